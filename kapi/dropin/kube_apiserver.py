@@ -39,6 +39,9 @@ class EtcdClientFlags(FlagSet):
 
     def add(self) -> None:
         self.strings("etcd-servers", (), "URL of kapi's etcd: http://ADDRESS:PORT or https://ADDRESS:PORT.")
+        self.strings(
+            "etcd-servers-overrides", (), "Resources kept in other etcds of kapi, comma separated: group/resource#URL."
+        )
         self.value("etcd-cafile", string, "", "PEM file with the CAs of its certificate.")
         self.value("etcd-certfile", string, "", "PEM file with the certificate to show it.")
         self.value("etcd-keyfile", string, "", "PEM file with the key of --etcd-certfile.")
@@ -57,11 +60,27 @@ class EtcdClientFlags(FlagSet):
         """The store's, as ``--redis-servers`` takes it.  Raises ConfigError."""
         if not self.etcd_servers:
             raise ConfigError("--etcd-servers must be specified")
-        if len(self.etcd_servers) > 1:
-            raise ConfigError("--etcd-servers: one URL is needed; kapi's etcd has one member")
-        address = address_of(self.etcd_servers[0])
+        return self._store("etcd-servers", self.etcd_servers)
+
+    def overrides(self) -> list[str]:
+        """As ``--redis-servers-overrides`` takes them.  Raises ConfigError."""
+        found = []
+        for entry in self.etcd_servers_overrides:
+            place, mark, servers = entry.partition("#")
+            if not mark:
+                raise ConfigError(
+                    "--etcd-servers-overrides invalid, must be of format: group/resource#servers, where servers are URLs, "
+                    "semicolon separated"
+                )
+            found.append(f"{place}#{self._store('etcd-servers-overrides', servers.split(';'))}")
+        return found
+
+    def _store(self, flag: str, urls: Sequence[str]) -> str:
+        if len(urls) > 1:
+            raise ConfigError(f"--{flag}: one URL is needed; kapi's etcd has one member")
+        address = address_of(urls[0])
         if address is None:
-            raise ConfigError(f"--etcd-servers: {self.etcd_servers[0]}: http://ADDRESS:PORT or https://ADDRESS:PORT")
+            raise ConfigError(f"--{flag}: {urls[0]}: http://ADDRESS:PORT or https://ADDRESS:PORT")
         scheme, name, port = address
         host = f"[{name}]" if ":" in name else name
         if scheme == "http":
@@ -83,6 +102,7 @@ def translate(arguments: Sequence[str], directory: Path) -> tuple[list[str], Pat
     if _value(rest, "workers") not in (None, "1"):
         raise ConfigError("--workers: kube-apiserver is one process")
     flags = [f"--redis-servers={own.url()}", f"--redis-prefix={own.etcd_prefix.strip('/') or 'registry'}"]
+    flags += [f"--redis-servers-overrides={entry}" for entry in own.overrides()]
     for name, default in (("data-dir", str(directory)), ("controllers", "")):
         if _value(rest, name) is None:
             flags.append(f"--{name}={default}")

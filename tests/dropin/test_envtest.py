@@ -64,7 +64,9 @@ def test_help_names_the_flags_that_tools_look_for(assets: Path) -> None:
     assert knows_flag(assets / "kube-apiserver", "etcd-servers")
     assert knows_flag(assets / "etcd", "unsafe-no-fsync")
     text = subprocess.run([assets / "kube-apiserver", "--help"], capture_output=True, text=True, check=True).stdout
-    assert "Not for kapi" not in text.partition("--etcd-servers strings")[2].partition("--etcd-servers-overrides")[0]
+    for flag in ("etcd-servers", "etcd-servers-overrides"):
+        shown = text.partition(f"--{flag} strings")[2].partition(" --")[0]
+        assert shown and "Not for kapi" not in shown
 
 
 def test_versions_are_told_and_nothing_is_started(assets: Path) -> None:
@@ -370,12 +372,43 @@ def test_a_certificate_is_made_where_there_is_none(assets: Path, environment: En
         server.kill()
 
 
+def test_events_are_kept_in_another_etcd(assets: Path, tmp_path: Path) -> None:
+    other = Etcd(assets, tmp_path)
+    try:
+        with Environment(assets, **{"etcd-servers-overrides": f"/events#{other.url}"}) as running:
+            about = {"kind": "Pod", "namespace": "default", "name": "p"}
+            event = {"metadata": {"name": "e"}, "involvedObject": about, "type": "Normal", "reason": "Seen"}
+            until(lambda: running.server.ask("/api/v1/namespaces/default")[0] == 200)
+            events = "/api/v1/namespaces/default/events"
+            assert running.server.ask(events, "POST", event)[0] == 201
+            assert running.server.ask(MAPS, "POST", MAP)[0] == 201
+            kept = [b"core/events/default/e" in aof for aof in (appended(running.data), appended(tmp_path))]
+            assert kept == [False, True]
+    finally:
+        other.stop()
+
+
+def appended(directory: Path) -> bytes:
+    """What a store has written to its files."""
+    return b"".join(path.read_bytes() for path in directory.glob("store/appendonlydir/*.aof"))
+
+
 @pytest.mark.parametrize(
     ("program", "flags", "says"),
     [
         ("kube-apiserver", [], "--etcd-servers must be specified"),
         ("kube-apiserver", ["--etcd-servers=a"], "--etcd-servers: a: http://ADDRESS:PORT or https://ADDRESS:PORT"),
         ("kube-apiserver", ["--etcd-servers=http://a:1,http://b:1"], "kapi's etcd has one member"),
+        (
+            "kube-apiserver",
+            ["--etcd-servers=http://a:1", "--etcd-servers-overrides=/events"],
+            "--etcd-servers-overrides invalid, must be of format: group/resource#servers",
+        ),
+        (
+            "kube-apiserver",
+            ["--etcd-servers=http://a:1", "--etcd-servers-overrides=/events#http://b:1;http://c:1"],
+            "--etcd-servers-overrides: one URL is needed; kapi's etcd has one member",
+        ),
         ("kube-apiserver", ["--etcd-servers=http://a:1", "--insecure-port=0"], "unknown flag: --insecure-port"),
         ("etcd", ["--listen-client-urls=unix://x"], "--listen-client-urls: unix://x: http://ADDRESS:PORT"),
         ("etcd", ["--initial-cluster=a=http://a:1,b=http://b:1"], "there is one member"),

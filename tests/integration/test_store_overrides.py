@@ -189,7 +189,7 @@ def test_the_main_store_that_is_away_leaves_the_others(main: Server, server: Ser
 
 
 def test_events_beside_the_embedded_store_for_several_workers(other: Server) -> None:
-    server = ServerProcess(f"--redis-servers-overrides=/events#{other.url}", "--workers=2").start()
+    server = ServerProcess(f"--redis-servers-overrides=/events#{other.url}", "--workers=2", "--event-ttl=10s").start()
     try:
         clients = [Client(server) for _ in range(6)]  # of both workers
         for number, client in enumerate(clients):
@@ -197,6 +197,8 @@ def test_events_beside_the_embedded_store_for_several_workers(other: Server) -> 
             for reader in clients:
                 assert f"e{number}" in names(reader, EVENTS)
         assert stored(other) == {f"core/events/default/e{number}" for number in range(6)}
+        until(lambda: stored(other) == set(), 30)  # their time is over, and one of the servers has looked
+        until(lambda: all(names(client, EVENTS) == set() for client in clients))
         for client in clients:
             client.close()
     finally:
