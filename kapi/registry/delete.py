@@ -14,6 +14,7 @@ from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.unreadable import delete_unreadable, refuse_readable
+from kapi.registry.upstream_key import missing
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
@@ -39,7 +40,7 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
             try:
                 entry = store.cache.get(op.namespace, op.name)
                 if entry is None:
-                    raise status.not_found(store.group_resource, op.name)
+                    raise missing(store.group_resource, op.namespace, op.name)
                 refuse_readable(store, op)
                 return await _delete_once(store, op, entry)
             except Unreadable as error:

@@ -12,6 +12,7 @@ from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupResource, GroupVersionResource
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
+from kapi.registry.upstream_key import upstream_key
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, nothing that looks alike
@@ -108,8 +109,7 @@ def check_uid(
     """
     actual = obj["metadata"].get("uid", "") if obj is not None else ""
     if precondition and precondition != actual:
-        root = "" if dry_run else "/registry"
-        key = "/".join([root, *(part for part in (resource.resource, namespace, name) if part)])
+        key = ("" if dry_run else "/registry") + upstream_key(resource, namespace, name)
         raise status.conflict(
             resource,
             name,

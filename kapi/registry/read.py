@@ -14,6 +14,7 @@ from kapi.machinery.field import Path, invalid
 from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.selectors import Predicate
 from kapi.registry.resource_store import ResourceStore, check_name
+from kapi.registry.upstream_key import missing
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Cache, Entry
 from kapi.watchcache.pages import Stretch
@@ -53,7 +54,7 @@ async def get(store: ResourceStore, namespace: str, name: str, resource_version:
         await _measured(store.cache, waiting)
     entry = store.cache.get(namespace, name)
     if entry is None:
-        raise status.not_found(store.group_resource, name)
+        raise missing(store.group_resource, namespace, name)
     return entry
 
 

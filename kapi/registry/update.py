@@ -18,6 +18,7 @@ from kapi.registry.create import insert
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
+from kapi.registry.upstream_key import missing
 from kapi.registry.validation import refusal, validated
 from kapi.schema.managedfields import only_timestamps_differ
 from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, Outdated, RevisionConflict, StoreError
@@ -46,7 +47,7 @@ async def update(
         try:
             if entry is None:
                 if not creatable:
-                    raise status.not_found(resource, name)
+                    raise missing(resource, op.namespace, name)
                 meta.check_uid(uid, None, resource, op.namespace, name, op.dry_run)
                 return await _create_instead(store, op, await transform(None))
             existing = store.read(op.resource, entry)
