@@ -18,6 +18,7 @@ from kapi.core.handlers import built_in_handlers
 from kapi.endpoints import exchange
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.connect.proxy import is_proxied
+from kapi.filters.chain import FilterChain
 from tests.server.sockets import Client2, SocketCase, rest, until_seen
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -259,6 +260,20 @@ class StreamedBodies(SocketCase):
         answer = await rest(sock)
         self.assertTrue(answer.startswith(b"HTTP/1.1 503"), answer)
         self.assertEqual(len(self.pod.connections), 1)  # nothing is sent twice
+
+    async def test_the_deadline_ends_it_on_both_sides(self) -> None:
+        def within_a_minute(ctx: Any) -> None:
+            ctx.deadline = self.clock.seconds() + 60
+
+        chain = self.api.runner.chain
+        self.api.runner.chain = FilterChain([*chain.filters, within_a_minute], chain.handler)
+        sock = await self.begin(f"Content-Length: {LARGE}")
+        sock.sendall(PIECE)
+        await self.until(lambda: self.pod.connections and self.connection.size == len(PIECE))
+        await self.pass_time(61)
+        answer = await rest(sock)
+        self.assertTrue(answer.startswith(b"HTTP/1.1 504"), answer)
+        await self.until(lambda: self.connection.lost)
 
     async def test_nobody_is_asked_without_a_pod(self) -> None:
         self.path = f"{PODS}/none/proxy/upload"
