@@ -143,6 +143,7 @@ def _write(node: Any, default: Callable[[Any], Any] | None, depth: int, level: i
     is_object = kind is dict
     before = b"{" if is_object else b"["
     for block in _blocks(node):
+        checkpoint()
         if len(block) > 1 and not _is_large(block):
             text = _text(block, default, depth)
             parts += before, text[1:-1]

@@ -236,6 +236,28 @@ def test_a_large_role_that_cannot_be_read_allows_nothing() -> None:
     assert not allowed(rbac, question)
 
 
+def test_a_decision_that_others_overtake_is_not_remembered() -> None:
+    clock, index = Clock(), PolicyIndex()
+    slices = Slices(clock, length=-1)  # every checkpoint suspends
+    rbac = RBACAuthorizer(index)
+    index.on_role("ADDED", role("r", rule("get", "pods")))
+    index.on_binding("ADDED", binding("b", "r", group("g0")))
+    many = ask(UserInfo("x", groups=tuple(f"g{number}" for number in range(100))), "get", "pods", "x")
+    asked = slices.call(rbac.authorize, many)
+    index.on_binding("DELETED", binding("b", "r", group("g0")))
+    allowed(rbac, ask(ALICE, "get", "pods", "x"))
+    clock.pump([0] * 50)
+    assert asked.called
+    assert not allowed(rbac, many)
+
+
+def test_decisions_about_users_with_very_many_groups_are_not_remembered() -> None:
+    rbac = authorizer(role("r", rule("get", "pods")), binding("b", "r", group("g0")))
+    crowd = UserInfo("x", groups=tuple(f"g{number}" for number in range(1000)))
+    assert allowed(rbac, ask(crowd, "get", "pods", "x"))
+    assert not any(crowd.groups in key for key in rbac._recent)
+
+
 def test_a_large_binding_is_filed_in_slices() -> None:
     """Who has it and keeps it has it all the time; the newest state counts."""
     clock, index = Clock(), PolicyIndex()

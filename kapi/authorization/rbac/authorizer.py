@@ -15,6 +15,7 @@ from kapi.request.user import UserInfo
 
 _CACHE_SIZE = 8192
 _MAX_CACHED_LENGTH = 512  # characters a client may put into a remembered question
+_MAX_CACHED_GROUPS = 256  # of a user whose decisions are remembered
 _NO_OPINION = Verdict(Decision.NO_OPINION)
 
 
@@ -28,6 +29,7 @@ class RBACAuthorizer:
         if (
             len(attributes.name) + len(attributes.namespace) + len(attributes.resource) + len(attributes.path)
             > _MAX_CACHED_LENGTH
+            or len(attributes.user.groups) > _MAX_CACHED_GROUPS
         ):
             return self._decide(attributes)
         recent = self._recent
@@ -50,7 +52,9 @@ class RBACAuthorizer:
             key = (user.name, user.groups, attributes.verb, attributes.path)
         verdict = recent.get(key)
         if verdict is None:
-            verdict = recent[key] = self._decide(attributes)
+            verdict = self._decide(attributes)
+            if self._generation == self.index.generation:  # else what it rests on has changed meanwhile
+                recent[key] = verdict
         return verdict
 
     def _decide(self, attributes: Attributes) -> Verdict:

@@ -249,12 +249,12 @@ class PolicyIndex:
 
     def grants_for(self, user: UserInfo, namespace: str) -> Iterator[tuple[Grant, str]]:
         """Every binding that applies to the user, with the namespace of its role; cluster-wide ones first."""
-        keys = (_USER + user.name, *(_GROUP + group for group in user.groups))
+        keys = (_USER + user.name, *(_GROUP + group for group in steps(user.groups)))
         for scope in ("", namespace) if namespace else ("",):
             by_subject = self._grants.get(scope)
             if not by_subject:
                 continue
-            held = [grants for grants in (by_subject.get(key) for key in keys) if grants]
+            held = [grants for grants in (by_subject.get(key) for key in steps(keys)) if grants]
             if len(held) == 1:
                 for grant in held[0].values():
                     yield grant, scope

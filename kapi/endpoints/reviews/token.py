@@ -6,6 +6,7 @@ from kapi.authentication.service_account.names import ISSUED_CREDENTIAL_ID
 from kapi.endpoints.reviews.question import ReviewServices, read_question
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
 from kapi.machinery.time import stamp
@@ -70,7 +71,8 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
         ctx.warn(f"requested expiration of {seconds} seconds shortened to {services.max_token_seconds} seconds")
         seconds = services.max_token_seconds
     lifetime, warn_after = seconds, 0
-    ours = set(audiences) <= set(services.api_audiences)
+    known = set(services.api_audiences)
+    ours = all(audience in known for audience in steps(audiences))
     if services.extend_tokens and "pod" in bound and seconds == _WARN_ONLY_SECONDS and ours:
         lifetime, warn_after = _EXTENDED_SECONDS, seconds
     token, token_id = services.issuer.issue(account, audiences, lifetime, warn_after=warn_after, **bound)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import OMIT, Path, quote
 from kapi.machinery.tree import Object
 from kapi.resources.batch.indexes import IndexesError, count_indexes
@@ -91,20 +92,20 @@ def _on_exit_codes(requirement: Object, path: Path, errors: Errors, names: set[s
     elif len(values) > 255:
         errors.append(field.too_many(here, len(values), 255))
     seen = set()
-    for i, value in enumerate(values):
+    for i, value in enumerate(steps(values)):
         if operator == "In" and value == 0:
             errors.append(field.invalid(here.index(i), value, "must not be 0 for the In operator"))
         if value in seen:
             errors.append(field.duplicate(here.index(i), value))
         seen.add(value)
-    if any(first > second for first, second in zip(values, values[1:], strict=False)):
+    if any(first > second for first, second in zip(steps(values), values[1:], strict=False)):
         errors.append(field.invalid(here, values, "must be ordered"))
 
 
 def _on_pod_conditions(patterns: list[Object], path: Path, errors: Errors) -> None:
     if len(patterns) > 20:
         errors.append(field.too_many(path, len(patterns), 20))
-    for i, pattern in enumerate(patterns):
+    for i, pattern in enumerate(steps(patterns)):
         kind, status = pattern.get("type", ""), pattern.get("status", "")
         for text in is_qualified_name(kind):
             errors.append(field.invalid(path.index(i).child("type"), kind, text))
@@ -122,7 +123,7 @@ def _failure_policy(spec: Object, policy: Object, path: Path, errors: Errors) ->
     names = {
         container.get("name", "") for part in ("containers", "initContainers") for container in pod.get(part) or ()
     }
-    for i, rule in enumerate(rules):
+    for i, rule in enumerate(steps(rules)):
         here, action = path.child("rules").index(i), rule.get("action", "")
         if not action:
             errors.append(field.required(here.child("action"), _choices(_ACTIONS)))

@@ -73,8 +73,9 @@ def _scopes(spec: Object, errors: Errors) -> None:
 
 
 def _conflicts(scopes: list[str], shown: list[str] | None, errors: Errors) -> None:
+    present = {scope for scope in steps(scopes) if scope in _SCOPES}
     for pair in _CONFLICTS:
-        if set(pair) <= set(scopes):
+        if present.issuperset(pair):
             errors.append(invalid(_SPEC.child("scopes"), shown, "conflicting scopes"))
 
 

@@ -4,6 +4,7 @@ Upstream: ``pkg/apis/node/validation``, ``pkg/registry/node/runtimeclass``."""
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext
@@ -32,7 +33,7 @@ def _handler(name: str) -> tuple[str, ...]:
 def _tolerations(tolerations: list[Object], path: Path, errors: Errors) -> None:
     validate_tolerations(tolerations, path, errors, PodOptions(is_pod=False))
     seen: set[tuple[Tree, ...]] = set()
-    for i, toleration in enumerate(tolerations):
+    for i, toleration in enumerate(steps(tolerations)):
         mark = tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
         if mark in seen:
             errors.append(duplicate(path.index(i), internal("Toleration", toleration)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, forbidden, internal, invalid, required
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
@@ -21,21 +22,21 @@ _CHOICE = "exactly one of `exactly` or `firstAvailable` is required"
 
 
 def default_claim_spec(spec: Object) -> None:
-    for request in (spec.get("devices") or {}).get("requests") or []:
+    for request in steps((spec.get("devices") or {}).get("requests") or []):
         for wish in [request.get("exactly"), *(request.get("firstAvailable") or [])]:
             if wish is None:
                 continue
             wish["allocationMode"] = wish.get("allocationMode") or "ExactCount"
             if wish["allocationMode"] == "ExactCount" and not wish.get("count"):
                 wish["count"] = 1
-            for toleration in wish.get("tolerations") or []:
+            for toleration in steps(wish.get("tolerations") or []):
                 toleration["operator"] = toleration.get("operator") or "Equal"
 
 
 def requests_of(spec: Object) -> Requests:
     return {
         request.get("name", ""): frozenset(sub.get("name", "") for sub in request.get("firstAvailable") or [])
-        for request in (spec.get("devices") or {}).get("requests") or []
+        for request in steps((spec.get("devices") or {}).get("requests") or [])
     }
 
 

@@ -84,10 +84,10 @@ def storage_class(obj: Object) -> str:
 
 
 def validate_access_modes(modes: list[str], path: Path, errors: Errors) -> None:
-    for mode in modes:
+    for mode in steps(modes):
         if mode not in ACCESS_MODES:
             errors.append(not_supported(path, mode, ACCESS_MODES))
-    known = {mode for mode in modes if mode in ACCESS_MODES}
+    known = {mode for mode in steps(modes) if mode in ACCESS_MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
         errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
 

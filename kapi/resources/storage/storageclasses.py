@@ -4,6 +4,7 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/storageclass``
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, repeat, required, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -52,15 +53,15 @@ def validate_parameters(parameters: dict[str, str], path: Path, errors: Errors, 
 def _topologies(terms: list[Object], path: Path, errors: Errors) -> None:
     # upstream's list of terms seen begins with as many empty ones as there are terms
     seen: dict[frozenset[tuple[str, frozenset[str]]], int] = {frozenset(): len(terms)}
-    for i, term in enumerate(terms):
+    for i, term in enumerate(steps(terms)):
         here = path.index(i).child("matchLabelExpressions")
         found: dict[str, frozenset[str]] = {}
-        for j, expression in enumerate(term.get("matchLabelExpressions") or []):
+        for j, expression in enumerate(steps(term.get("matchLabelExpressions") or [])):
             key, values, at = expression.get("key", ""), expression.get("values") or [], here.index(j)
             if not values:
                 errors.append(required(at.child("values")))
             given: set[str] = set()
-            for n, value in enumerate(values):
+            for n, value in enumerate(steps(values)):
                 if value in given:
                     errors.append(duplicate(at.child("values").index(n), value))
                 given.add(value)
@@ -106,8 +107,8 @@ class StorageClassStrategy(PlainStrategy):
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return [
             f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {NODE_LABELS[expression['key']]}"
-            for i, term in enumerate(obj.get("allowedTopologies") or [])
-            for j, expression in enumerate(term.get("matchLabelExpressions") or [])
+            for i, term in enumerate(steps(obj.get("allowedTopologies") or []))
+            for j, expression in enumerate(steps(term.get("matchLabelExpressions") or []))
             if expression.get("key") in NODE_LABELS
         ]
 
