@@ -14,10 +14,13 @@ from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
 from kapi.controllers.builtin import KNOWN, Controller, manager_controllers, server_controllers
 from kapi.controllers.clusterauthentication.controller import ClusterAuthenticationController
+from kapi.controllers.coordinatedelection.controller import CANDIDATES, GROUP, CoordinatedElection
+from kapi.controllers.coordinatedelection.reconcile import CONTROLLER
 from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.identity.controller import COLLECTION as IDENTITY_COLLECTION
 from kapi.controllers.identity.controller import IdentityController
 from kapi.controllers.leaderelection.controller import LeaderElection
+from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
@@ -89,6 +92,10 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
         identity = IdentityController(registry.client.named("kube-apiserver"), reactor, registry.environment.clock)
         core.add_post_start_hook(identity.name, identity.start, (IDENTITY_COLLECTION,))
         core.add_closing_hook(identity.name, identity.stop)
+    if options.generic.features["CoordinatedLeaderElection"] and GroupResource(GROUP, CANDIDATES) in registry.stores:
+        election = _coordination(options, reactor, registry)
+        core.add_post_start_hook(election.name, election.start)
+        core.add_closing_hook(election.name, election.stop)
     core.add_post_start_hook(POLICY_HOOK, lambda: reconcile_policy(registry.client))
 
 
@@ -112,6 +119,27 @@ def _elected(
         timing=wanted.election,
     )
     return [election]
+
+
+def _coordination(options: Options, reactor: Any, registry: Registry) -> Controller:
+    """Elects leaders from their candidates, in one of several servers."""
+    client, clock = registry.client.named(CONTROLLER), registry.environment.clock
+
+    def make() -> CoordinatedElection:
+        return CoordinatedElection(client, reactor, clock)
+
+    if registry.store.exclusive:
+        return make()
+    return LeaderElection(
+        client,
+        reactor,
+        namespace="kube-system",
+        lease=CONTROLLER,
+        now=lambda: stamp_micros(clock()),
+        make=lambda: [make()],
+        timing=options.misc.coordination,
+        name=CoordinatedElection.name,
+    )
 
 
 def _leases(registry: Registry) -> ServerLeases:

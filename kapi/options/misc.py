@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
+from kapi.controllers.leaderelection.reconcile import Timing
 from kapi.options.flags import FlagSet, duration, integer, port_range, string
 
 
@@ -40,13 +41,17 @@ class MiscOptions(FlagSet):
                 f"coordinated-leadership-{name}",
                 duration,
                 seconds,
-                "Of leaders that are chosen by this server.",
-                inert="they choose among themselves",
+                "Of the servers on a store, one of which elects leaders from LeaseCandidates.",
             )
         self.value("service-node-port-range", port_range, (30000, 32767), "Ports reserved for NodePort services.")
         self.value("kubernetes-service-node-port", integer, 0, "Node port of the kubernetes service; 0: ClusterIP.")
 
     def complete(self, options: object) -> None:
+        self.coordination = Timing(
+            self.coordinated_leadership_lease_duration,
+            self.coordinated_leadership_renew_deadline,
+            self.coordinated_leadership_retry_period,
+        )
         self.service_ranges: list[Any] = []
         self.range_errors: list[str] = []
         for text in self.service_cluster_ip_range.split(","):
@@ -56,7 +61,7 @@ class MiscOptions(FlagSet):
                 self.range_errors.append(f"--service-cluster-ip-range: {text!r} is not a valid CIDR")
 
     def validate(self) -> list[str]:
-        errors = list(self.range_errors)
+        errors = [*self.range_errors, *self.coordination.problems("coordinated-leadership")]
         if self.max_connection_bytes_per_sec < 0:
             errors.append("--max-connection-bytes-per-sec can not be negative value")
         if self.endpoint_reconciler_type not in ("lease", "none", "master-count"):

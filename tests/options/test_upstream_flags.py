@@ -66,7 +66,8 @@ TEXTS = {
     "requestheader-uid-headers": "X-Remote-Uid", "service-account-max-token-expiration": "2h",
     "audit-log-format": "json", "audit-webhook-mode": "batch", "audit-log-mode": "batch",
     "audit-log-version": "audit.k8s.io/v1", "audit-webhook-version": "audit.k8s.io/v1",
-    "kubernetes-service-node-port": "30001",
+    "kubernetes-service-node-port": "30001", "coordinated-leadership-renew-deadline": "9s",
+    "coordinated-leadership-retry-period": "3s",
 }  # fmt: skip
 #: they do not stand alone, or name files that are read
 TOGETHER = {
@@ -165,9 +166,6 @@ def test_what_is_given_in_vain_is_named() -> None:
 #: what is taken and changes nothing, since what it is about is not there or is so in any case
 INERT = {
     "contention-profiling": "one thread does the work, and waits for no lock",
-    "coordinated-leadership-lease-duration": "they choose among themselves",
-    "coordinated-leadership-renew-deadline": "they choose among themselves",
-    "coordinated-leadership-retry-period": "they choose among themselves",
     "emulation-forward-compatible": "there is one version to emulate",
     "log-flush-frequency": "lines are written at once",
     "log-json-info-buffer-size": "lines are written at once",

@@ -37,7 +37,6 @@ class Controller(Protocol):
 class LeaderElection:
     """``make`` gives new controllers each time this server becomes the leader; ``now`` is a MicroTime."""
 
-    name = "leader-election"
     log = Logger()
 
     def __init__(
@@ -51,7 +50,9 @@ class LeaderElection:
         make: Callable[[], Sequence[Controller]],
         timing: Timing | None = None,
         identity: str = "",
+        name: str = "leader-election",
     ) -> None:
+        self.name = name
         self.identity = identity or f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4()}"
         self._leases = client.resource("coordination.k8s.io", "leases")
         self._reactor = reactor

@@ -18,15 +18,16 @@ class Timing:
     renew_deadline: float = 10.0
     retry_period: float = 2.0
 
-    def problems(self) -> list[str]:
-        """What makes an election with these periods unsafe, or impossible."""
+    def problems(self, flags: str = "leader-elect") -> list[str]:
+        """What makes an election with these periods unsafe, or impossible; ``flags`` is what their names begin with."""
         found = []
+        lease, renew, retry = (f"--{flags}-{name}" for name in ("lease-duration", "renew-deadline", "retry-period"))
         if self.lease_duration <= self.renew_deadline:
-            found.append("--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline")
+            found.append(f"{lease} must be greater than {renew}")
         if self.renew_deadline <= 1.2 * self.retry_period:
-            found.append("--leader-elect-renew-deadline must be greater than 1.2 x --leader-elect-retry-period")
+            found.append(f"{renew} must be greater than 1.2 x {retry}")
         if self.lease_duration < 1 or self.retry_period <= 0:
-            found.append("--leader-elect-lease-duration and --leader-elect-retry-period must be positive")
+            found.append(f"{lease} and {retry} must be positive")
         return found
 
 

@@ -1,0 +1,146 @@
+"""What an election needs next, decided from the Lease and its candidates (KEP-4355).
+
+Pure: no clock and no I/O.  Times are unix seconds, and RFC 3339 with microseconds where they are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kapi.cel.library.semver import Semver, parse
+from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
+
+ELECTED_BY = "coordination.k8s.io/elected-by"
+CONTROLLER = "leader-election-controller"
+OLDEST_EMULATION_VERSION = "OldestEmulationVersion"
+ANSWER_SECONDS = 5.0  # that candidates have to answer when they are asked whether they live
+LOOK_SECONDS = 5.0  # between two looks at a Lease that somebody holds
+CANDIDATE_SECONDS = 1800.0  # that a candidate counts without a word
+_LEASE_SECONDS = 5  # that the elected one has to renew the Lease
+
+
+class Step(NamedTuple):
+    """What to write, and in how many seconds to look again (None: when something changes)."""
+
+    candidates: Sequence[Object] = ()
+    lease: Object | None = None  # without a resourceVersion: to be created
+    again: float | None = None
+
+
+def lease_of(candidate: Object) -> str:
+    name: str = (candidate.get("spec") or {}).get("leaseName") or ""
+    return name
+
+
+def candidate_expired(candidate: Object, now: float) -> bool:
+    renewed = (candidate.get("spec") or {}).get("renewTime")
+    return not renewed or seconds_of(renewed) + CANDIDATE_SECONDS < now
+
+
+def lease_expired(lease: Object, now: float) -> bool:
+    spec = lease.get("spec") or {}
+    renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
+    return not renewed or seconds is None or seconds_of(renewed) + seconds < now
+
+
+def is_elected(lease: Object) -> bool:
+    """Whether it is the Lease of elections like these."""
+    annotations = lease["metadata"].get("annotations") or {}
+    return annotations.get(ELECTED_BY) == CONTROLLER or bool((lease.get("spec") or {}).get("strategy"))
+
+
+def strategy_of(candidates: Sequence[Object]) -> str:
+    """That of the candidates of the newest binary version; "" where these do not agree."""
+    newest = max(_order(one, "binaryVersion") for one in candidates)
+    named = {one["spec"].get("strategy") or "" for one in candidates if _order(one, "binaryVersion") == newest}
+    return named.pop() if len(named) == 1 else ""
+
+
+def best(candidates: Sequence[Object]) -> Object | None:
+    """The oldest emulation version, the oldest binary version, the longest there."""
+    valid = [one for one in candidates if _version(one, "emulationVersion") and _version(one, "binaryVersion")]
+    return min(
+        valid,
+        key=lambda one: (
+            _order(one, "emulationVersion"),
+            _order(one, "binaryVersion"),
+            one["metadata"].get("creationTimestamp") or "",
+        ),
+        default=None,
+    )
+
+
+def _version(candidate: Object, field: str) -> Semver | None:
+    try:
+        return parse(candidate["spec"].get(field) or "")
+    except ValueError:
+        return None
+
+
+def _order(candidate: Object, field: str) -> tuple[object, ...]:
+    version = _version(candidate, field) or Semver(0, 0, 0, ())
+    return version.order()
+
+
+def next_step(
+    namespace: str, name: str, lease: Object | None, candidates: Sequence[Object], now: float, stamp: str
+) -> Step:
+    """``candidates``: those of the Lease that have not expired; ``stamp``: ``now`` as it is written."""
+    if not candidates:
+        return Step()
+    if lease is not None and not _needed(lease, candidates, now):
+        return Step(again=LOOK_SECONDS)
+    asked = [one for one in candidates if one["spec"].get("pingTime")]
+    if asked:
+        waits = max(seconds_of(one["spec"]["pingTime"]) for one in asked) + ANSWER_SECONDS - now
+        if waits > 0:
+            return Step(again=waits)
+        silent = [_with(one, pingTime=None) for one in asked]
+        answered = [one for one in candidates if not one["spec"].get("pingTime")]
+    elif any(seconds_of(one["spec"]["renewTime"]) + ANSWER_SECONDS < now for one in candidates):
+        return Step([_with(one, pingTime=stamp) for one in candidates], again=ANSWER_SECONDS)
+    else:
+        silent, answered = [], list(candidates)
+    answered = [one for one in answered if seconds_of(one["spec"]["renewTime"]) + 2 * ANSWER_SECONDS >= now]
+    strategy = strategy_of(answered) if answered else ""
+    chosen = best(answered) if strategy == OLDEST_EMULATION_VERSION else None
+    if chosen is None:
+        return Step(silent, again=LOOK_SECONDS)
+    written = _elected(namespace, name, lease, chosen["metadata"]["name"], strategy, now, stamp)
+    return Step(silent, None if written == lease else written, LOOK_SECONDS)
+
+
+def _needed(lease: Object, candidates: Sequence[Object], now: float) -> bool:
+    holder = (lease.get("spec") or {}).get("holderIdentity")
+    if not holder or lease_expired(lease, now):
+        return True
+    chosen = best(candidates) if strategy_of(candidates) == OLDEST_EMULATION_VERSION else None
+    return chosen is not None and chosen["metadata"]["name"] != holder
+
+
+def _elected(
+    namespace: str, name: str, lease: Object | None, chosen: str, strategy: str, now: float, stamp: str
+) -> Object:
+    """The Lease of the chosen one; whoever holds it still is told whom to leave it to."""
+    mine = {"holderIdentity": chosen, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": stamp, "strategy": strategy}
+    if lease is None:
+        metadata = {"name": name, "namespace": namespace, "annotations": {ELECTED_BY: CONTROLLER}}
+        return {"metadata": metadata, "spec": mine}
+    spec: Object = {**(lease.get("spec") or {}), "strategy": strategy}
+    holder = spec.get("holderIdentity")
+    if holder and not lease_expired(lease, now):
+        if holder != chosen:
+            spec["preferredHolder"] = chosen
+        return {**lease, "spec": spec}
+    spec.update(mine)
+    for field in ("preferredHolder", "acquireTime"):
+        spec.pop(field, None)
+    annotations = {**(lease["metadata"].get("annotations") or {}), ELECTED_BY: CONTROLLER}
+    return {**lease, "metadata": {**lease["metadata"], "annotations": annotations}, "spec": spec}
+
+
+def _with(candidate: Object, **fields: object) -> Object:
+    spec = {name: value for name, value in {**candidate["spec"], **fields}.items() if value is not None}
+    return {**candidate, "spec": spec}
