@@ -14,6 +14,7 @@ from kapi.resources.apiextensions.internal import condition, internal_spec, is_t
 from kapi.resources.apiextensions.validation import approval, is_protected
 from kapi.schema.structural.structure import conversion_error, structural_errors
 
+_MANY = 1000  # names of a definition
 _KEYS = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 _NAMING = (("plural", "PluralConflict", False), ("singular", "SingularConflict", False))
 _KINDS = (("kind", "KindConflict", True), ("listKind", "ListKindConflict", True))
@@ -40,28 +41,39 @@ def set_condition(crd: Object, new: Object, now: str) -> None:
 
 
 class Taken:
-    """The names of one group's resources (or kinds) with the definitions that hold them."""
+    """The names of one group's resources (or kinds) with the definitions that hold them.
+
+    Who comes with thousands of short names is asked for each name instead: they would be too many to write down at once, and
+    half of them may not be seen.
+    """
 
     def __init__(self) -> None:
         self._holders: dict[str, set[str]] = {}
         self._held: dict[str, tuple[str, ...]] = {}
+        self._many: dict[str, frozenset[str]] = {}
 
     def hold(self, crd: str, names: tuple[str, ...]) -> None:
         """A definition holds these names from now on, and no others."""
         old = self._held.get(crd, ())
         if old == names:
             return
-        for name in set(old):  # a singular may well be its plural
-            self._holders[name].discard(crd)
-            if not self._holders[name]:
-                del self._holders[name]
+        if self._many.pop(crd, None) is None:
+            for name in set(old):  # a singular may well be its plural
+                self._holders[name].discard(crd)
+                if not self._holders[name]:
+                    del self._holders[name]
         self._held[crd] = names
+        if len(names) > _MANY:
+            self._many[crd] = frozenset(names)
+            return
         for name in names:
             self._holders.setdefault(name, set()).add(crd)
 
     def by_others(self, crd: str, name: str) -> bool:
         """Whether another definition than ``crd`` holds a name."""
-        return bool(self._holders.get(name, set()) - {crd})
+        if self._holders.get(name, set()) - {crd}:
+            return True
+        return any(name in held for other, held in self._many.items() if other != crd)
 
 
 class GroupNames:
@@ -76,7 +88,7 @@ class GroupNames:
         """Takes a definition as it is now."""
         own, names = crd["metadata"]["name"], (crd.get("status") or {}).get("acceptedNames") or {}
         resources = (names.get("plural"), names.get("singular"), *(names.get("shortNames") or ()))
-        self.resources.hold(own, tuple(name for name in resources if name))
+        self.resources.hold(own, tuple(filter(None, resources)))
         self.kinds.hold(own, tuple(name for name in (names.get("kind"), names.get("listKind")) if name))
         if is_true(crd, "NamesAccepted"):
             self.waiting.discard(own)

@@ -14,6 +14,7 @@ from kapi.endpoints.options import APPLY, WriteOptions, write_options
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
@@ -88,6 +89,7 @@ def _patch(
         assert existing is not None
         current = scope.current(existing)
         sent, decoded = patched(ctx, options, data, kind, current, scope.kind, scope.type)
+        free_in_steps(sent, op.stored_bytes)
         op.sent = lambda: sent
         new = scope.to_storage(decoded)
         scope.resource.strategy.default(new)

@@ -37,6 +37,7 @@ class Operation:
     request: RequestContext | None = None  # whose operation it is
     refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
     authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create
+    stored_bytes: int = 0  # of what is stored now, where that is to be changed
     sent: Callable[[], Any] | None = None  # the object as the client sent it, for messages that quote it
 
     @property

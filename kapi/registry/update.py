@@ -9,6 +9,7 @@ from kapi.admission.interface import CREATE, UPDATE
 from kapi.machinery import status
 from kapi.machinery.checkpoint import commit, steps
 from kapi.machinery.field import Path, invalid
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.tree import Object
@@ -53,7 +54,10 @@ async def update(
             existing = store.read(op.resource, entry)
             if uid:
                 meta.check_uid(uid, existing, resource, op.namespace, name, op.dry_run)
-            return await _update_once(store, op, existing, entry, await transform(existing))
+            op.stored_bytes = len(entry.data)
+            obj = await transform(existing)
+            free_in_steps(obj, op.stored_bytes)
+            return await _update_once(store, op, existing, entry, obj)
         except Outdated as error:
             if op.counted is not None:  # whoever counted has to count anew
                 raise interpret(error, resource, name) from None

@@ -7,6 +7,7 @@ from typing import Any
 from kapi.apiextensions import names
 from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.internal import condition, is_true
+from tests.growth.counting import lines
 
 
 def definition(plural: str, kind: str, **more: Any) -> Object:
@@ -86,3 +87,25 @@ def test_a_singular_may_be_the_plural() -> None:
     assert accept(crd, taken)
     taken.drop("fish.example.com")
     assert not taken.resources.by_others("other.example.com", "fish")
+
+
+def test_thousands_of_short_names_are_held_at_once() -> None:
+    """As few lines as for a thousand: nobody sees a half of them, and nobody waits."""
+    taken = names.GroupNames()
+    many = definition("foos", "Foo", shortNames=[f"n{number}" for number in range(20_000)])
+    accept(many, taken)
+    assert sum(lines(lambda: names.GroupNames().hold(many)).values()) < 1000
+    other = definition("bars", "Bar", shortNames=["n7", "b"])
+    accept(other, taken)
+    assert (condition(other, "NamesAccepted") or {})["message"] == '"n7" is already in use'
+    assert not accept(many, taken), "its own names are no conflict"
+    taken.drop("foos.example.com")
+    assert accept(other, taken) and is_true(other, "NamesAccepted")
+
+
+def test_a_definition_may_come_to_have_more_names_and_fewer_again() -> None:
+    taken = names.Taken()
+    for count in (3, 2000, 5, 3000, 0):
+        taken.hold("a", tuple(f"n{number}" for number in range(count)))
+        assert [taken.by_others("b", f"n{number}") for number in (0, 4, 1999)] == [count > 0, count > 4, count > 1999]
+        assert not taken.by_others("a", "n0")

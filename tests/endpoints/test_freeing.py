@@ -1,0 +1,35 @@
+"""What a change of a large object leaves behind is named to who frees it in steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kapi.machinery import freeing
+from kapi.testing.memory_api import MemoryAPI, succeed
+
+MAPS = "/api/v1/namespaces/n/configmaps"
+MERGE, STRATEGIC, JSON = (f"application/{name}+json" for name in ("merge-patch", "strategic-merge-patch", "json-patch"))
+CHANGES: dict[str, Any] = {
+    MERGE: {"data": {"k1": "w"}},
+    STRATEGIC: {"data": {"k1": "w"}},
+    JSON: [{"op": "replace", "path": "/data/k1", "value": "w"}],
+}
+
+
+@pytest.mark.parametrize("changes", [True, False])
+@pytest.mark.parametrize("kind", CHANGES)
+def test_the_trees_of_a_patch(monkeypatch: pytest.MonkeyPatch, kind: str, changes: bool) -> None:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    for name, count in (("large", 20_000), ("small", 10)):
+        data = {f"k{number}": "v" * 20 for number in range(count)}
+        data["k1"] = "v" if changes else "w"
+        assert api.ask("POST", MAPS, {"metadata": {"name": name}, "data": data}).code == 201
+    taken: list[Any] = []
+    monkeypatch.setattr(freeing, "taker", taken.append)
+    assert api.ask("PATCH", f"{MAPS}/small", CHANGES[kind], type=kind).code == 200
+    assert not taken
+    assert api.ask("PATCH", f"{MAPS}/large", CHANGES[kind], type=kind).code == 200
+    trees = {id(tree) for tree in taken if "metadata" in tree and len(tree["data"]) == 20_000}
+    assert len(trees) >= 2, "the object as patched, and as it was decoded anew"
