@@ -36,7 +36,7 @@ def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupReso
         place, mark, servers = item.partition("#")
         group, slash, resource = place.partition("/")
         if not (mark and slash and resource and servers) or "#" in servers or "/" in resource:
-            errors.append(f"{_FORMAT}: {quote(place)}")
+            errors.append(_FORMAT if "@" in place else f"{_FORMAT}: {quote(place)}")  # never a password
             continue
         try:
             if place in given:

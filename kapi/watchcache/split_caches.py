@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred, FirstError, gatherResults
+from twisted.internet.defer import Deferred, DeferredList, FirstError, gatherResults
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall, deferLater
+from twisted.logger import Logger
 
 from kapi.machinery.gvk import GroupResource
 from kapi.request.pending import Pending
@@ -22,6 +23,8 @@ from kapi.watchcache.cache import Cache
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.entry import Fields
 from kapi.watchcache.observers import Observer
+
+log = Logger()
 
 
 class SplitCaches:
@@ -96,7 +99,7 @@ class SplitCaches:
         try:
             await _all(starting)
             self._check_distinct()
-        except BaseException:
+        except Exception:
             await self._end()
             raise
         self._ticker.start(1.0, now=False)
@@ -119,9 +122,13 @@ class SplitCaches:
         await self._end()
 
     async def _end(self) -> None:
-        if not self._stopping:
-            self._stopping = True
-            await _all([Deferred.fromCoroutine(part.stop()) for part in self.parts])
+        if self._stopping:
+            return
+        self._stopping = True
+        stopping = [Deferred.fromCoroutine(part.stop()) for part in self.parts]
+        for succeeded, failure in await DeferredList(stopping, consumeErrors=True):
+            if not succeeded:
+                log.failure("a store could not be stopped in order", failure)
 
     def _tick(self) -> None:
         for part in self.parts[1:]:  # the main store's caches do so themselves

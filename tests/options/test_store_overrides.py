@@ -100,5 +100,8 @@ def test_all_that_is_wrong_is_told_at_once_and_no_password(tmp_path: Path) -> No
     with pytest.raises(ConfigError) as caught:
         Options.from_command_line(["--event-ttl=0", f"--redis-servers-overrides={text}"])
     assert len(caught.value.messages) == 3 and "secret" not in str(caught.value)
+    with pytest.raises(ConfigError) as caught:
+        Options.from_command_line(["--redis-servers-overrides=redis://u:secret@h:6379"])
+    assert list(caught.value.messages) == [_FORMAT]
     options = Options.from_command_line(["--redis-servers-overrides=/events#redis://u:secret@h:6379/1"])
     assert dict(options.settings())["redis-servers-overrides"] == "[/events#redis://u:***@h:6379/1]"

@@ -127,6 +127,22 @@ class Split(SynchronousTestCase):
         self.assertEqual(stopped, ["main"])
         self.assertEqual(self.made.clock.getDelayedCalls(), [])
 
+    def test_one_that_cannot_be_stopped_keeps_none_from_it(self) -> None:
+        self.start()
+        ended: list[str] = []
+
+        async def fail() -> None:
+            raise RuntimeError("it does not end")
+
+        async def end() -> None:
+            ended.append("other")
+
+        self.patch(self.made.main, "stop", fail)
+        self.patch(self.made.other, "stop", end)
+        self.successResultOf(Deferred.fromCoroutine(self.caches.stop()))
+        self.assertEqual(ended, ["other"])
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
     def test_one_store_twice_is_refused(self) -> None:
         for store in (self.made.main, self.made.other):
             self.patch(store, "run", b"same")
