@@ -112,7 +112,8 @@ class ClientSideApply:
         try:
             await info.create(**self._options)
         except StatusError as problem:
-            info.object = current
+            metadata = {key: value for key, value in current["metadata"].items() if key != "resourceVersion"}
+            info.object = {**current, "metadata": metadata}
             try:
                 await info.create(**self._options)
             except StatusError as further:
