@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from kapi.machinery.ages import human_duration
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
+from kapi.resources.certificates.conditions import fill_transition_times, keep_conditions
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.key_pairs import pem_blocks
@@ -117,13 +118,7 @@ class StatusStrategy(RequestStrategy):
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         assert old is not None  # an update strategy
         keep(obj, old, "spec")
-        new, before = _conditions_of(obj), _conditions_of(old)
-        for kind in _APPROVAL:
-            places = [index for index, item in enumerate(steps(new)) if item.get("type") == kind]
-            kept = [item for item in steps(before) if item.get("type") == kind]
-            if len(places) == len(kept):
-                for place, item in zip(places, kept, strict=True):
-                    new[place] = dict(item)
+        keep_conditions(_conditions_of(obj), _conditions_of(old), _APPROVAL)
         fill_times(obj, old, ctx.now)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
@@ -162,16 +157,10 @@ class ApprovalStrategy(RequestStrategy):
 
 def fill_times(obj: Object, old: Object, now: str) -> None:
     """Sets missing times of conditions; the transition time stays where type and status stay."""
-    times: dict[tuple[Tree, Tree], str] = {}
-    for before in steps(_conditions_of(old)):
-        if before.get("lastTransitionTime"):
-            times.setdefault((before.get("type"), before.get("status")), before["lastTransitionTime"])
     for condition in steps(_conditions_of(obj)):
         if not condition.get("lastUpdateTime"):
             condition["lastUpdateTime"] = now
-        if condition.get("lastTransitionTime"):
-            continue
-        condition["lastTransitionTime"] = times.get((condition.get("type"), condition.get("status")), now)
+    fill_transition_times(_conditions_of(obj), _conditions_of(old), now)
 
 
 def request_error(encoded: str | None) -> str:

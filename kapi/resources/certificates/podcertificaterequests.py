@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from kapi.machinery.field import Path, invalid, required, too_long
 from kapi.machinery.tree import Object
+from kapi.resources.certificates.conditions import fill_transition_times, keep_conditions
 from kapi.resources.certificates.pod_certificate_keys import check_keys
-from kapi.resources.certificates.pod_certificate_status import check_status, condition_of
+from kapi.resources.certificates.pod_certificate_status import DECISIONS, check_status, condition_of
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import ANNOTATIONS_LIMIT, validate_immutable
@@ -63,19 +64,8 @@ class PodCertificateRequestStatusStrategy(PlainStatusStrategy):
         """What was decided stays as it is; conditions get the time of the change."""
         conditions = (obj.get("status") or {}).get("conditions") or []
         before = (old.get("status") or {}).get("conditions") or []
-        for kind in ("Issued", "Denied", "Failed"):
-            places = [i for i, one in enumerate(conditions) if one.get("type") == kind]
-            kept = [one for one in before if one.get("type") == kind]
-            if len(places) == len(kept):
-                for place, one in zip(places, kept, strict=True):
-                    conditions[place] = dict(one)
-        times: dict[tuple[Any, Any], str] = {}
-        for one in before:
-            if one.get("lastTransitionTime"):
-                times.setdefault((one.get("type"), one.get("status")), one["lastTransitionTime"])
-        for one in conditions:
-            if not one.get("lastTransitionTime"):
-                one["lastTransitionTime"] = times.get((one.get("type"), one.get("status")), ctx.now)
+        keep_conditions(conditions, before, DECISIONS)
+        fill_transition_times(conditions, before, ctx.now)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         if not errors:  # as upstream: what is wrong with the metadata is told alone

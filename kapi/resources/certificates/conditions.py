@@ -1,0 +1,31 @@
+"""Conditions of requests for certificates as signers and approvers write them (upstream: the strategies in
+``pkg/registry/certificates``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
+
+
+def keep_conditions(new: list[Object], before: list[Object], kinds: Iterable[str]) -> None:
+    """Those of these kinds are again as they were, unless some were added or taken away."""
+    for kind in kinds:
+        places = [index for index, item in enumerate(steps(new)) if item.get("type") == kind]
+        kept = [item for item in steps(before) if item.get("type") == kind]
+        if len(places) == len(kept):
+            for place, item in zip(places, kept, strict=True):
+                new[place] = dict(item)
+
+
+def fill_transition_times(new: list[Object], before: list[Object], now: str) -> None:
+    """Sets missing ones; the time stays where type and status stay."""
+    times: dict[tuple[object, object], str] = {}
+    for item in steps(before):
+        if item.get("lastTransitionTime"):
+            times.setdefault((item.get("type"), item.get("status")), item["lastTransitionTime"])
+    for item in steps(new):
+        if not item.get("lastTransitionTime"):
+            item["lastTransitionTime"] = times.get((item.get("type"), item.get("status")), now)
