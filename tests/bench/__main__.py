@@ -19,10 +19,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.bench import report
+from tests.bench import report, target_cases, targets
 from tests.bench.cases import Bench, Row, _spread
 from tests.bench.custom import compare
 from tests.bench.definitions import Definitions
@@ -79,6 +80,10 @@ class OwnServer:
         self.process.terminate()
         self.process.wait(60)
 
+    def restart(self) -> tuple[Target, float]:
+        self.stop()
+        return self.start()
+
 
 def children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
@@ -108,7 +113,8 @@ def main() -> None:
     parser.add_argument(
         "--only",
         default="start,requests,lists,watches,idle",
-        help="more: custom, crds, fairness, growth, http2, kubelets, stalls, store, testkit, webhooks",
+        help="more: bursts, custom, crds, deletion, fairness, growth, http2, kubelets, large-start, stalls, store, testkit, "
+        "webhooks, workers",
     )
     parser.add_argument(
         "--case", default="", help="stalls, pair: only cases whose names contain one of these, comma-separated"
@@ -118,15 +124,21 @@ def main() -> None:
     parser.add_argument("--json")
     parser.add_argument("--svg")
     parser.add_argument("--compare", nargs="*", help="JSON files of earlier runs to show instead of measuring")
+    parser.add_argument(
+        "--targets", nargs="*", help="JSON files of earlier runs of which to say what targets they meet"
+    )
     parser.add_argument("--pair", nargs=2, metavar=("ONE", "OTHER"), help="two servers or checkouts, see above")
     options = parser.parse_args()
+    if options.targets is not None:
+        print(targets.table([row for path in options.targets for rows in earlier(path).values() for row in rows]))
+        return
     if options.pair:
         results = {"pair": pair(options)}
     elif options.compare:
         results = {}
         for path in options.compare:
-            for name, rows in json.loads(Path(path).read_text()).items():
-                results[name] = [Row(**row) for row in rows]
+            for name, rows in earlier(path).items():
+                results[name] = [*results.get(name, ()), *rows]
     else:
         results = {options.name: measure(options)}
     for name, rows in results.items():
@@ -134,7 +146,11 @@ def main() -> None:
     if options.json:
         Path(options.json).write_text(report.as_json(results))
     if options.svg:
-        Path(options.svg).write_text(report.svg(results))
+        Path(options.svg).write_text(report.svg(report.beside(results, targets.peers())))
+
+
+def earlier(path: str) -> dict[str, list[Row]]:
+    return {name: [Row(**row) for row in rows] for name, rows in json.loads(Path(path).read_text()).items()}
 
 
 def measure(options: argparse.Namespace) -> list[Row]:
@@ -195,6 +211,12 @@ def measure(options: argparse.Namespace) -> list[Row]:
                 store(bench.add, options.seconds)
             if "kubelets" in wanted:
                 kubelets(bench, [int(count) for count in options.kubelets.split(",")], options.events)
+            if "bursts" in wanted:
+                target_cases.bursts(bench)
+            if "deletion" in wanted:
+                target_cases.deletion(bench)
+            if "large-start" in wanted and own is not None:
+                target_cases.start(bench, own.restart)
             if "stalls" in wanted:
                 stalls(bench, options.case)
             if "testkit" in wanted:
@@ -203,6 +225,8 @@ def measure(options: argparse.Namespace) -> list[Row]:
         finally:
             if own is not None:
                 own.stop()
+    if "workers" in wanted and not options.server:
+        target_cases.workers(partial(with_workers, options), bench.add)
     if "crds" in wanted and not options.server:
         for one_group in (False, True):
             definitions(options, bench, one_group)
@@ -256,6 +280,18 @@ def start_once(own: OwnServer) -> tuple[float, float]:
     return took, used
 
 
+def with_workers(options: argparse.Namespace, count: int) -> tuple[Bench, Callable[[], None]]:
+    """A server with so many workers, and what stops it."""
+    stack = contextlib.ExitStack()
+    scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kapi-bench-")))
+    own = OwnServer(scratch, [*options.flag, f"--workers={count}"])
+    target, _ = own.start()
+    stack.callback(own.stop)
+    bench = Bench(target, seconds=options.seconds, runs=options.runs, pods=options.pods, say=print)
+    bench.prepare()
+    return bench, stack.close
+
+
 def definitions(options: argparse.Namespace, bench: Bench, one_group: bool) -> None:
     """Many definitions on a server of their own."""
     with tempfile.TemporaryDirectory(prefix="kapi-bench-") as scratch:
@@ -263,12 +299,8 @@ def definitions(options: argparse.Namespace, bench: Bench, one_group: bool) -> N
         target, _ = own.start()
         time.sleep(1)
 
-        def restart() -> tuple[Target, float]:
-            own.stop()
-            return own.start()
-
         try:
-            Definitions(target, options.definitions, bench.add, restart).run(one_group=one_group)
+            Definitions(target, options.definitions, bench.add, own.restart).run(one_group=one_group)
         finally:
             own.stop()
 

@@ -23,6 +23,13 @@ def as_json(results: dict[str, Sequence[Row]]) -> str:
     return json.dumps({name: [dataclasses.asdict(row) for row in rows] for name, rows in results.items()}, indent=1)
 
 
+def beside(results: dict[str, Sequence[Row]], peers: dict[str, list[Row]]) -> dict[str, Sequence[Row]]:
+    """With what others were measured to do, of the same measurements."""
+    names = {row.name for rows in results.values() for row in rows}
+    shared = {peer: [row for row in rows if row.name in names] for peer, rows in peers.items()}
+    return {**results, **{peer: rows for peer, rows in shared.items() if rows}}
+
+
 def svg(results: dict[str, Sequence[Row]]) -> str:
     """Bars per measurement, each scaled to the largest of the servers compared."""
     colours = ("#2b6cb0", "#c05621", "#2f855a", "#6b46c1")
@@ -44,8 +51,8 @@ def svg(results: dict[str, Sequence[Row]]) -> str:
             )
         y += height
     legend = "".join(
-        f'<rect x="{270 + index * 180}" y="12" width="12" height="12" fill="{colours[index % len(colours)]}"/>'
-        f'<text x="{288 + index * 180}" y="22" font-size="12">{escape(server)}</text>'
+        f'<rect x="{270 + index * 130}" y="12" width="12" height="12" fill="{colours[index % len(colours)]}"/>'
+        f'<text x="{288 + index * 130}" y="22" font-size="12">{escape(server)}</text>'
         for index, server in enumerate(results)
     )
     return (

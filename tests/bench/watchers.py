@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from tests.bench.http2 import watch_http2
-from tests.bench.load import Connection, Polled, Target, arrived
+from tests.bench.load import Answer, Connection, Polled, Target, arrived
 
 _STAMP = re.compile(rb'"sent":"([0-9.]+)"')
 
@@ -62,8 +62,10 @@ def _type(path: str) -> dict[str, str]:
     return {"apiVersion": f"{group}/{version}", "kind": "Map"} if api == "apis" else {}
 
 
-def fan_out(target: Target, path: str, watchers: int, writes: int, *, http2: bool = False) -> dict[str, float]:
-    """Writes ``writes`` times to an object with ``data`` under ``path`` that ``watchers`` watch.
+def fan_out(
+    target: Target, path: str, watchers: int, writes: int, *, http2: bool = False, pause: float = 0.0
+) -> dict[str, float]:
+    """Writes ``writes`` times to an object with ``data`` under ``path`` that ``watchers`` watch, every ``pause`` seconds.
 
     Answers events a second, delays in milliseconds, CPU-microseconds for each event.
     """
@@ -80,7 +82,9 @@ def fan_out(target: Target, path: str, watchers: int, writes: int, *, http2: boo
     assert here.recv() == "ready"
     before, begin = target.cpu(), time.time()
     url = f"{path}/{name}"
-    for _ in range(writes):
+    for number in range(writes):
+        if pause:
+            time.sleep(max(0.0, begin + number * pause - time.time()))
         patch = json.dumps({"data": {"sent": f"{time.time():.6f}"}}).encode()
         code, _ = writer.roundtrip(target.request("PATCH", url, patch, "application/merge-patch+json"))
         assert code == 200, code
@@ -96,4 +100,64 @@ def fan_out(target: Target, path: str, watchers: int, writes: int, *, http2: boo
         "cpu": used * 1e6 / max(1, events),
         "p50": delays[len(delays) // 2] * 1000 if delays else 0.0,
         "p99": delays[int(len(delays) * 0.99)] * 1000 if delays else 0.0,
+    }
+
+
+def burst(target: Target, path: str, watchers: int, writes: int, writers: int) -> dict[str, float]:
+    """``writers`` keep a write each in flight, ``writes`` in all, to objects under ``path`` that ``watchers`` watch.
+
+    Answers events and writes a second, lost events, CPU-microseconds for each event.
+    """
+    part = f"burst-{time.time_ns()}"
+    connections = [Connection(target) for _ in range(writers)]
+    for number, connection in enumerate(connections):
+        body = {"metadata": {"name": f"{part}-{number}", "labels": {"part": part}}, "data": {"sent": "0"}}
+        assert connection.roundtrip(target.request("POST", path, json.dumps(body).encode()))[0] == 201
+    here, there = multiprocessing.Pipe()
+    query = f"{path}?watch=1&resourceVersion=&labelSelector=part%3D{part}&timeoutSeconds=300"
+    process = multiprocessing.Process(
+        target=receive, args=(target, query, watchers, writes + writers, there), daemon=True
+    )
+    process.start()
+    there.close()  # so that the end of the process is seen
+    assert here.recv() == "ready"
+    urls = {connection: f"{path}/{part}-{number}" for number, connection in enumerate(connections)}
+    left = writes
+
+    def send(connection: Connection) -> None:
+        nonlocal left
+        left -= 1
+        patch = b'{"data":{"sent":"%.6f"}}' % time.time()
+        connection.send(target.request("PATCH", urls[connection], patch, "application/merge-patch+json"))
+
+    before, begin = target.cpu(), time.time()
+    polled = Polled(connections)
+    for connection in connections:
+        send(connection)
+    running = writers
+    while running:
+        for connection in polled.ready(30):
+            for data in arrived(connection):
+                assert data, "the server closed the connection"
+                if not connection.answer.feed(data):
+                    continue
+                assert connection.answer.status == 200, connection.answer.status
+                connection.answer = Answer()
+                if left > 0:
+                    send(connection)
+                else:
+                    running -= 1
+                break
+    written = time.time() - begin
+    seen, last, _ = here.recv()
+    process.join(30)
+    used = target.cpu() - before
+    for connection in connections:
+        connection.close()
+    events = seen - watchers * writers  # the initial ones
+    return {
+        "lost": watchers * (writes + writers) - seen,
+        "rate": events / max(1e-6, last - begin),
+        "writes": writes / written,
+        "cpu": used * 1e6 / max(1, events),
     }
