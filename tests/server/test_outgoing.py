@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.address import IPv4Address
@@ -56,6 +57,31 @@ class Gathering(SynchronousTestCase):
         self.assertEqual(self.left, [[200, 201]])
         self.clock.advance(0)
         self.assertEqual(self.left, [[200, 201], [202]])
+
+    def answer(self, channel: object, code: int) -> None:
+        self.outgoing.add(RequestContext(SimpleNamespace(channel=channel), "GET", "/", {}), Response(code))
+
+    def test_an_answer_to_whom_the_last_one_went_does_not_wait(self) -> None:
+        """A client with one request in flight, of which nothing is gained by waiting for others."""
+        one, other = object(), object()
+        self.answer(one, 200)
+        self.assertEqual(self.left, [])
+        self.clock.advance(0)
+        self.answer(one, 201)
+        self.answer(one, 202)
+        self.assertEqual(self.left, [[200], [201], [202]])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.answer(other, 203)
+        self.answer(other, 204)
+        self.answer(one, 205)
+        self.assertEqual(self.left, [[200], [201], [202]], "others wait: it goes along with them")
+        self.clock.advance(0)
+        self.assertEqual(self.left[3:], [[203, 204, 205]])
+
+    def test_answers_to_nobody_known_wait(self) -> None:
+        for code in (200, 201):
+            self.answer(None, code)
+        self.assertEqual(self.left, [])
 
 
 class Log:
