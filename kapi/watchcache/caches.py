@@ -41,7 +41,7 @@ log = Logger()
 
 _TRIM_EVERY = 10  # seconds, or as long as history lasts where that is less
 _TYPES = {CREATED: ADDED, UPDATED: MODIFIED, GONE: DELETED}
-DECODED_BYTES = 8_000_000  # of JSON; trees take about eight times that
+DECODED_BYTES = 4_000_000  # of JSON; trees take six to eight times that
 ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
 
 

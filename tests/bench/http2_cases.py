@@ -27,6 +27,7 @@ _MOST_WINDOW = (1 << 31) - 1
 
 
 def http2(bench: Bench) -> None:
+    idle_watches(bench)
     gets(bench)
     creates(bench)
     lists(bench)
@@ -167,7 +168,11 @@ def watches(bench: Bench) -> None:
                 f"{lost:.0f} LOST" if lost else "",
             )
         )
+
+
+def idle_watches(bench: Bench) -> None:
+    """Before all else: what a server has freed it gives to what comes next."""
     if bench.target.pids:
-        watch = f"{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds=3600"
+        watch = f"{bench.base}/configmaps?watch=1&allowWatchBookmarks=true&timeoutSeconds=3600"
         result = idle(bench.target, watch, _IDLE, bench.seconds, http2=True)
         bench.add(Row("an idle watch over HTTP/2", result["each"], "kB"))

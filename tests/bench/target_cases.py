@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -75,15 +76,19 @@ def start(bench: Bench, restart: Restart) -> None:
 def workers(start_with: Callable[[int], tuple[Bench, Callable[[], None]]], add: Callable[[Row], None]) -> None:
     """GETs with one and two workers in alternating runs, and what a third takes.
 
-    The generator needs a part of the same two cores, so that the rate says less than the CPU of a GET: what two cores would
-    answer, as a multiple of one's.
+    A server has one core for all its processes, the generator another: two workers that answer as much from one core as one
+    does answer twice as much from two.
     """
+    cores = sorted(os.sched_getaffinity(0))
     found: dict[int, list[Outcome]] = {1: [], 2: []}
     rests: dict[int, float] = {}
     begun = {count: start_with(count) for count in (1, 2)}
     for count, (bench, _) in begun.items():
         time.sleep(_REST)
         rests[count] = sum(proportional(pid) for pid in bench.target.pids)
+        for pid in bench.target.pids:
+            os.sched_setaffinity(pid, cores[:1])
+    os.sched_setaffinity(0, cores[1:] or cores)
     runs = begun[1][0].runs
     for number in range(runs):
         for count in (1, 2) if number % 2 else (2, 1):
@@ -93,11 +98,12 @@ def workers(start_with: Callable[[int], tuple[Bench, Callable[[], None]]], add: 
     for count, outcomes in found.items():
         rates = [outcome.rate for outcome in outcomes]
         cpu = statistics.median(outcome.cpu for outcome in outcomes)
-        add(Row(f"GET, {count} workers, 64 in flight", statistics.median(rates), "1/s", _spread(rates), cpu))
+        add(Row(f"GET, {count} workers on one core", statistics.median(rates), "1/s", _spread(rates), cpu))
     one, two = (statistics.median(outcome.cpu for outcome in found[count]) for count in (1, 2))
-    add(Row("GET, 2 workers by CPU", 2 * one / two, "x", note="of one worker's rate, if each has a core of its own"))
+    add(Row("GET, 2 workers by CPU", 2 * one / two, "x", note="of one's rate, when each has a core of its own"))
     for _, stop in begun.values():
         stop()
+    os.sched_setaffinity(0, cores)
     third, stop = start_with(3)
     time.sleep(_REST)
     more = sum(proportional(pid) for pid in third.target.pids) - rests[2]
