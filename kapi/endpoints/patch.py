@@ -24,11 +24,18 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema import jsonpatch, mergepatch, strategicmerge
 from kapi.schema.converter import Converter, text_of
-from kapi.schema.decode import decode
+from kapi.schema.decode import RAW_MEMBERS, decode
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.gotext import go_map
 from kapi.schema.managedfields import FieldManager
-from kapi.schema.patched_text import json_patched_text, merged_text, sorted_text
+from kapi.schema.patched_text import (
+    json_patched_member,
+    json_patched_text,
+    merged_member,
+    merged_text,
+    sorted_member,
+    sorted_text,
+)
 from kapi.schema.types import Type
 
 JSON_PATCH = "application/json-patch+json"
@@ -145,6 +152,15 @@ def patched(
         result = mergepatch.apply(current, mergepatch.decode(patch, strict=strict))
     else:
         result = strategicmerge.apply(current, strategicmerge.decode(patch), type_)
+
+    raw = RAW_MEMBERS.get((gvk.group, gvk.kind))
+    if raw is not None and isinstance(result, dict) and isinstance(result.get(raw), dict):
+        if kind == STRATEGIC:
+            result[raw] = sorted_member(result[raw])
+        elif kind == JSON_PATCH:
+            result[raw] = json_patched_member(result[raw], raw, operations)
+        elif isinstance(patch, dict) and raw in patch:
+            result[raw] = merged_member(result[raw], patch[raw])
 
     def text_after() -> str:
         if kind == STRATEGIC:

@@ -30,7 +30,7 @@ from kapi.schema.legacy_kinds import internal_kind, is_meta, is_registered
 from kapi.schema.types import Type
 
 #: fields whose text counts, not only the tree
-_RAW = {("apps", "ControllerRevision"): "data"}
+RAW_MEMBERS = {("apps", "ControllerRevision"): "data"}
 #: levels of an object; upstream takes 10,000
 MAX_DEPTH = 240
 _ENCODER_DEPTH = 254
@@ -81,7 +81,7 @@ def decode(
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") == []:
         result.setdefault("metadata", {})["managedFields"] = []  # forgets all owners; leaving it out keeps them
-    raw = _RAW.get((kind.group, kind.kind))
+    raw = RAW_MEMBERS.get((kind.group, kind.kind))
     if raw is not None and isinstance(result.get(raw), dict) and isinstance(body, Document) and body.raw is not None:
         checkpoint()
         written = member_text(body.raw, raw)

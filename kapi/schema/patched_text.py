@@ -33,6 +33,22 @@ def sorted_text(result: object) -> str:
     return format_value(_sorted(result))
 
 
+def merged_member(value: Tree, change: Tree) -> Tree:
+    """A member that is kept as it is written, in the order that a merge patch of it leaves."""
+    return _merged(value, _UNKNOWN, change)
+
+
+def json_patched_member(value: Tree, name: str, operations: list[Object]) -> Tree:
+    """The same after the operations of a JSON patch."""
+    visited = _visited(operations).get(name)
+    return value if visited is None else _opened(value, _UNKNOWN, visited)
+
+
+def sorted_member(value: Tree) -> Tree:
+    """The same after a strategic merge patch, to which all is a map, whatever it changes."""
+    return _sorted(value)
+
+
 def _sorted(value: object) -> Tree:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in steps(ordered(value))}

@@ -255,3 +255,32 @@ def test_a_definition_without_a_schema_for_the_items_of_a_map(api: MemoryAPI) ->
     body = {"kind": "CustomResourceDefinition", "metadata": {"name": "things.a.example.com"}, "spec": spec}
     answer = api.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
     assert 'items: Invalid value: {"Schema":null,"JSONSchemas":null}: must only have' in answer.json["message"]
+
+
+REVISIONS = "/apis/apps/v1/namespaces/n/controllerrevisions"
+
+
+def revised(api: MemoryAPI, data: Any, patch: Any, form: str) -> tuple[int, str]:
+    """Code and message after a patch of a ControllerRevision with this data."""
+    api.ask("DELETE", f"{REVISIONS}/r")
+    assert api.ask("POST", REVISIONS, {"metadata": {"name": "r"}, "data": data, "revision": 1}).code == 201
+    answer = api.ask("PATCH", f"{REVISIONS}/r", patch, type=f"application/{form}-patch+json")
+    return answer.code, answer.json.get("message", "")
+
+
+def test_a_patch_writes_the_data_of_a_revision_anew(api: MemoryAPI) -> None:
+    """What it opens has its keys sorted; a strategic one opens everything, and so changes what it does not name."""
+    data = {"spec": {"y": ["z"], "x": 1}, "a": {"d": 1, "c": 2}}
+    operation = {"op": "replace", "path": "/data/spec/y", "value": ["linux"]}
+    assert revised(api, data, [operation], "json") == (
+        422,
+        'ControllerRevision.apps "r" is invalid: data: Invalid value: '
+        '{"a":{"d":1,"c":2},"spec":{"x":1,"y":["linux"]}}: field is immutable',
+    )
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    assert revised(api, data, labels, "merge") == (200, "")
+    assert revised(api, {"a": 1, "b": 2}, labels, "strategic-merge") == (200, "")
+    assert revised(api, {"b": 2, "a": 1}, labels, "strategic-merge") == (
+        422,
+        'ControllerRevision.apps "r" is invalid: data: Invalid value: {"a":1,"b":2}: field is immutable',
+    )
