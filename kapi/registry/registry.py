@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from kapi.admission.interface import AdmissionChain
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.client import Listers, RegistryClient
@@ -47,8 +45,8 @@ class Registry:
         found = self.stores.get(key)
         if found is None:
             caches = self.caches.of(key)
-            make = partial(caches.cache, key, row.selectable_fields, row.namespaced)
-            cache = make if self._late else make()
+            make = caches.cache
+            cache = make if self._late else make(key, row.selectable_fields, row.namespaced)
             found = self.stores[key] = ResourceStore(row, cache, caches.store, self.admission, self.environment)
         return found
 

@@ -14,7 +14,7 @@ from kapi.codecs.split import encode_halves
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage
 from kapi.machinery.field import quote
-from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
 from kapi.registry.conversion import converting
@@ -27,7 +27,7 @@ from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Type
 from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
-from kapi.watchcache.entry import Entry
+from kapi.watchcache.entry import Entry, Fields
 
 _VERBS = {"CreateOptions": "create", "UpdateOptions": "update", "PatchOptions": "patch"}
 Convert = Callable[[Object], Object]
@@ -60,7 +60,7 @@ class ResourceStore:
     def __init__(
         self,
         row: Resource,
-        cache: Cache | Callable[[], Cache],
+        cache: Cache | Callable[[GroupResource, Fields, bool], Cache],
         store: Store,
         admission: AdmissionChain,
         environment: Environment,
@@ -80,7 +80,7 @@ class ResourceStore:
     @cached_property
     def cache(self) -> Cache:
         """What is stored, in memory."""
-        return self._make_cache()
+        return self._make_cache(self.group_resource, self.row.selectable_fields, self.row.namespaced)
 
     def key(self, namespace: str, name: str) -> str:
         """The store's key.  Raises BadRequest for a name that could lead out of its place."""

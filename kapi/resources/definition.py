@@ -6,6 +6,7 @@ A strategy is pure: no Twisted, no I/O, plain JSON trees in and out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -186,6 +187,12 @@ class Subresource:
     tabular: bool = True  # whether it can be answered as a Table
 
 
+@functools.lru_cache(2048)
+def _stored_as(group: str, plural: str) -> GroupResource:
+    """One for all registries of a process."""
+    return GroupResource("" if group == "core" else group, plural)
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """One row of the catalogue: everything discovery, OpenAPI, routing, RBAC, caches and printing need to know."""
@@ -249,8 +256,7 @@ class Resource:
     @property
     def storage_resource(self) -> GroupResource:
         """Under which name the objects are kept."""
-        group = self.storage_group or self.group
-        return GroupResource("" if group == "core" else group, self.plural)
+        return _stored_as(self.storage_group or self.group, self.plural)
 
     @property
     def list_kind(self) -> str:

@@ -5,6 +5,7 @@ What an administrator added stays; what is missing comes back, unless the object
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 
 from twisted.internet.defer import Deferred, FirstError, gatherResults
@@ -24,6 +25,7 @@ _log = Logger()
 _ATTEMPTS = 5
 
 
+@functools.cache
 def node_rules() -> tuple[PolicyRule, ...]:
     """The static rules of the Node authorizer: those of ``system:node``."""
     return next(rules_of(role) for role in CLUSTER_ROLES if role["metadata"]["name"] == "system:node")
