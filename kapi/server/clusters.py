@@ -41,6 +41,7 @@ MAX_CLUSTERS = 20_000
 MAX_AWAKE = 200  # that are served at a time, beside those that have requests or watches
 IDLE = 60.0  # seconds without a request after which nothing is kept ready for the next
 ANNOTATION = "kapi/cluster"  # of audit events
+CONTENT_TYPE = "kapi/content-type"  # of the events of patches: without it nobody could repeat one
 _LOOK = 5  # clusters are woken between two looks at how many are awake
 _AT_ONCE = 10  # fall asleep in one turn: each takes milliseconds
 _PREFIX = PATH + "/"
@@ -168,6 +169,8 @@ class Clusters:
                     ctx.path = "/" + rest
                     ctx.http.uri = ctx.http.uri[len(head) :]
                     ctx.annotations[ANNOTATION] = name
+                    if ctx.method == "PATCH":
+                        ctx.annotations[CONTENT_TYPE] = ctx.header("content-type") or ""
                     return cluster.handle(ctx)
             return handler(ctx)
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from kapi.machinery.tree import Object
 
 MAX_LINES = 200  # of a report; the newest
-#: everything that comes by HTTP, once it is answered; controllers in the process do not ask by HTTP
+#: everything that comes by HTTP, once it is answered, writes with what is needed to repeat them (kapi/testing/replay.py);
+#: controllers in the process do not ask by HTTP
 POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -18,6 +19,15 @@ rules:
 - level: None
   nonResourceURLs: ["/readyz*", "/livez*", "/healthz*", "/openapi*", "/api", "/api/*", "/apis", "/apis/*", "/version"]
 - level: Metadata
+  verbs: ["get", "list", "watch"]
+- level: Metadata
+  nonResourceURLs: ["*"]
+- level: Metadata
+  resources:
+  - group: ""
+    resources: ["serviceaccounts/token"]
+  - group: authentication.k8s.io
+- level: RequestResponse
 """
 
 

@@ -24,6 +24,7 @@ from kapi.machinery.tree import Object
 from kapi.testing.audit import AuditTrail
 from kapi.testing.kubectl import Kubectl, kubectl_path
 from kapi.testing.process import KapiProcess
+from kapi.testing.replay import replay
 
 #: a tree, text in YAML, or a file of either
 Manifest = Object | str | Path
@@ -190,6 +191,25 @@ class Cluster:
         """
         answer = self.request("GET", f"/kapi/settled?revision={revision}&timeout={seconds}s")
         return int(answer["revision"])
+
+    def record(self, file: Path) -> None:
+        """Writes the audit events of this cluster so far to a file, a line each."""
+        file.write_text("".join(json.dumps(event) + "\n" for event in self.requests()))
+
+    def replay(self, recording: Path | Iterable[Object]) -> list[str]:
+        """Sends the writes of a recorded run once more, as an administrator; ``recording`` are audit events, or a file of them.
+
+        Answers a line for each that has another answer now.
+        """
+        events = recording
+        if isinstance(events, Path):
+            with events.open() as lines:
+                events = [json.loads(line) for line in lines]
+
+        def send(method: str, path: str, body: str, media_type: str) -> tuple[int, Any]:
+            return self._ask(method, path, body or None, {"Content-Type": media_type} if body else None)
+
+        return list(replay(events, send))
 
     @contextmanager
     def fault(self, match: Object | None = None, **rule: object) -> Iterator[str]:
