@@ -13,12 +13,13 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from kapi.client.work import call_of
 from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
 from kapi.endpoints.encoding import message_of_entry
@@ -28,6 +29,7 @@ from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.watch_websocket import wants_websocket, websocket_response
 from kapi.machinery import status
+from kapi.machinery.checkpoint import LARGE, Call
 from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.read import parse_revision
@@ -131,6 +133,11 @@ class Form:
         self.chunk_key = (*self.key, "chunk")
         self.sent = scope.store.cache.sent_as(resource.version)
 
+    def takes_long(self, batch: Batch) -> bool:
+        """Whether what is made anew of a batch may take long: of large objects, or of custom resources, however small,
+        whose columns and schemas may be large."""
+        return self.scope.resource.typed_items or batch.size >= LARGE
+
     def encode(self, event: WatchEvent, headers: bool = False) -> bytes:
         """One framed event; nothing for a form that a watch cannot have (a list).
 
@@ -225,7 +232,7 @@ class WatchStream:
 
     __slots__ = (
         "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framed", "_call", "_headers_sent", "error",
-        "arguments", "done", "_paused", "_converting", "_held",
+        "arguments", "done", "_paused", "_converting", "_held", "_work",
     )  # fmt: skip
 
     def __init__(
@@ -243,7 +250,8 @@ class WatchStream:
         self._headers_sent = not form.table
         self._paused = False  # by the client
         self._held = False  # by a fault on command
-        self._converting = False  # a batch waits for a webhook; those behind it wait in the watch
+        self._converting = False  # a batch waits for a webhook or a slice; those behind it wait in the watch
+        self._work: Deferred[Any] | None = None  # of a batch that is encoded in slices
         self.error: status.StatusError | None = None
         self.arguments: dict[str, Any] = {}
         self.done: Deferred[None] = Deferred()
@@ -284,12 +292,47 @@ class WatchStream:
         self._form.sent.listed(scope, ctx.reactor.seconds() - ctx.received)
 
     def _on_batch(self, batch: Batch) -> None:
+        if not self._form.stored and self._form.takes_long(batch):
+            call = call_of(self._ctx.reactor)
+            if call is not None:
+                self._encode_in_slices(batch, call)
+                return
         try:
             data = self._encoded(batch)
         except Unconverted:
             self._convert(batch)
         else:
             self._write(data)
+
+    def _encode_in_slices(self, batch: Batch, call: Call) -> None:
+        """What comes meanwhile keeps its order behind it."""
+
+        def encode() -> bytes | None:
+            try:
+                return self._encoded(batch)
+            except Unconverted:
+                return None
+
+        work: Any = call(encode)
+        if not work.called:
+            assert self._watch is not None  # whose batch this is
+            self._work, self._converting = work, True
+            self._watch.pause()
+        work.addCallback(self._encoded_in_slices, batch).addErrback(self._not_encoded)
+
+    def _encoded_in_slices(self, data: bytes | None, batch: Batch) -> None:
+        """``data`` is None when a webhook has to be asked first."""
+        self._work = None
+        if data is None and not self.done.called:
+            self._convert(batch)
+        elif data is not None:
+            self._converted(data)
+
+    def _not_encoded(self, failure: Failure) -> None:
+        self._work = None
+        if not failure.check(CancelledError):
+            log.failure("encoding watch events failed; the watch ends", failure)
+            self._finish()
 
     def _encoded(self, batch: Batch) -> bytes:
         form = self._form
@@ -357,6 +400,9 @@ class WatchStream:
     def _stop(self) -> None:
         if self._call is not None and self._call.active():
             self._call.cancel()
+        work, self._work = self._work, None
+        if work is not None:
+            work.cancel()
         if self._watch is not None:
             self._watch.stop()
             self._watch = None

@@ -340,3 +340,51 @@ def test_who_forgets_the_kind_is_shown_the_body(api: MemoryAPI) -> None:
     for depth in (900, 9000):
         deep = b"spec: " + b"[" * depth + b"]" * depth
         assert api.ask("POST", f"{FOOS}?fieldValidation=Ignore", deep, type="application/yaml").code == 400
+
+
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+WATCH = f"{FOOS}?watch=1&resourceVersion=0"
+
+
+def with_columns(api: MemoryAPI) -> None:
+    columns = [{"name": f"c{number}", "type": "integer", "jsonPath": ".spec.size"} for number in range(100)]
+    install(api, definition(version(additionalPrinterColumns=columns)))
+    for size, name in enumerate("abc"):
+        create(api, name, {"size": size})
+
+
+def test_a_table_of_many_columns_is_watched_piece_by_piece_and_in_order(api: MemoryAPI) -> None:
+    with_columns(api)
+    plain = api.ask("GET", WATCH, headers=TABLE)
+    api.turn()
+    slices = Slices(api.clock, length=-1.0)  # each checkpoint suspends
+    work.run_by(api.clock, slices.call)
+    request = api.ask("GET", WATCH, headers=TABLE)
+    one_turn(api)
+    assert not request.events, "it was not suspended"
+    create(api, "d", {"size": 3})
+    for _ in range(200):
+        one_turn(api)
+    assert [event["object"]["rows"][0]["cells"][:2] for event in request.events] == [
+        ["a", 0], ["b", 1], ["c", 2], ["d", 3],
+    ]  # fmt: skip
+    assert [len(event["object"]["columnDefinitions"] or ()) for event in request.events] == [101, 0, 0, 0]
+    assert request.written == plain.written
+
+
+def test_what_is_made_for_a_watcher_ends_when_he_goes(api: MemoryAPI) -> None:
+    with_columns(api)
+    work.run_by(api.clock, Slices(api.clock, length=-1.0).call)
+    request = api.ask("GET", WATCH, headers=TABLE)
+    one_turn(api)
+    assert due(api)
+    request.disconnect()
+    for _ in range(2):
+        one_turn(api)
+    assert not due(api), "it is made nevertheless"
+    assert not request.events
+
+
+def due(api: MemoryAPI) -> bool:
+    """Whether something is to be done in the next turn."""
+    return any(call.time <= api.clock.rightNow for call in api.clock.calls)
