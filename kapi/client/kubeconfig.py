@@ -41,10 +41,14 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Endpoint(Credentials):
-    """A server to call and what to show it.  ``ca`` is PEM; without it the system's authorities are trusted."""
+    """A server to call and what to show it.  ``ca`` is PEM; without it the system's authorities are trusted.
+
+    ``anybody``: whoever answers is trusted.
+    """
 
     url: str
     ca: bytes = b""
+    anybody: bool = False
     server_name: str = ""
 
 
@@ -57,12 +61,14 @@ def load_kubeconfig(path: str) -> Endpoint:
     server = cluster.get("server") or ""
     if not server.startswith("https://"):
         raise KubeconfigError(f"{path}: the server of a webhook must be an https URL")
-    if cluster.get("insecure-skip-tls-verify"):
-        raise KubeconfigError(f"{path}: insecure-skip-tls-verify is not supported; name a certificate-authority")
     base = Path(path).resolve().parent
+    ca, anybody = _pem(cluster, "certificate-authority", base, path), cluster.get("insecure-skip-tls-verify") is True
+    if ca and anybody:
+        raise KubeconfigError(f"{path}: specifying a root certificates file with the insecure flag is not allowed")
     return Endpoint(
         url=server,
-        ca=_pem(cluster, "certificate-authority", base, path),
+        ca=ca,
+        anybody=anybody,
         server_name=cluster.get("tls-server-name") or "",
         **_credentials(user, base, path),
     )

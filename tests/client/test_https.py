@@ -84,6 +84,12 @@ class Requests(TestCase):
         self.assertEqual(self.factory.received, b"")
 
     @inlineCallbacks
+    def test_whoever_answers_is_trusted_where_a_kubeconfig_says_so(self) -> Any:
+        self.factory.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        answer = yield self.ask(self.client(ca=b"", anybody=True, server_name="elsewhere.example"))
+        self.assertEqual((answer.status, answer.body), (200, b"ok"))
+
+    @inlineCallbacks
     def test_a_credential_with_a_line_break_is_not_sent(self) -> Any:
         yield self.assertFailure(self.ask(self.client(token="a\r\nX-Remote-User: root")), BadHead)
         yield self.assertFailure(self.ask(self.client(), headers={"X": "a\nb"}), BadHead)

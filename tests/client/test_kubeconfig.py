@@ -42,6 +42,18 @@ def test_a_name_and_a_password_count_without_a_token(tmp_path: Path) -> None:
     assert endpoint.headers == [(b"Authorization", b"Basic bmluYTpwYXNz")]
 
 
+def test_a_server_may_be_anybody_or_known_by_an_authority(tmp_path: Path) -> None:
+    path = Path(write(tmp_path, "[{name: u, user: {token: t}}]"))
+    anybody = path.read_text().replace("certificate-authority-data: Q0E=", "insecure-skip-tls-verify: true")
+    both = path.read_text().replace("Q0E=", "Q0E=, insecure-skip-tls-verify: true")
+    assert not load_kubeconfig(str(path)).anybody
+    path.write_text(anybody)
+    assert load_kubeconfig(str(path)).anybody
+    path.write_text(both)
+    with pytest.raises(KubeconfigError, match="root certificates file with the insecure flag is not allowed"):
+        load_kubeconfig(str(path))
+
+
 @pytest.mark.parametrize("name", ["exec", "auth-provider"])
 def test_credentials_that_a_program_makes_are_refused_clearly(tmp_path: Path, name: str) -> None:
     with pytest.raises(KubeconfigError, match=f"credentials by {name} are not supported"):
