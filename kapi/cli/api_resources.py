@@ -10,7 +10,6 @@ from kapi.cli.messages import CommandError
 from kapi.cli.print_flags import no_printer
 from kapi.client.discovery import APIResource, Discovered
 from kapi.client.mapper import preferred
-from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 
 FLAGS = (
@@ -27,7 +26,8 @@ FLAGS = (
 _OUTPUTS = ("json", "kyaml", "name", "wide", "yaml")
 
 
-async def _discovered(factory: Factory, cached: bool = False) -> Discovered:
+async def discovered(factory: Factory, cached: bool = False) -> Discovered:
+    """What the server says now, or what is remembered of it."""
     source: Any = factory.discovery()
     if not cached:
         source.invalidate()
@@ -35,29 +35,20 @@ async def _discovered(factory: Factory, cached: bool = False) -> Discovered:
     return found
 
 
-async def run_versions(factory: Factory, program: str) -> int:
-    if factory.flags.arguments:
-        raise CommandError(
-            f"unexpected arguments: [{' '.join(factory.flags.arguments)}]", usage=f"{program} api-versions"
-        )
-    found = await _discovered(factory)
-    names = [str(GroupVersion(group.name, version)) for group in found.groups for version in group.versions]
-    factory.out.write("".join(f"{name}\n" for name in sorted(names)))
-    return 0
-
-
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     if flags.arguments:
         raise CommandError(f"unexpected arguments: [{' '.join(flags.arguments)}]", usage=f"{program} api-resources")
     output = flags["output"]
-    if output not in ("", *_OUTPUTS) or output == "kyaml":
+    if output.lower() in ("json", "kyaml", "yaml"):
+        output = output.lower()
+    if output not in ("", *_OUTPUTS):
         raise no_printer(output, _OUTPUTS)
     if flags["sort-by"] not in ("", "name", "kind"):
         raise CommandError("--sort-by accepts only name or kind")
-    found = await _discovered(factory, flags["cached"])
+    found = await discovered(factory, flags["cached"])
     chosen = sorted((one for one in preferred(found) if _wanted(one, flags)), key=_order(flags["sort-by"]))
-    if output in ("json", "yaml"):
+    if output in ("json", "kyaml", "yaml"):
         _print_list(factory, chosen, output)
     elif output == "name":
         factory.out.write("".join(f"{one.name}.{one.group}\n" if one.group else f"{one.name}\n" for one in chosen))
@@ -66,8 +57,6 @@ async def run(factory: Factory, program: str) -> int:
     if found.failed:
         failed = ", ".join(f"{name}: {why}" for name, why in found.failed.items())
         raise CommandError(f"unable to retrieve the complete list of server APIs: {failed}")
-    if not chosen and flags.given("api-group"):
-        pass
     return 0
 
 
@@ -117,6 +106,10 @@ def _print_list(factory: Factory, chosen: list[APIResource], output: str) -> Non
         import json
 
         factory.out.write(json.dumps(tree, indent=4) + "\n")
+    elif output == "kyaml":
+        from kapi.cli.printers.kyaml import dump_kyaml
+
+        factory.out.write(dump_kyaml(tree, list))
     else:
         from kapi.codecs.yaml_writing import dump_yaml
 

@@ -24,7 +24,7 @@ COMMANDS = {
     "wait": ("kapi.cli.wait", "run", "FLAGS"),
     "explain": ("kapi.cli.explain", "run", "FLAGS"),
     "api-resources": ("kapi.cli.api_resources", "run", "FLAGS"),
-    "api-versions": ("kapi.cli.api_resources", "run_versions", "FLAGS"),
+    "api-versions": ("kapi.cli.api_versions", "run", "FLAGS"),
     "config": ("kapi.cli.config", "run", "FLAGS"),
     "snapshot": ("kapi.cli.snapshot", "run", "FLAGS"),
     "diff": ("kapi.cli.diff", "run", "FLAGS"),

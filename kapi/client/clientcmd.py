@@ -196,6 +196,9 @@ class Kubeconfig:
             groups=tuple(over.as_groups or user.get("as-groups") or ()),
             extra={key: tuple(values) for key, values in extra.items()},
         )
+        if not impersonate.user and (impersonate.uid or impersonate.groups or impersonate.extra):
+            why = f"requesting uid, groups or user-extra for {name} without impersonating a user"
+            raise ConfigError(why, file=file, field=f"users[{name}]")
         credentials = self._credentials(user, name, file, over, cluster, reactor)
         return {"certificate": certificate, "key": key, "credentials": credentials, "impersonate": impersonate}
 
@@ -216,7 +219,7 @@ class Kubeconfig:
         if username:
             return basic(str(username), str(password or ""))
         if user.get("exec"):
-            return _exec(user["exec"], file, cluster, reactor)
+            return _exec(user["exec"], name, file, cluster, reactor)
         if user.get("auth-provider"):
             raise ConfigError("no Auth Provider found for that name", file=file, field="auth-provider")
         return NO_CREDENTIALS
@@ -253,11 +256,12 @@ def load_config(
     return files.config(reactor, over, **more)
 
 
-def _exec(plugin: Object, file: str, cluster: Object, reactor: IReactorTime) -> Authenticator:
+def _exec(plugin: Object, user: str, file: str, cluster: Object, reactor: IReactorTime) -> Authenticator:
     from kapi.client.exec_credential import ExecPlugin
 
     if not isinstance(plugin, dict) or not plugin.get("command"):
         raise ConfigError("exec plugin: command must be specified", file=file, field="exec.command")
+    _check_interactive(plugin, user, file)
     if reactor is None:
         from twisted.internet import reactor
     command = str(plugin["command"])
@@ -274,6 +278,18 @@ def _exec(plugin: Object, file: str, cluster: Object, reactor: IReactorTime) -> 
         install_hint=str(plugin.get("installHint") or ""),
         file=file,
     )
+
+
+def _check_interactive(plugin: Object, user: str, file: str) -> None:
+    """Plugins get no standard input.  Raises ConfigError for one that needs it."""
+    mode = plugin.get("interactiveMode") or ""
+    if mode in ("Never", "IfAvailable") or not mode and not str(plugin.get("apiVersion") or "").endswith("/v1"):
+        return
+    why = {
+        "": f"interactiveMode must be specified for {user} to use exec authentication plugin",
+        "Always": "exec plugin cannot support interactive mode: it gets no standard input",
+    }.get(mode, f'invalid interactiveMode for {user}: "{mode}"')
+    raise ConfigError(why, file=file, field="exec.interactiveMode")
 
 
 def _pem(source: Object, name: str, base: Path, path: str) -> bytes:

@@ -89,6 +89,9 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
     assert now(source.headers())[0][1] == b"Bearer second", "what was read last goes on"
 
 
+V1 = "users:\n- {name: u1, user: {exec: {command: x, apiVersion: client.authentication.k8s.io/v1"
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -102,6 +105,9 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
         ("users:\n- {name: u1, user: {client-certificate-data: aGk=}}", "key"),
         ("users:\n- {name: u1, user: {exec: {args: [a]}}}", "exec.command"),
         ("users:\n- {name: u1, user: {exec: {command: x, apiVersion: v7}}}", "exec.apiVersion"),
+        (V1 + "}}}", "exec.interactiveMode"),
+        (V1 + ", interactiveMode: Always}}}", "exec.interactiveMode"),
+        (V1 + ", interactiveMode: Sometimes}}}", "exec.interactiveMode"),
         ("users: {a: b}", "users"),
         ("contexts:\n- 7", "contexts[0]"),
     ],
@@ -117,6 +123,20 @@ def test_errors_name_file_and_field(change: str, field: str, tmp_path: Path) -> 
     with pytest.raises(ConfigError) as caught:
         load(str(path))
     assert (caught.value.file, caught.value.field) == (str(path), field)
+
+
+@pytest.mark.parametrize("mode", ["", "interactiveMode: Never, ", "interactiveMode: IfAvailable, "])
+def test_plugins_that_need_nobody_at_the_keyboard(mode: str, tmp_path: Path) -> None:
+    """The older version's mode may be left out."""
+    version = "v1" if mode else "v1beta1"
+    text = f"{{command: x, {mode}apiVersion: client.authentication.k8s.io/{version}}}"
+    path = tmp_path / "config"
+    path.write_text(
+        "clusters:\n- {name: c, cluster: {server: 'https://x'}}\n"
+        f"users:\n- {{name: u, user: {{exec: {text}}}}}\n"
+        "contexts:\n- {name: a, context: {cluster: c, user: u}}\ncurrent-context: a\n"
+    )
+    assert type(load(str(path)).credentials).__name__ == "ExecPlugin"
 
 
 def test_who_the_command_line_says(files: str) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from datetime import date
 from math import isinf
 
 from kapi.cli.go_values import json_text
 from kapi.cli.printers.interface import without_managed_fields
 from kapi.machinery.tree import Object, Tree
+
+Order = Callable[[Iterable[str]], list[str]]
 
 _ESCAPES = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\v": "\\v", "\0": "\\0", "\x1b": "\\e",
@@ -18,8 +21,8 @@ _FOLD = "\\\n"  # a line's end that is none of the text's
 _KEY = re.compile(r"[^\W](?:[\w./-]*[^\W])?").fullmatch
 _WORDS = frozenset(("null", "true", "y", "yes", "on", "false", "n", "no", "off", "t", "f", "inf", "infinity", "nan"))
 _PREFIXED = re.compile(r"0b[01]+|0o[0-7]+|0x[0-9a-f]+", re.IGNORECASE).fullmatch
-_DECIMAL = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-?[0-9]+)?", re.IGNORECASE).fullmatch
-_HEX_FLOAT = re.compile(r"0x(?:[0-9a-f]+\.?[0-9a-f]*|\.[0-9a-f]+)p-?[0-9]+", re.IGNORECASE).fullmatch
+_DECIMAL = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e-?[0-9]+)?", re.IGNORECASE).fullmatch
+_HEX_FLOAT = re.compile(r"0x(?:[0-9a-f]+(?:\.[0-9a-f]*)?|\.[0-9a-f]+)p-?[0-9]+", re.IGNORECASE).fullmatch
 _DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})").fullmatch
 
 
@@ -30,21 +33,26 @@ class KYAMLPrinter:
         self._managed_fields = managed_fields
 
     def print(self, obj: Object) -> str:
-        return f"---\n{_node(obj if self._managed_fields else without_managed_fields(obj), 0)}\n"
+        return dump_kyaml(obj if self._managed_fields else without_managed_fields(obj))
 
 
-def _node(value: Tree, level: int) -> str:
+def dump_kyaml(tree: Tree, order: Order = sorted) -> str:
+    """A document; ``order`` is that of keys."""
+    return f"---\n{_node(tree, 0, order)}\n"
+
+
+def _node(value: Tree, level: int, order: Order) -> str:
     """``level`` is how deep its first line is indented."""
     match value:
         case dict() if value:
             inner = "  " * (level + 1)
-            lines = [f"{inner}{_key(key)}: {_node(value[key], level + 1)},\n" for key in sorted(value)]
+            lines = [f"{inner}{_key(key)}: {_node(value[key], level + 1, order)},\n" for key in order(value)]
             return f"{{\n{''.join(lines)}{'  ' * level}}}"
         case list() if value and all(isinstance(item, dict | list) for item in value):
-            return f"[{', '.join(_node(item, level) for item in value)}]"
+            return f"[{', '.join(_node(item, level, order) for item in value)}]"
         case list() if value:
             inner = "  " * (level + 1)
-            lines = [f"{inner}{_node(item, level + 1)},\n" for item in value]
+            lines = [f"{inner}{_node(item, level + 1, order)},\n" for item in value]
             return f"[\n{''.join(lines)}{'  ' * level}]"
         case str():
             return _text(value, level + 1) if "\n" in value else f'"{_escaped(value)}"'
