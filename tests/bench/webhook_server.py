@@ -1,7 +1,8 @@
 """A webhook server that is cheap enough not to be what is measured: asyncio, HTTP/1.1, TLS, kept connections.
 
 ``python -m tests.bench.webhook_server`` prints its port and its certificate (base64 of PEM) on one line and serves until
-its standard input ends.  ``/mutate`` adds an annotation, ``/validate`` allows; ``GET /`` tells what it has seen as JSON:
+its standard input ends.  ``/mutate`` adds an annotation, ``/grow`` 10,000 keys of data, ``/validate`` allows; ``GET /`` tells
+what it has seen as JSON:
 ``connections`` (TLS handshakes) and ``requests``.
 """
 
@@ -22,6 +23,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 _PATCH = base64.b64encode(b'[{"op":"add","path":"/metadata/annotations","value":{"seen":"yes"}}]').decode()
+_GROWTH = base64.b64encode(  # as many operations as are allowed
+    orjson.dumps([{"op": "add", "path": f"/data/g{number}", "value": "v" * 40} for number in range(10_000)])
+).decode()
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -83,6 +87,8 @@ class Webhook(asyncio.Protocol):
         response = {"uid": orjson.loads(body)["request"]["uid"], "allowed": True}
         if head.startswith(b"post /mutate"):
             response |= {"patchType": "JSONPatch", "patch": _PATCH}
+        elif head.startswith(b"post /grow"):
+            response |= {"patchType": "JSONPatch", "patch": _GROWTH}
         return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 
 

@@ -10,6 +10,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.admission.webhook.hooks import Rule
 from kapi.admission.webhook.matching import by_rules, namespace_matches, object_matches
+from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
 from kapi.machinery.tree import Object
@@ -23,7 +24,7 @@ class _NamedRule:
 
     @classmethod
     def read_all(cls, rules: Iterable[Object] | None) -> tuple[_NamedRule, ...]:
-        return tuple(cls(Rule.read(rule), frozenset(rule.get("resourceNames") or ())) for rule in rules or ())
+        return tuple(cls(Rule.read(rule), frozenset(rule.get("resourceNames") or ())) for rule in steps(rules or ()))
 
 
 class Match:
@@ -71,6 +72,15 @@ class Binding:
     spec: Object
 
 
+def _binding(obj: Object) -> Binding:
+    spec = obj.get("spec") or {}
+    match = spec.get("matchResources")
+    actions = tuple(spec.get("validationActions") or ())
+    return Binding(
+        obj["metadata"]["name"], spec.get("paramRef"), None if match is None else Match(match), actions, spec
+    )
+
+
 class Policy:
     """What both kinds of policies have.  Kinds add what they evaluate."""
 
@@ -98,6 +108,7 @@ class PolicySource(Generic[P]):
         self._make = make
         self._seen: tuple[tuple[str, str], ...] = ()
         self._made: dict[str, tuple[str, P]] = {}
+        self._bound: dict[str, tuple[str, Binding]] = {}
         self._policies: tuple[P, ...] = ()
 
     def policies(self) -> tuple[P, ...]:
@@ -109,22 +120,21 @@ class PolicySource(Generic[P]):
             (obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")) for obj in (*policies, *bindings)
         )
         if seen != self._seen:
+            engage()  # whoever comes first after a change reads it, and selectors and rules may be long
             self._policies, self._seen = tuple(self._read(policies, bindings)), seen
         return self._policies
 
     def _read(self, policies: list[Object], bindings: list[Object]) -> list[P]:
         by_policy: dict[str, list[Binding]] = {}
+        bound_before, bound_now = self._bound, {}
         for obj in sorted(bindings, key=lambda obj: str(obj["metadata"]["name"])):
-            spec = obj.get("spec") or {}
-            match = spec.get("matchResources")
-            binding = Binding(
-                obj["metadata"]["name"],
-                spec.get("paramRef"),
-                None if match is None else Match(match),
-                tuple(spec.get("validationActions") or ()),
-                spec,
-            )
-            by_policy.setdefault(spec.get("policyName", ""), []).append(binding)
+            name, version = obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")
+            read = bound_before.get(name)
+            if read is None or read[0] != version:
+                read = version, _binding(obj)
+            bound_now[name] = read
+            by_policy.setdefault(read[1].spec.get("policyName", ""), []).append(read[1])
+        self._bound = bound_now
         before = self._made
         made: dict[str, tuple[str, P]] = {}  # others may ask meanwhile: expressions are compiled in slices
         for obj in sorted(policies, key=lambda obj: str(obj["metadata"]["name"])):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Lister
@@ -66,7 +67,7 @@ class Hook:
             name=webhook.get("name", ""),
             configuration=configuration,
             uid=uid,
-            rules=tuple(Rule.read(rule) for rule in webhook.get("rules") or ()),
+            rules=tuple(Rule.read(rule) for rule in steps(webhook.get("rules") or ())),
             client=webhook.get("clientConfig") or {},
             namespaces=selector("namespaceSelector"),
             objects=selector("objectSelector"),
@@ -95,11 +96,12 @@ class HookSource:
     def hooks(self) -> tuple[Hook, ...]:
         configurations = self._lister().list()
         if configurations != self._seen:  # objects of a cache are the same until they change
+            engage()  # whoever comes first after a change reads it, and rules and selectors may be long
             hooks: list[Hook] = []
             for configuration in sorted(configurations, key=lambda c: str(c["metadata"]["name"])):
                 name = configuration["metadata"]["name"]
                 count: dict[str, int] = {}
-                for webhook in configuration.get("webhooks") or ():
+                for webhook in steps(configuration.get("webhooks") or ()):
                     index = count[webhook["name"]] = count.get(webhook["name"], -1) + 1
                     hooks.append(Hook.read(webhook, name, f"{name}/{webhook['name']}/{index}"))
             self._hooks, self._seen, self.memo = tuple(hooks), configurations, {}

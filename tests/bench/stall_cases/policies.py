@@ -100,7 +100,7 @@ def _evaluated(*expressions: str, variables: list[Object] | None = None) -> Call
     return make
 
 
-def _hook(kind: str, path: str, plural: str) -> Callable[[Place], Case]:
+def _hook(kind: str, path: str, plural: str, size: int = SIZE) -> Callable[[Place], Case]:
     """A large object goes to a webhook and comes back."""
 
     def make(place: Place) -> Case:
@@ -108,7 +108,7 @@ def _hook(kind: str, path: str, plural: str) -> Callable[[Place], Case]:
         hook["metadata"]["name"] = place.name()
         hook["webhooks"][0]["objectSelector"] = {"matchLabels": {"hooked": "yes"}}
         configuration = place.create(ADMISSION, plural, hook, namespaced=False)
-        body = {**config(labels={"hooked": "yes"}), "data": {f"k{index}": "a" * 40 for index in range(SIZE // 52)}}
+        body = {**config(labels={"hooked": "yes"}), "data": {f"k{index}": "a" * 40 for index in range(size // 52)}}
         case = place.create("/api/v1", "configmaps", body)
         case.before = [configuration.request]
         case.after += configuration.after
@@ -116,6 +116,29 @@ def _hook(kind: str, path: str, plural: str) -> Callable[[Place], Case]:
         return case
 
     return make
+
+
+def _selected(place: Place) -> Case:
+    """A small object is asked for the long selectors of a policy and its binding."""
+    values = many(lambda i: f"v{i}", STORED)
+    selector = {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": values}]}
+    rules = [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}]
+    matched = {"resourceRules": rules, "objectSelector": selector}
+    policy = place.create(
+        ADMISSION, "validatingadmissionpolicies",
+        _policy(matchConstraints=matched, matchConditions=[{"name": "m", "expression": "object.metadata.name != ''"}]),
+        namespaced=False,
+    )  # fmt: skip
+    assert isinstance(policy.request.body, dict)
+    namespaces = {"matchLabels": {"kubernetes.io/metadata.name": place.namespace}}
+    binding = place.create(ADMISSION, "validatingadmissionpolicybindings", {"spec": {
+        "policyName": policy.request.body["metadata"]["name"], "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": namespaces, "objectSelector": selector}}}, namespaced=False)  # fmt: skip
+    case = place.create("/api/v1", "configmaps", config(labels={"k": "x"}))
+    case.before = [policy.request, binding.request]
+    case.after += binding.after + policy.after
+    case.wait = 2.0
+    return case
 
 
 def _matcher(number: int) -> Object:
@@ -185,6 +208,8 @@ CASES: dict[str, Callable[[Place], Case]] = {
     ),
     "webhook called: mutating": _hook("MutatingWebhookConfiguration", "mutate", "mutatingwebhookconfigurations"),
     "webhook called: validating": _hook("ValidatingWebhookConfiguration", "validate", "validatingwebhookconfigurations"),
+    "webhook called: growing": _hook("MutatingWebhookConfiguration", "grow", "mutatingwebhookconfigurations", STORED // 3),
+    "policy: selectors asked": _selected,
     "flow schema: rules": _cluster(FLOW, "flowschemas", lambda: {"spec": {
         "matchingPrecedence": 9000, "priorityLevelConfiguration": {"name": "nothing"},
         "rules": many(lambda i: {
