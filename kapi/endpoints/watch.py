@@ -389,6 +389,11 @@ class WatchStream:
         """Ends the stream properly: the server is shutting down."""
         self._finish()
 
+    def fail(self, error: status.StatusError) -> None:
+        """Its last event is an error."""
+        if not self.done.called:
+            self._on_end(error)
+
     def _finish(self) -> None:
         if self.done.called:
             return

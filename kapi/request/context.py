@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from kapi.machinery import warnings
+from kapi.machinery.status import StatusError
 from kapi.request.bodies import BodySizes
 from kapi.request.info import RequestInfo
 from kapi.request.pending import Pending
@@ -31,6 +32,9 @@ class Stream(Protocol):
 
     def end(self) -> None:
         """Ends it properly: the server is shutting down."""
+
+    def fail(self, error: StatusError) -> None:
+        """Its last event is an error."""
 
 
 class Streams(Protocol):

@@ -17,9 +17,9 @@ from kapi.filters.chain import Handler
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
-from kapi.server.fault_rules import Rule, Rules, decoded
+from kapi.server.fault_rules import CUT, EXPIRED, Rule, Rules, decoded
 from kapi.server.generic import GenericServer
-from kapi.server.held_watches import HOLD, HeldWatches
+from kapi.server.held_watches import HeldWatches
 from kapi.server.masters import require_masters
 
 PATH = "/kapi/faults"
@@ -58,7 +58,7 @@ class FaultInjection:
         """A rule as JSON; its name.  Raises ValueError, which says what is wrong."""
         rule = decoded(data)
         name = self.rules.add(rule)
-        if rule.watch == HOLD:
+        if rule.meets_running:
             self._held.hold(rule)
         return name
 
@@ -79,7 +79,7 @@ class FaultInjection:
                 user = "" if ctx.user is None else ctx.user.name
                 rule = rules.find(ctx.info, user, ctx.header("user-agent") or "")
             if ctx.info is not None and ctx.info.verb == "watch":
-                self._held.follow(ctx, rule if rule is not None and rule.watch == HOLD else None)
+                self._held.follow(ctx, rule if rule is not None and rule.meets_running else None)
             return handler(ctx) if rule is None else self._fault(rule, ctx, handler)
 
         return handle
@@ -91,7 +91,7 @@ class FaultInjection:
         if rule.when == "before":
             self._refuse(rule, ctx)
         watch = ctx.info.verb == "watch"
-        if watch and rule.watch == "expired":
+        if watch and rule.watch == EXPIRED and not rule.watch_seconds:
             return Response(200, orjson.dumps({"type": "ERROR", "object": _status(rule, 410).status}) + b"\n")
         if rule.list_revision and ctx.info.verb == "list" and not ctx.first("resourceVersion"):
             ctx.query["resourceVersion"] = [str(rule.list_revision)]
@@ -100,7 +100,7 @@ class FaultInjection:
         answer = result if isinstance(result, Response) else await result
         if rule.when == "after":
             self._refuse(rule, ctx)
-        if watch and rule.watch == "cut" and isinstance(answer, StreamResponse):
+        if watch and rule.watch == CUT and isinstance(answer, StreamResponse):
             return self._cut(rule, answer)
         return answer
 

@@ -13,7 +13,8 @@ from kapi.request.info import RequestInfo
 MAX_RULES = 100
 MAX_DELAY = 300.0  # seconds
 _TIMES = ("before", "after")
-_WATCH = ("", "cut", "expired", "hold")
+CUT, EXPIRED, HOLD = "cut", "expired", "hold"
+_WATCH = ("", CUT, EXPIRED, HOLD)
 
 
 class Match(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -52,8 +53,8 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     message: str = "a fault on command"
     retry_after_seconds: int = 0
     close: bool = False  # the connection instead of an answer
-    watch: str = ""  # "cut" ends watches, "expired" begins them with 410, "hold" holds their events back
-    watch_after: str = "0s"  # after which they are cut or held back
+    watch: str = ""  # "cut" breaks watches, "expired" begins or ends them with 410, "hold" holds their events back
+    watch_after: str = "0s"  # after which they are cut, held back or ended
     watch_for: str = ""  # how long they are held back; "": until the rule is removed
     list_revision: int = 0  # lists without a resourceVersion are of this one
     seen: int = 0  # requests that matched; counted here
@@ -66,6 +67,11 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     @property
     def watch_seconds(self) -> float:
         return parse_duration(self.watch_after)
+
+    @property
+    def meets_running(self) -> bool:
+        """Whether it concerns watches that are under way, too."""
+        return self.watch == HOLD or (self.watch == EXPIRED and self.watch_seconds > 0)
 
     @property
     def held_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""Watches whose events are held back on command, those that are under way among them.
+"""Watches that are held back or ended on command, those that are under way among them.
 
 A watch that is held behaves as that of a client that does not read: its events queue up in their order, to the bound that
 all watches have.
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from kapi.machinery import status
 from kapi.request.context import RequestContext, Stream, Streams
 from kapi.request.info import RequestInfo
-from kapi.server.fault_rules import Rule, Rules
-
-HOLD = "hold"
+from kapi.server.fault_rules import EXPIRED, Rule, Rules
 
 
 class HeldWatches:
-    """All watches of a server that are under way; each is held back while one rule or several say so."""
+    """All watches of a server that are under way; each is held back while one rule or several say so, or ended by one."""
 
     def __init__(self, reactor: IReactorTime, rules: Rules) -> None:
         self._reactor = reactor
@@ -24,14 +23,14 @@ class HeldWatches:
         self._running: dict[Stream, _Running] = {}
 
     def follow(self, ctx: RequestContext, rule: Rule | None) -> None:
-        """A watch is asked for; ``rule`` holds it back when it begins."""
+        """A watch is asked for; ``rule`` is for it when it has begun."""
         assert ctx.info is not None
         user, agent = "" if ctx.user is None else ctx.user.name, ctx.header("user-agent") or ""
         who = (ctx.info, user, agent)
         ctx.watches = _Following(self, ctx.watches, who, rule)
 
     def hold(self, rule: Rule) -> None:
-        """Holds back those that match and are under way."""
+        """For those that match and are under way."""
         for running in list(self._running.values()):
             if rule.match.matches(*running.who) and rule.hit():
                 running.hold(rule)
@@ -93,6 +92,9 @@ class _Running:
 
     def _begin(self, rule: Rule) -> None:
         self._calls.pop(id(rule), None)
+        if rule.watch == EXPIRED:
+            self._stream.fail(status.expired(rule.message))
+            return
         self._rules[id(rule)] = rule
         self._stream.hold()
         if rule.held_seconds:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import json
+import ssl
 import time
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -83,6 +86,31 @@ def test_a_watch_that_begins_with_410(cluster: Cluster) -> None:
     with cluster.fault({"verb": "watch"}, watch="expired"):
         event = cluster.request("GET", f"{maps(cluster)}?watch=1")
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+
+
+def test_watches_that_end_with_410(cluster: Cluster) -> None:
+    """One that is under way when the rule comes, and a new one."""
+    make(cluster, "first")
+    url, pki = urllib.parse.urlsplit(cluster.url), cluster.server.authority.parent
+    context = ssl.create_default_context(cafile=str(cluster.server.authority))
+    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+    path = f"{maps(cluster)}?watch=1&timeoutSeconds=30&fieldSelector=metadata.name%3Dfirst"
+    connections = [http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=20) for _ in "ab"]
+    try:
+        ends = []
+        connections[0].request("GET", path)
+        running = connections[0].getresponse()
+        assert json.loads(running.readline())["type"] == "ADDED"  # it is under way
+        with cluster.fault({"verb": "watch"}, watch="expired", watchAfter="200ms"):
+            connections[1].request("GET", path)
+            new = connections[1].getresponse()
+            assert json.loads(new.readline())["type"] == "ADDED"
+            ends = [running.read(), new.read()]
+    finally:
+        for connection in connections:
+            connection.close()
+    for end in map(json.loads, ends):
+        assert (end["type"], end["object"]["code"], end["object"]["reason"]) == ("ERROR", 410, "Expired")
 
 
 def test_a_watch_that_is_cut(cluster: Cluster) -> None:
