@@ -23,6 +23,7 @@ from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
 from kapi.server.lifecycle import Hooks
+from kapi.server.log_files import install_logs
 from kapi.server.profiling import install_profiling
 from kapi.server.routes import install_health, install_index, install_metrics, install_version, nothing
 from kapi.server.settled import Settled
@@ -146,6 +147,8 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
     install_metrics(server, config.metrics)
     if options.features.enable_console:
         install_console(server)
+    if options.misc.enable_logs_handler:
+        install_logs(server)
     if options.features.profiling:
         install_profiling(server, reactor, options.logs)
     install_slis(server, endpoints)

@@ -26,9 +26,7 @@ class MiscOptions(FlagSet):
             False,
             "Reach services of webhooks and aggregated servers at all of their ready endpoints, instead of at the cluster IP.",
         )
-        self.switch(
-            "enable-logs-handler", False, "Serve the files in /var/log under /logs.", refused="read them on the machine"
-        )
+        self.switch("enable-logs-handler", False, "Serve the files in /var/log under /logs; deprecated.")
         self.value(
             "max-connection-bytes-per-sec",
             integer,

@@ -93,7 +93,7 @@ def test_a_flag_is_taken_or_refused_with_a_reason(name: str, kind: str) -> None:
 
 #: what belongs to etcd, or to what kapi does not do
 REFUSED = {
-    "egress-selector-config-file", "enable-logs-handler", "etcd-cafile",
+    "egress-selector-config-file", "etcd-cafile",
     "etcd-certfile", "etcd-keyfile", "etcd-prefix",
     "etcd-servers", "etcd-servers-overrides", "lease-reuse-duration-seconds",
     "service-account-signing-endpoint",
