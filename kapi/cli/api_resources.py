@@ -1,4 +1,4 @@
-"""``kapi api-resources`` and ``kapi api-versions`` (upstream: kubectl ``cmd/apiresources``)."""
+"""``kapi api-resources`` (upstream: kubectl ``cmd/apiresources/apiresources.go``)."""
 
 from __future__ import annotations
 
