@@ -39,7 +39,7 @@ class AuthenticationOptions(FlagSet):
             "",
             "Socket of a program that signs service account tokens.",
             group="Misc",
-            refused="use --service-account-signing-key-file; kapi speaks no gRPC",
+            refused="use --service-account-signing-key-file; gRPC is there for encryption at rest alone",
         )
         self.switch("service-account-extend-token-expiration", True, "Extend the expiry of projected tokens.")
         self.switch("service-account-lookup", True, "Check that the account and the bound objects still exist.")
