@@ -178,7 +178,9 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
             checks.add("watch-cache", main.failing)
             checks.note("store-entries", main.oddities)
             for number, part in enumerate(others, 1):
-                checks.note(store_id(number), partial(_trouble, part, config.given.kept_by(part.store)))
+                name = f"the store of {config.given.kept_by(part.store)}"
+                answers = store_check(config.given.stores[number], flags.etcd_readycheck_timeout, name)
+                checks.note(store_id(number), partial(_trouble, part, name, answers))
         if store.encryption is not None:
             checks.add("kms-providers", partial(_undecryptable, config.given.stores))
         for name in hooks.names:
@@ -190,27 +192,24 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
     return endpoints
 
 
-def store_check(store: RedisStore, timeout: float) -> Check:
+def store_check(store: RedisStore, timeout: float, name: str = "the store") -> Check:
     """The store is there, and has owed nobody an answer for longer than this many seconds."""
 
     def check() -> str:
         if not store.available:
-            return "the store is not reachable"
-        return "" if store.silence <= timeout else "the store does not answer in time"
+            return f"{name} is not reachable"
+        return "" if store.silence <= timeout else f"{name} does not answer in time"
 
     return check
 
 
-def _trouble(caches: Caches, kept: str) -> str:
+def _trouble(caches: Caches, name: str, answers: Check) -> str:
     """What is wrong with a store of single resources, which is no reason to take the server with all others out of service.
 
     Anybody may read it: the reasons are in the log.
     """
-    store = caches.store
-    if not store.available:
-        return f"the store of {kept} is not reachable"
-    failing = ", ".join(name for name, check in store.checks().items() if check())
-    found = (failing and f"the store of {kept} fails {failing}", caches.failing(), caches.oddities())
+    failing = ", ".join(each for each, check in caches.store.checks().items() if check())
+    found = (answers(), failing and f"{name} fails {failing}", caches.failing(), caches.oddities())
     return "; ".join(filter(None, found))
 
 

@@ -123,6 +123,23 @@ def event_of_the_new_group(name: str) -> dict[str, Any]:
     }
 
 
+def test_a_store_that_hangs_is_named_and_holds_nobody_else(other: Server, server: ServerProcess) -> None:
+    client = Client(server)
+    assert client.ask("POST", EVENTS, event("e"))[0] == 201
+    other.process.send_signal(signal.SIGSTOP)
+    try:
+        line = "[+]redis-1 ok: the store of events does not answer in time\n"
+        until(lambda: line in plain(server, "/readyz?verbose")[1])
+        assert client.create("c")[0] == 201 and "c" in client.names()
+        assert plain(server, "/readyz") == (200, "ok")
+    finally:
+        other.process.send_signal(signal.SIGCONT)
+    until(lambda: client.ask("GET", f"{EVENTS}/e")[0] == 200)
+    until(lambda: "[+]redis-1 ok\n" in plain(server, "/readyz?verbose")[1])
+    client.close()
+    no_traceback(server)
+
+
 def test_a_store_that_is_away_takes_only_its_resources_along(other: Server, server: ServerProcess) -> None:
     client = Client(server)
     assert client.ask("POST", EVENTS, event("e"))[0] == 201

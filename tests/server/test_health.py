@@ -84,7 +84,7 @@ def test_livez_can_be_patient_with_hooks_that_run() -> None:
     config: Any = SimpleNamespace(
         options=Options.from_command_line(["--livez-grace-period=5s"]),
         reactor=clock,
-        given=SimpleNamespace(store=SimpleNamespace(available=True, checks=dict, encryption=None)),
+        given=SimpleNamespace(store=SimpleNamespace(available=True, silence=0.0, checks=dict, encryption=None)),
         signals=LifecycleSignals(),
         metrics=Metrics(),
     )
