@@ -4,9 +4,11 @@ number of lines runs, whichever field of the built-in types has many entries."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 
+from kapi.codecs import json_pieces
 from kapi.machinery.status import StatusError
 from tests.growth.counting import lines, steepest, stretches
 from tests.growth.test_growth import KINDS, PLACES
@@ -14,6 +16,7 @@ from tests.growth.work import Work
 
 ENTRIES = 100
 LINES = 1600  # that run between two checkpoints whatever the size, and that as many entries may take
+MANY = 1500  # entries
 FACTOR = 2.0  # for four times as many, beyond that number
 
 
@@ -35,6 +38,31 @@ def test_no_stretch_without_a_checkpoint_grows_with_a_body(kind: str) -> None:
             if many.longest > FACTOR * few.longest:
                 found.append(f"{do.__name__} of {place}: {many.longest} lines, {many.where}")
     assert not found, "\n".join(found)
+
+
+#: lists whose entries take few lines each, so that a hundred of them are no long stretch
+LONG = [
+    "core/v1/endpoints:subsets.ports",
+    "core/v1/persistentvolumes:spec.accessModes",
+    "core/v1/persistentvolumes:spec.nodeAffinity.required.nodeSelectorTerms",
+    "core/v1/resourcequotas:spec.scopes",
+    "batch/v1/jobs:spec.podFailurePolicy.rules",
+    "discovery.k8s.io/v1/endpointslices:ports",
+    "networking.k8s.io/v1/networkpolicies:spec.egress",
+    "node.k8s.io/v1/runtimeclasses:scheduling.tolerations",
+    "rbac.authorization.k8s.io/v1/rolebindings:subjects",
+    "resource.k8s.io/v1/resourceclaims:spec.devices.requests",
+    "resource.k8s.io/v1/resourceslices:spec.devices",
+    "storage.k8s.io/v1/storageclasses:allowedTopologies",
+]
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_no_line_runs_for_each_of_many_entries_without_a_checkpoint(name: str) -> None:
+    place = next(place for place in PLACES if str(place) == name)
+    with patch.object(json_pieces, "_MEMBERS", 200):
+        found = stretches(Work(place.row).create(place.body(MANY)))
+    assert found.longest < 2 * MANY, found.where
 
 
 def test_the_addresses_of_a_node_are_read_in_steps() -> None:

@@ -27,8 +27,8 @@ _REQUIRED_VALUES = "valid values: [{}]"
 def default_job_spec(spec: Object) -> None:
     """The defaults that a Job and the template of a CronJob share."""
     default_pod_template(spec.setdefault("template", {}))
-    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
-        for pattern in rule.get("onPodConditions") or ():
+    for rule in steps((spec.get("podFailurePolicy") or {}).get("rules") or ()):
+        for pattern in steps(rule.get("onPodConditions") or ()):
             if not pattern.get("status"):
                 pattern["status"] = "True"
 
@@ -121,7 +121,9 @@ def _failure_policy(spec: Object, policy: Object, path: Path, errors: Errors) ->
         errors.append(field.too_many(path.child("rules"), len(rules), 20))
     pod = (spec.get("template") or {}).get("spec") or {}
     names = {
-        container.get("name", "") for part in ("containers", "initContainers") for container in pod.get(part) or ()
+        container.get("name", "")
+        for part in ("containers", "initContainers")
+        for container in steps(pod.get(part) or ())
     }
     for i, rule in enumerate(steps(rules)):
         here, action = path.child("rules").index(i), rule.get("action", "")
@@ -153,7 +155,7 @@ def _success_policy(spec: Object, policy: Object, path: Path, errors: Errors) ->
         errors.append(field.required(path.child("rules"), text))
     if len(rules) > 20:
         errors.append(field.too_many(path.child("rules"), len(rules), 20))
-    for i, rule in enumerate(rules):
+    for i, rule in enumerate(steps(rules)):
         here, count, indexes = path.child("rules").index(i), rule.get("succeededCount"), rule.get("succeededIndexes")
         if count is None and indexes is None:
             text = "at least one of succeededCount or succeededIndexes must be specified"

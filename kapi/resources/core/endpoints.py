@@ -4,6 +4,7 @@ Upstream: ``pkg/apis/core/validation``: ValidateEndpoints; ``pkg/registry/core/e
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -34,7 +35,7 @@ def _some_address(subset: Object, path: Path, errors: Errors, ctx: object) -> No
 
 def _ports(subset: Object, path: Path, errors: Errors, ctx: object) -> None:
     ports = subset.get("ports") or []
-    for i, port in enumerate(ports):
+    for i, port in enumerate(steps(ports)):
         here = path.child("ports").index(i)
         if len(ports) > 1 and not port.get("name"):
             errors.append(required(here.child("name")))
@@ -61,8 +62,8 @@ class EndpointsStrategy(PlainStrategy):
     update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
-        for subset in obj.get("subsets") or []:
-            for port in subset.get("ports") or []:
+        for subset in steps(obj.get("subsets") or []):
+            for port in steps(subset.get("ports") or []):
                 port["protocol"] = port.get("protocol") or "TCP"
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
@@ -76,9 +77,9 @@ class EndpointsStrategy(PlainStrategy):
         if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) == _CONTROLLER:
             return []
         warnings: list[str] = []
-        for i, subset in enumerate(obj.get("subsets") or []):
+        for i, subset in enumerate(steps(obj.get("subsets") or [])):
             for part in ("addresses", "notReadyAddresses"):
-                for j, address in enumerate(subset.get(part) or []):
+                for j, address in enumerate(steps(subset.get(part) or [])):
                     path = Path("subsets").index(i).child(part).index(j).child("ip")
                     warnings += ip_warnings(path, address.get("ip", ""))
         return warnings
@@ -89,7 +90,7 @@ class EndpointsStrategy(PlainStrategy):
 
 def _listed(endpoints: Object, now: float) -> str:
     found: list[str] = []
-    for subset in endpoints.get("subsets") or []:
+    for subset in steps(endpoints.get("subsets") or []):
         ips = [address.get("ip", "") for address in subset.get("addresses") or []]
         ports = subset.get("ports") or []
         if not ports:

@@ -83,7 +83,7 @@ def _confine_by_annotation(pod: Object) -> None:
     if not any(key.startswith(APP_ARMOR) for key in annotations) or (spec.get("os") or {}).get("name") == "windows":
         return
     whole = (spec.get("securityContext") or {}).get("appArmorProfile")
-    for container, _ in containers_with_paths(spec, _SPEC):
+    for container, _ in steps(containers_with_paths(spec, _SPEC)):
         annotation = annotations.get(APP_ARMOR + container.get("name", ""))
         context = container.get("securityContext") or {}
         if annotation is None or context.get("appArmorProfile") is not None:
@@ -103,7 +103,7 @@ def _confinement_warnings(pod: Object) -> list[str]:
     annotations, spec = pod["metadata"].get("annotations") or {}, pod["spec"]
     warnings = []
     whole = (spec.get("securityContext") or {}).get("appArmorProfile")
-    for container, _ in containers_with_paths(spec, _SPEC) if annotations else ():
+    for container, _ in steps(containers_with_paths(spec, _SPEC)) if annotations else ():
         key = APP_ARMOR + container.get("name", "")
         if key not in annotations or (spec.get("os") or {}).get("name") == "windows":
             continue

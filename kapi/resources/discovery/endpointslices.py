@@ -4,6 +4,7 @@ Upstream: ``pkg/apis/discovery/validation``, ``pkg/registry/discovery/endpointsl
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required, too_many
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -67,7 +68,7 @@ def _hints(hints: Object, path: Path, errors: Errors, ctx: object) -> None:
             errors.append(too_many(path.child(part), len(named), _MAX_HINTS))
             return
         seen: set[str] = set()
-        for i, hint in enumerate(named):
+        for i, hint in enumerate(steps(named)):
             name, here = hint.get("name", ""), path.child(part).index(i).child("name")
             if name in seen:
                 errors.append(duplicate(here, name))
@@ -87,14 +88,14 @@ def _endpoints(endpoints: list[Object], kind: str, path: Path, errors: Errors) -
     if len(endpoints) > _MAX_ENDPOINTS:
         errors.append(too_many(path, len(endpoints), _MAX_ENDPOINTS))
         return
-    for i, endpoint in enumerate(endpoints):
+    for i, endpoint in enumerate(steps(endpoints)):
         here = path.index(i)
         addresses, listed = endpoint.get("addresses") or [], here.child("addresses")
         if not addresses:
             errors.append(required(listed, "must contain at least 1 address"))
         elif len(addresses) > _MAX_ADDRESSES:
             errors.append(too_many(listed, len(addresses), _MAX_ADDRESSES))
-        for j, address in enumerate(addresses):
+        for j, address in enumerate(steps(addresses)):
             _address(address, kind, listed.index(j), listed, errors)
         _NODE_NAME(endpoint, here, errors, None)
         topology = endpoint.get("deprecatedTopology") or {}
@@ -109,7 +110,7 @@ def _ports(ports: list[Object], path: Path, errors: Errors) -> None:
         errors.append(too_many(path, len(ports), _MAX_PORTS))
         return
     seen: set[str] = set()
-    for i, port in enumerate(ports):
+    for i, port in enumerate(steps(ports)):
         here, name = path.index(i), port.get("name") or ""
         if name:
             check(is_dns1123_label)(name, here.child("name"), errors, None)
@@ -121,7 +122,7 @@ def _ports(ports: list[Object], path: Path, errors: Errors) -> None:
 
 class EndpointSliceStrategy(PlainStrategy):
     def default(self, obj: Object) -> None:
-        for port in obj.get("ports") or []:
+        for port in steps(obj.get("ports") or []):
             if port.get("name") is None:
                 port["name"] = ""
             if port.get("protocol") is None:
@@ -140,7 +141,7 @@ class EndpointSliceStrategy(PlainStrategy):
             self._drop_topology(obj)
 
     def _drop_topology(self, obj: Object) -> None:
-        for endpoint in obj.get("endpoints") or []:
+        for endpoint in steps(obj.get("endpoints") or []):
             endpoint.pop("deprecatedTopology", None)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
@@ -174,8 +175,8 @@ class EndpointSliceStrategy(PlainStrategy):
         if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) in _CONTROLLERS:
             return []
         warnings: list[str] = []
-        for i, endpoint in enumerate(obj.get("endpoints") or []):
-            for j, address in enumerate(endpoint.get("addresses") or []):
+        for i, endpoint in enumerate(steps(obj.get("endpoints") or [])):
+            for j, address in enumerate(steps(endpoint.get("addresses") or [])):
                 warnings += ip_warnings(Path("endpoints").index(i).child("addresses").index(j), address)
         return warnings
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -49,7 +50,7 @@ def _ip_block(block: Object, path: Path, accepted: Collection[str], errors: Erro
     outer = parse_network(cidr)
     if outer is None:
         return
-    for i, text in enumerate(block.get("except") or []):
+    for i, text in enumerate(steps(block.get("except") or [])):
         here = path.child("except").index(i)
         errors += check_cidr_legacy(here, text, accepted)
         inner = parse_network(text)
@@ -79,8 +80,8 @@ def _blocks(policy: Object) -> Iterator[tuple[Path, Object]]:
     """Every ipBlock with its path."""
     spec = policy.get("spec") or {}
     for direction, peers in _DIRECTIONS:
-        for i, rule in enumerate(spec.get(direction) or []):
-            for j, peer in enumerate(rule.get(peers) or []):
+        for i, rule in enumerate(steps(spec.get(direction) or [])):
+            for j, peer in enumerate(steps(rule.get(peers) or [])):
                 if peer.get("ipBlock") is not None:
                     path = _SPEC.child(direction).index(i).child(peers).index(j).child("ipBlock")
                     yield path, peer["ipBlock"]
@@ -93,8 +94,8 @@ class NetworkPolicyStrategy(PlainStrategy):
         spec = obj.setdefault("spec", {})
         spec.setdefault("podSelector", {})
         for direction, _ in _DIRECTIONS:
-            for rule in spec.get(direction) or []:
-                for port in rule.get("ports") or []:
+            for rule in steps(spec.get(direction) or []):
+                for port in steps(rule.get("ports") or []):
                     if port.get("protocol") is None:
                         port["protocol"] = "TCP"
         if not spec.get("policyTypes"):
@@ -113,25 +114,25 @@ class NetworkPolicyStrategy(PlainStrategy):
             spec.get("podSelector") or {}, _SPEC.child("podSelector"), errors, allow_invalid_values=lax
         )
         for direction, peers in _DIRECTIONS:
-            for i, rule in enumerate(spec.get(direction) or []):
+            for i, rule in enumerate(steps(spec.get(direction) or [])):
                 here = _SPEC.child(direction).index(i)
-                for j, port in enumerate(rule.get("ports") or []):
+                for j, port in enumerate(steps(rule.get("ports") or [])):
                     _port(port, here.child("ports").index(j), errors)
-                for j, peer in enumerate(rule.get(peers) or []):
+                for j, peer in enumerate(steps(rule.get(peers) or [])):
                     _peer(peer, here.child(peers).index(j), accepted, lax, errors)
         types, path = spec.get("policyTypes") or [], _SPEC.child("policyTypes")
         if len(types) > 2:
             errors.append(invalid(path, types, "may not specify more than two policyTypes"))
             return
-        for i, kind in enumerate(types):
+        for i, kind in enumerate(steps(types)):
             if kind not in ("Ingress", "Egress"):
                 errors.append(not_supported(path.index(i), kind, ("Ingress", "Egress")))
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         warnings: list[str] = []
-        for path, block in _blocks(obj):
+        for path, block in steps(_blocks(obj)):
             warnings += cidr_warnings(path.child("cidr"), block.get("cidr", ""))
-            for i, text in enumerate(block.get("except") or []):
+            for i, text in enumerate(steps(block.get("except") or [])):
                 warnings += cidr_warnings(path.child("except").index(i), text)
         return warnings
 

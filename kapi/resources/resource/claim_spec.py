@@ -126,13 +126,13 @@ def _wish(wish: Object, path: Path, errors: Errors) -> None:
             errors.append(invalid(path.child("count"), count, "must be greater than zero"))
     else:
         errors.append(not_supported(path.child("allocationMode"), mode, ("All", "ExactCount")))
-    for i, toleration in enumerate(wish.get("tolerations") or []):
+    for i, toleration in enumerate(steps(wish.get("tolerations") or [])):
         devices.check_toleration(toleration, path.child("tolerations").index(i), errors)
 
 
 def check_admin_access(spec: Object, ctx: StrategyContext, errors: Errors) -> None:
     """Admin access is for namespaces that say so."""
-    for i, request in enumerate((spec.get("devices") or {}).get("requests") or []):
+    for i, request in enumerate(steps((spec.get("devices") or {}).get("requests") or [])):
         if (request.get("exactly") or {}).get("adminAccess"):
             path = Path("spec").child("devices", "requests").index(i).child("adminAccess")
             check_admin_namespace(path, ctx, errors)

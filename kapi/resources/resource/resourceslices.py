@@ -47,19 +47,19 @@ class ResourceSliceStrategy(PlainStrategy):
     generation_parts = ("spec",)
 
     def default(self, obj: Object) -> None:
-        for device in _devices(obj.get("spec") or {}):
+        for device in steps(_devices(obj.get("spec") or {})):
             for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
                 if mapping.get("allocationMultiplier") is None:
                     mapping["allocationMultiplier"] = "1"
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        for device in _devices(obj.get("spec") or {}):
-            for taint in device.get("taints") or []:
+        for device in steps(_devices(obj.get("spec") or {})):
+            for taint in steps(device.get("taints") or []):
                 if not taint.get("timeAdded"):
                     taint["timeAdded"] = ctx.now
         mapped = any(d.get("nodeAllocatableResourceMappings") for d in _devices((old or {}).get("spec") or {}))
         if not gate(ctx, "DRANodeAllocatableResources") and not mapped:
-            for device in _devices(obj.get("spec") or {}):
+            for device in steps(_devices(obj.get("spec") or {})):
                 device.pop("nodeAllocatableResourceMappings", None)
         if not gate(ctx, "DRAListTypeAttributes") and not any(_lists((old or {}).get("spec") or {})):
             for attribute, name in list(_lists(obj.get("spec") or {})):
@@ -84,7 +84,7 @@ def _devices(spec: Object) -> list[Object]:
 
 def _lists(spec: Object) -> Iterator[tuple[Object, str]]:
     """The attributes of devices that have lists of values, with the lists' names."""
-    for device in _devices(spec):
+    for device in steps(_devices(spec)):
         for attribute in (device.get("attributes") or {}).values():
             yield from ((attribute, name) for name in _UNION[1] if attribute.get(name) is not None)
 
@@ -322,17 +322,17 @@ def _capacity(capacity: Object, shared: bool, path: Path, errors: Errors) -> Non
 
 
 def _valid_values(values: list[str], default: str, most: str, path: Path, errors: Errors) -> None:
-    for i in range(1, len(values)):
+    for i in steps(range(1, len(values))):
         if compare(values[i - 1], values[i]) > 0:
             errors.append(invalid(path.index(i), values[i], "values must be sorted in ascending order"))
     if len(values) > _OPTIONS:
         errors.append(too_many(path, len(values), _OPTIONS))
     else:
-        for i, value in enumerate(values):
+        for i, value in enumerate(steps(values)):
             if compare(value, most) > 0:
                 errors.append(invalid(path.index(i), value, f"option is larger than capacity value: {most}"))
         seen: set[int] = set()
-        for i, value in enumerate(values):
+        for i, value in enumerate(steps(values)):
             if ceiling(value) in seen:
                 errors.append(duplicate(path.index(i), str(ceiling(value))))
             seen.add(ceiling(value))

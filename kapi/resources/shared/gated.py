@@ -16,7 +16,7 @@ def _sources(spec: Object) -> Iterator[Object]:
 
 
 def _lifecycles(spec: Object) -> Iterator[Object]:
-    for container in every_container(spec):
+    for container in steps(every_container(spec)):
         if container.get("lifecycle") is not None:
             yield container["lifecycle"]
 

@@ -197,7 +197,7 @@ def _host_users(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
         if spec.get(name):
             errors.append(field.forbidden(path.child(shown), text))
     if not ctx.allow_volume_devices:
-        for container, here in containers_with_paths(spec, path):
+        for container, here in steps(containers_with_paths(spec, path)):
             if container.get("volumeDevices"):
                 errors.append(field.forbidden(here.child("volumeDevices"), text))
 

@@ -116,7 +116,7 @@ def _seccomp(profile: str, path: Path, errors: Errors) -> None:
 
 def _app_armor(key: str, profile: str, spec: Object, path: Path, errors: Errors) -> None:
     name = key.removeprefix(APP_ARMOR)
-    if not any(container.get("name", "") == name for container, _ in containers_with_paths(spec, Path("spec"))):
+    if not any(container.get("name", "") == name for container, _ in steps(containers_with_paths(spec, Path("spec")))):
         errors.append(field.invalid(path, name, "container not found"))
     if profile not in ("", "runtime/default", "unconfined") and not profile.startswith("localhost/"):
         text = f"invalid AppArmor profile name: {field.quote(profile)}"
@@ -130,14 +130,14 @@ def validate_profiles_match(annotations: Mapping[str, str], spec: Object, path: 
     if profile is not None and SECCOMP_POD in annotations:
         place = path.child("securityContext", "seccompProfile")
         _match(annotations[SECCOMP_POD], profile, place, "seccomp", errors)
-    for container, here in containers_with_paths(spec, path):
+    for container, here in steps(containers_with_paths(spec, path)):
         own = (container.get("securityContext") or {}).get("seccompProfile")
         annotation = annotations.get(SECCOMP_CONTAINER + container.get("name", ""))
         if own is not None and annotation is not None:
             _match(annotation, own, here.child("securityContext", "seccompProfile"), "seccomp", errors)
     if (spec.get("os") or {}).get("name") == "windows":
         return
-    for container, here in containers_with_paths(spec, path):
+    for container, here in steps(containers_with_paths(spec, path)):
         own = (container.get("securityContext") or {}).get("appArmorProfile") or context.get("appArmorProfile")
         annotation = annotations.get(APP_ARMOR + container.get("name", ""))
         if own is not None and annotation is not None:

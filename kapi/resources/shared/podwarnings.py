@@ -104,7 +104,7 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
         if context.get("seccompProfile") is None and SECCOMP_POD in annotations:
             place = path.child("metadata", "annotations").key(SECCOMP_POD)
             warnings.append(f'{place}: non-functional in v1.27+; use the "seccompProfile" field instead')
-    for container, here in containers_with_paths(spec, where):
+    for container, here in steps(containers_with_paths(spec, where)):
         if annotations:
             warnings += _profiles(container, spec, annotations, path, template)
         resources = container.get("resources")
@@ -244,7 +244,7 @@ def _ports(spec: Object, path: Path) -> list[str]:
     seen: dict[tuple[int, str], _Definitions] = {}
     names: dict[str, Path] = {}
     named: list[str] = []
-    for container, here in containers_with_paths(spec, path):
+    for container, here in steps(containers_with_paths(spec, path)):
         for i, port in enumerate(steps(container.get("ports") or ())):
             place = here.child("ports").index(i)
             ip, number = port.get("hostIP", ""), port.get("hostPort", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 
 _ANNOTATIONS = {
@@ -40,7 +41,7 @@ def persistent_volume_warnings(volume: Object) -> list[str]:
             "approach is to use dynamic provisioning."
         )
     required = (spec.get("nodeAffinity") or {}).get("required") or {}
-    for i, term in enumerate(required.get("nodeSelectorTerms") or []):
+    for i, term in enumerate(steps(required.get("nodeSelectorTerms") or [])):
         path = f"spec.nodeAffinity.required.nodeSelectorTerms[{i}]"
         warnings += node_selector_term_warnings(term, path)
     for name, (shown, deprecated, gone) in _SOURCES.items():
@@ -51,7 +52,7 @@ def persistent_volume_warnings(volume: Object) -> list[str]:
 
 def node_selector_term_warnings(term: Object, path: str) -> list[str]:
     warnings: list[str] = []
-    for i, expression in enumerate(term.get("matchExpressions") or []):
+    for i, expression in enumerate(steps(term.get("matchExpressions") or [])):
         text = NODE_LABELS.get(expression.get("key", ""))
         if text:
             warnings.append(f"{path}.matchExpressions[{i}].key: {expression['key']} is {text}")
@@ -61,7 +62,7 @@ def node_selector_term_warnings(term: Object, path: str) -> list[str]:
 def node_selector_warnings(selector: Object | None, path: str) -> list[str]:
     """Old node labels in a label selector over nodes."""
     warnings = node_selector_term_warnings(selector or {}, path)
-    for key in (selector or {}).get("matchLabels") or {}:
+    for key in steps((selector or {}).get("matchLabels") or {}):
         if key in NODE_LABELS:
             warnings.append(f"{path}.matchLabels.{key}: {NODE_LABELS[key]}")
     return warnings
