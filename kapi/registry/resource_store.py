@@ -85,7 +85,7 @@ class ResourceStore:
     def key(self, namespace: str, name: str) -> str:
         """The store's key.  Raises BadRequest for a name that could lead out of its place."""
         check_name(name)
-        return self.place(namespace, name)
+        return f"{self._prefix}{namespace}/{name}"
 
     def place(self, namespace: str, name: str) -> str:
         """As ``key``, of any name."""
