@@ -11,6 +11,7 @@ import msgspec
 import orjson
 from msgspec import Raw
 
+from kapi.codecs import json_pieces
 from kapi.machinery.tree import Object
 
 #: what stays bytes of a version
@@ -78,4 +79,4 @@ def outline(data: bytes) -> Object:
 
 def whole(raw: Raw | None) -> Any:
     """What stands there; None for nothing."""
-    return None if raw is None else orjson.loads(memoryview(raw))
+    return None if raw is None else json_pieces.loads(bytes(raw))

@@ -229,10 +229,11 @@ def label_requirement(key: str, operator: str, values: frozenset[str]) -> LabelR
         for value in values:
             if not _is_int(value):
                 errors.append(invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer"))
-    for index, value in enumerate(steps(sorted(values))):
-        problems = label_value(value)
-        if problems:
-            errors.append(invalid(f"values[{index}][{key}]", value, "; ".join(problems)))
+    if any(label_value(value) for value in steps(values)):  # else there is no need of an order
+        for index, value in enumerate(steps(sorted(values))):
+            problems = label_value(value)
+            if problems:
+                errors.append(invalid(f"values[{index}][{key}]", value, "; ".join(problems)))
     if errors:
         raise _complain(*errors)
     return LabelRequirement(key, operator, values)
