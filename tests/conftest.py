@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
@@ -9,6 +10,12 @@ import pytest
 from tests.integration.server_process import ServerProcess
 
 _MAX_SECONDS = 300  # of one test
+_WORKERS = 2  # for each core: nearly half of its time a test waits for a server, a timer or a disk
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    return _WORKERS * (os.cpu_count() or 1)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
