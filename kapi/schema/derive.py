@@ -15,8 +15,7 @@ import json
 import os
 import sys
 from pathlib import Path
-
-from kapi.machinery.tree import Object, Tree
+from typing import Any
 
 VERSION = "1.36"
 HERE = Path(__file__).resolve().parent
@@ -36,7 +35,7 @@ class DerivationError(Exception):
     """The source definitions are missing or not what is expected."""
 
 
-def source_definitions() -> Object:
+def source_definitions() -> dict[str, Any]:
     """The ``$defs`` of kubernetes-validate for this version.  Raises DerivationError when it is not installed."""
     spec = importlib.util.find_spec("kubernetes_validate")
     if spec is None or not spec.submodule_search_locations:
@@ -45,17 +44,17 @@ def source_definitions() -> Object:
     path = schemas / f"v{VERSION}.0-local" / "_definitions.json"
     if not path.exists():
         raise DerivationError(f"kubernetes-validate has no definitions of Kubernetes {VERSION}: {path} is missing")
-    definitions: Object = json.loads(path.read_text())["$defs"]
+    definitions: dict[str, Any] = json.loads(path.read_text())["$defs"]
     return definitions
 
 
-def restore(node: object) -> Tree:
+def restore(node: Any) -> Any:
     """A schema node as upstream publishes it."""
     if isinstance(node, list):
         return [restore(item) for item in node]
     if not isinstance(node, dict):
         return node
-    restored: Object = {}
+    restored: dict[str, Any] = {}
     for key, value in node.items():
         if key == "type" and isinstance(value, list):
             kinds = [kind for kind in value if kind != "null"]
@@ -69,8 +68,8 @@ def restore(node: object) -> Tree:
     return restored
 
 
-def restore_definition(name: str, node: Object) -> Object:
-    definition: Object = restore(node)
+def restore_definition(name: str, node: dict[str, Any]) -> dict[str, Any]:
+    definition: dict[str, Any] = restore(node)
     if name == _QUANTITY:
         definition.pop("oneOf", None)
         definition["type"] = "string"
@@ -83,7 +82,7 @@ def restore_definition(name: str, node: Object) -> Object:
     return definition
 
 
-def split_texts(definition: Object) -> dict[str, str]:
+def split_texts(definition: dict[str, Any]) -> dict[str, str]:
     """Takes the descriptions out of a definition, in place."""
     texts = {}
     if "description" in definition:
@@ -141,7 +140,7 @@ def read_missing_texts(text: str) -> dict[str, list[str]]:
 
 
 def add_openapi_facts(
-    name: str, definition: Object, texts: dict[str, str], entries: list[str], missing: dict[str, list[str]]
+    name: str, definition: dict[str, Any], texts: dict[str, str], entries: list[str], missing: dict[str, list[str]]
 ) -> None:
     """Puts enumerations, defaults and missing texts into a definition, in place."""
     if name in missing:
@@ -167,12 +166,12 @@ def add_openapi_facts(
             texts[plain] = f"{texts.get(plain, '')}{end}\n\nPossible enum values:\n{listed}"
 
 
-def derive() -> tuple[Object, dict[str, dict[str, str]]]:
+def derive() -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
     """All definitions without texts but with Go's facts, and the texts."""
     facts = read_facts(FACTS.read_text())
     openapi_facts = read_openapi_facts(OPENAPI_FACTS.read_text())
     missing = read_missing_texts(MISSING_TEXTS.read_text())
-    definitions: Object = {}
+    definitions: dict[str, Any] = {}
     texts: dict[str, dict[str, str]] = {}
     for name, node in sorted(source_definitions().items()):
         definition = restore_definition(name, node)

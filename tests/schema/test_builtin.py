@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,10 @@ def test_every_fact_is_about_a_field_that_exists() -> None:
     definitions = builtin.definitions()
     for name, fields in derive.read_facts(derive.FACTS.read_text()).items():
         assert set(fields) == set(definitions[name].get("properties", {})), name
+
+
+def test_the_build_step_needs_nothing_that_is_installed() -> None:
+    """``setup.py`` runs the file by its path, before kapi or anything that it requires is there."""
+    code = f"import runpy; runpy.run_path({derive.__file__!r})"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
