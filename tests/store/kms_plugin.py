@@ -10,7 +10,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from kapi.store.encryption.wire import decode, decode_map, encode, encode_map, last_bytes, last_text
+from kapi.plugins.wire import decode, decode_map, encode, encode_map, last_bytes, last_text
 
 ANNOTATION = "version.encryption.example.com"
 
@@ -20,6 +20,7 @@ class KmsPlugin:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.address = f"unix:{path}"
         self.key_id = "1"
         self.encrypts_with = ""  # another key than the status names
         self.health = "ok"
@@ -50,7 +51,7 @@ class KmsPlugin:
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("v2.KeyManagementService", methods),)
         )
-        self._server.add_insecure_port(f"unix:{self.path}")
+        self._server.add_insecure_port(self.address)
         self._server.start()
         return self
 

@@ -13,13 +13,13 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
+from kapi.plugins.wire import WireError, decode, decode_map, encode, encode_map
 from kapi.store.encryption.configuration import load_encryption
 from kapi.store.encryption.envelope import Source, seal, split, tail_of, unseal
 from kapi.store.encryption.kms import Kms
 from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_SECONDS
 from kapi.store.encryption.providers import Undecryptable
 from kapi.store.encryption.transformer import Encryption
-from kapi.store.encryption.wire import WireError, decode, decode_map, encode, encode_map
 from kapi.store.errors import NotEncryptable
 from kapi.store.interface import StoredObject
 from tests.store.kms_plugin import KmsPlugin
@@ -90,6 +90,15 @@ class KmsCase(TestCase):
         self.assertTrue(all(value.startswith(b"k8s:enc:kms:v2:one:") and b"plain" not in value for value in values))
         self.assertEqual(self.plugin.calls, {"Status": 1, "Encrypt": 1, "Decrypt": 0})
         self.assertEqual(encryption.reveal("core/secrets/ns/3", 12, values[3]), HEAD + b"12" + TAIL)
+
+    async def test_a_plugin_whose_socket_is_in_no_file_system(self) -> None:
+        name = f"kapi-{self.plugin.path.parent.name}"
+        self.plugin.address = f"unix-abstract:{name}"
+        self.plugin.start()
+        encryption = Encryption(load_encryption(file(kms(endpoint=f"unix:///@{name}"))))
+        self.addCleanup(encryption.end)
+        await encryption.begin(reactor, self.again)
+        self.assertEqual(encryption.problem(), "")
 
     async def test_a_start_asks_for_each_seed_once(self) -> None:
         self.plugin.start()

@@ -13,8 +13,8 @@ import yaml
 
 from kapi.machinery.duration import parse_duration
 from kapi.machinery.tree import Object
+from kapi.plugins.calls import require
 from kapi.store.encryption.kms import Kms
-from kapi.store.encryption.plugin import require
 from kapi.store.encryption.providers import AesCbc, AesGcm, Identity, Provider, SecretBox
 
 _GROUP = "apiserver.config.k8s.io"
@@ -184,7 +184,7 @@ class _Reader:
             require()
         except ImportError as error:
             self.errors.append(f"{at}: {error}: install kapi[kms]")
-        path = f"@{path[1:]}" if path.startswith("/@") else path  # a name that is in no file system
+        path = path[1:] if path.startswith("/@") else path  # a name that is in no file system
         return [Kms(name, path, timeout)] if len(self.errors) == before else []
 
     def _invalid(self, at: str, value: object, why: str) -> None:

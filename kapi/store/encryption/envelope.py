@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from kapi.store.encryption.providers import Undecryptable
-from kapi.store.encryption.wire import (
+from kapi.plugins.wire import (
     WireError,
     decode,
     decode_map,
@@ -25,6 +24,7 @@ from kapi.store.encryption.wire import (
     last_number,
     last_text,
 )
+from kapi.store.encryption.providers import Undecryptable
 
 SEED = 32  # bytes
 _INFO = 32  # bytes that make a key out of a seed

@@ -21,11 +21,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from kapi.plugins.calls import PluginError
+from kapi.plugins.wire import WireError
 from kapi.store.encryption.envelope import SEED, Source, hashed, key_id_problem, seal, split, tail_of, unseal
 from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, DATA_KEY_SECONDS, KmsMeter
-from kapi.store.encryption.plugin import Plugin, PluginError
+from kapi.store.encryption.plugin import Plugin
 from kapi.store.encryption.providers import PREFIX, Undecryptable
-from kapi.store.encryption.wire import WireError
 from kapi.store.errors import NotEncryptable
 
 _log = Logger()

@@ -1,7 +1,7 @@
-"""The few protobuf messages of KMS v2: fields of bytes, texts and numbers, and maps of texts to bytes.
+"""Protobuf messages of plugins: fields of bytes, texts and numbers, and maps of texts to bytes.
 
-Upstream: ``k8s.io/kms/apis/v2/api.proto``, apiserver ``kmsv2/v2/api.proto``.  A message is its fields by number; unknown ones are
-left out.
+Upstream: ``k8s.io/kms/apis/v2/api.proto``, ``k8s.io/externaljwt/apis/v1/api.proto``.  A message is its fields by number; unknown
+ones are left out.
 """
 
 from __future__ import annotations
@@ -68,12 +68,26 @@ def last_number(fields: Mapping[int, list[bytes | int]], number: int) -> int:
     return value
 
 
+def last_signed(fields: Mapping[int, list[bytes | int]], number: int) -> int:
+    """An int64.  Raises WireError."""
+    value = last_number(fields, number) & (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+def all_bytes(fields: Mapping[int, list[bytes | int]], number: int) -> list[bytes]:
+    """A repeated field.  Raises WireError for one of another type."""
+    found = []
+    for value in fields.get(number, ()):
+        if not isinstance(value, bytes):
+            raise WireError(f"field {number} has a wrong type")
+        found.append(value)
+    return found
+
+
 def decode_map(fields: Mapping[int, list[bytes | int]], number: int) -> dict[str, bytes]:
     """Raises WireError."""
     found = {}
-    for entry in fields.get(number, ()):
-        if not isinstance(entry, bytes):
-            raise WireError(f"field {number} has a wrong type")
+    for entry in all_bytes(fields, number):
         pair = decode(entry)
         found[last_text(pair, 1)] = last_bytes(pair, 2)
     return found

@@ -1,0 +1,88 @@
+"""gRPC calls over a unix socket (upstream: ``google.golang.org/grpc``).
+
+gRPC has threads of its own: a call is begun in the reactor's thread and its end is told there, so that nobody is held up.
+Without the extra ``kapi[kms]`` there is no gRPC.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+#: method, gRPC's name of the outcome, seconds
+Observe = Callable[[str, str, float], None]
+
+
+class PluginError(Exception):
+    """The plugin could not be asked, or said no.  ``code`` is gRPC's name of the outcome."""
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def require() -> None:
+    """Raises ImportError without the extra."""
+    # the store's server is forked, and is another program at once
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+    import grpc  # noqa: F401
+
+
+class Calls:
+    """To one ``service`` (its full name) behind one socket.  ``path`` begins with ``@`` for a name that is in no file system.
+
+    ``max_message``: bytes of an answer.
+    """
+
+    def __init__(self, reactor: Any, path: str, service: str, max_message: int, observe: Observe) -> None:
+        import grpc
+
+        self._grpc = grpc
+        self._reactor = reactor
+        self._service = f"/{service}/"
+        self._observe = observe
+        options = [
+            ("grpc.max_receive_message_length", max_message),
+            ("grpc.default_authority", "localhost"),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.initial_reconnect_backoff_ms", 200),
+            ("grpc.min_reconnect_backoff_ms", 200),
+            ("grpc.max_reconnect_backoff_ms", 2000),
+        ]
+        address = f"unix-abstract:{path[1:]}" if path.startswith("@") else f"unix:{path}"
+        self._channel = grpc.insecure_channel(address, options)
+
+    def close(self) -> None:
+        """What is under way fails."""
+        self._channel.close()
+
+    def call(self, method: str, request: bytes, timeout: float) -> Deferred[bytes]:
+        """Waits so many seconds, also for the plugin to be there.  Fails with PluginError."""
+        done: Deferred[bytes] = Deferred()
+        began = self._reactor.seconds()
+        try:
+            call = self._channel.unary_unary(self._service + method)
+            future = call.future(request, timeout=timeout, wait_for_ready=True)
+        except ValueError as error:  # the channel is closed
+            done.errback(PluginError(str(error)))
+            return done
+
+        def ended(result: object) -> None:
+            self._reactor.callFromThread(self._ended, method, began, result, done)
+
+        future.add_done_callback(ended)
+        return done
+
+    def _ended(self, method: str, began: float, result: Any, done: Deferred[bytes]) -> None:
+        code = result.code()
+        name = "".join(word.capitalize() for word in code.name.split("_")) if code.name != "OK" else "OK"
+        self._observe(self._service + method, name, self._reactor.seconds() - began)
+        if done.called:
+            return
+        if code == self._grpc.StatusCode.OK:
+            done.callback(result.result())
+        else:
+            done.errback(PluginError(f"rpc error: code = {name} desc = {result.details()}", name))
