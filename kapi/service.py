@@ -106,6 +106,10 @@ class APIService(Service):
 
     async def _start(self) -> None:
         self._tell_settings()
+        limit = self.options.authentication.service_account_max_token_expiration
+        await self.prepared.policy.identity.start(int(limit))
+        if not self.running:
+            return
         await self.prepared.storage.caches.start()
         if not self.running:
             return
@@ -126,8 +130,8 @@ class APIService(Service):
 
     def _failed(self, failure: Any) -> None:
         error = failure.value
-        if not self.running and isinstance(error, StoreError):
-            return  # somebody stopped it while it waited for the store
+        if not self.running and isinstance(error, (StoreError, ConfigError)):
+            return  # somebody stopped it while it waited for the store, or for the signer of tokens
         if not isinstance(error, (StoreError, ConfigError, HookError)):
             _log.failure("The server could not be started", failure)
         self.exit_code = 1
@@ -164,6 +168,7 @@ class APIService(Service):
         await self._close_idle()
         await self._drain()
         await self._close_all()
+        prepared.policy.identity.stop()
         if prepared.config.auditor is not None:
             await prepared.config.auditor.stop()
         if not self.exit_code or caches.ready:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
+from typing import Union
 
 from cryptography.x509 import load_pem_x509_certificates
 from twisted.logger import Logger
@@ -14,9 +15,11 @@ from kapi.authentication.certificates import CertificateAuthority
 from kapi.authentication.client_certificate import expirations
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
 from kapi.authentication.interface import Authenticator, TokenAuthenticator
-from kapi.authentication.service_account.issuer import TokenIssuer
+from kapi.authentication.service_account.issuer import Issuer, SigningError, TokenIssuer
 from kapi.authentication.service_account.keys import KeySet, load_signing_key, load_verification_keys
 from kapi.authentication.service_account.metrics import TokenMeter
+from kapi.authentication.service_account.signer import ExternalIssuer, ExternalSigner
+from kapi.authentication.service_account.signer_metrics import SignerMeter
 from kapi.authentication.service_account.usage import LegacyTokenUsage
 from kapi.authentication.static_tokens import parse_token_file
 from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities
@@ -33,17 +36,34 @@ from kapi.server.pki import Files
 _log = Logger()
 
 
+AnyIssuer = Union[Issuer[str], Issuer[Awaitable[str]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The authenticators of requests and of tokens, and what issues tokens."""
 
     requests: Authenticator
     tokens: TokenAuthenticator
-    issuer: TokenIssuer
+    issuer: AnyIssuer
     paths: Mapping[str, Handler]  # of the issuer's discovery
     proxy_headers: ProxyHeaders  # that nobody behind authentication may see
     settings: AuthenticationSettings  # what it was made from
     usage: LegacyTokenUsage  # of tokens that stand in Secrets
+    signer: ExternalSigner | None  # which has to be started
+
+    async def start(self, max_token_seconds: int) -> None:
+        """Waits for the signer, if there is one.  ``max_token_seconds`` is the limit of the flags.  Raises ConfigError."""
+        if self.signer is None:
+            return
+        try:
+            await self.signer.start(max_token_seconds)
+        except SigningError as error:
+            raise ConfigError(f"--service-account-signing-endpoint: {error}") from None
+
+    def stop(self) -> None:
+        if self.signer is not None:
+            self.signer.stop()
 
     def beside(self, registry: Registry) -> Identity:
         """Of another registry in the process: the same keys, certificates and issuers, its own ServiceAccounts and Secrets."""
@@ -52,7 +72,9 @@ class Identity:
         settings = replace(self.settings, listers=environment.listers, mark_used=usage, clock=environment.clock)
         built = build_authentication(settings)
         issuer = self.issuer.by(environment.clock)
-        return Identity(built.requests, built.tokens, issuer, self.paths, self.proxy_headers, settings, usage)
+        return Identity(
+            built.requests, built.tokens, issuer, self.paths, self.proxy_headers, settings, usage, self.signer
+        )
 
 
 def trusted(options: Options, files: Files) -> TrustedIdentities:
@@ -109,6 +131,26 @@ def _authority(path: str, flag: str, reloaders: Reloaders, more: bytes = b"") ->
     return authority
 
 
+def _signer(config: CompletedConfig) -> ExternalSigner | None:
+    endpoint = config.options.authentication.service_account_signing_endpoint
+    return ExternalSigner(config.reactor, endpoint, SignerMeter(config.metrics.registry)) if endpoint else None
+
+
+def _keys(flags: AuthenticationOptions, files: Files) -> tuple[TokenIssuer, KeySet]:
+    """Of the files.  Raises ConfigError."""
+    signing = flags.service_account_signing_key_file or str(files.service_account_key)
+    try:
+        issuer = TokenIssuer(flags.issuers[0], load_signing_key(read_file(signing, "service-account-signing-key-file")))
+        keys = [
+            key
+            for path in flags.service_account_key_file
+            for key in load_verification_keys(read_file(path, "service-account-key-file"))
+        ]
+    except ValueError as error:
+        raise ConfigError(f"service account keys: {error}") from None
+    return issuer, KeySet([issuer.verification_key, *keys])
+
+
 def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
     """Raises ConfigError."""
     flags, files, reloaders, collectors = (
@@ -146,25 +188,21 @@ def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
             settings.static_tokens = parse_token_file(text)
         except ValueError as error:
             raise ConfigError(f"--token-auth-file: {error}") from None
-    signing = flags.service_account_signing_key_file or str(files.service_account_key)
-    try:
-        issuer = TokenIssuer(flags.issuers[0], load_signing_key(read_file(signing, "service-account-signing-key-file")))
-        keys = [
-            key
-            for path in flags.service_account_key_file
-            for key in load_verification_keys(read_file(path, "service-account-key-file"))
-        ]
-    except ValueError as error:
-        raise ConfigError(f"service account keys: {error}") from None
-    settings.keys = KeySet([issuer.verification_key, *keys])
+    signer = _signer(config)
+    issuer: AnyIssuer
+    if signer is None:
+        issuer, settings.keys = _keys(flags, files)
+    else:
+        issuer, settings.keys = ExternalIssuer(flags.issuers[0], signer), signer.keys
+        settings.refresh_keys = signer.keys.refresh
     built = build_authentication(settings)
     paths: dict[str, Handler] = {}
     try:
         address = f"{config.given.advertise}:{config.given.port}"
-        documents = IssuerDiscovery(flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys.keys)
+        documents = IssuerDiscovery(flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys)
         paths = dict(documents.paths)
     except ValueError:
         pass  # an issuer that is no https URL has no discovery, as upstream
     users, uids, groups, extras = _proxy_headers(flags)
     hidden = ProxyHeaders((*users, *uids, *groups), tuple(extras)) if settings.front_proxy else STANDARD_HEADERS
-    return Identity(built.requests, built.tokens, issuer, paths, hidden, settings, usage)
+    return Identity(built.requests, built.tokens, issuer, paths, hidden, settings, usage, signer)

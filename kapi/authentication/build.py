@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kapi.authentication.anonymous import AnonymousAuthenticator
@@ -17,6 +17,7 @@ from kapi.authentication.interface import Authenticator, TokenAuthenticator
 from kapi.authentication.service_account.authenticator import BoundTokenAuthenticator, LegacyTokenAuthenticator
 from kapi.authentication.service_account.keys import KeySet
 from kapi.authentication.service_account.metrics import TokenMeter
+from kapi.authentication.service_account.refreshing import RefreshingTokens
 from kapi.authentication.static_tokens import StaticTokenAuthenticator
 from kapi.authentication.union import UnionAuthenticator, UnionTokenAuthenticator
 from kapi.machinery.gvk import GroupResource
@@ -37,6 +38,7 @@ class AuthenticationSettings:
     )  # kapi.authentication.static_tokens.parse_token_file
     issuers: Sequence[str] = ()  # --service-account-issuer: the first signs, all verify
     keys: KeySet | None = None
+    refresh_keys: Callable[[], Awaitable[None]] | None = None  # for a token of a key that is not among them
     lookup_tokens: bool = True  # --service-account-lookup
     bootstrap_tokens: bool = False
     external: Sequence[TokenAuthenticator] = ()  # OIDC (or structured configuration), then the webhook
@@ -81,8 +83,9 @@ def _token_authenticators(
     static = {**settings.static_tokens, loopback_token: LOOPBACK_USER}
     tokens: list[TokenAuthenticator] = [StaticTokenAuthenticator(static, audiences)]
     if settings.keys is not None:
+        own: list[TokenAuthenticator] = []
         if settings.issuers:
-            tokens.append(
+            own.append(
                 BoundTokenAuthenticator(
                     settings.issuers,
                     settings.keys,
@@ -92,7 +95,7 @@ def _token_authenticators(
                     settings.token_meter,
                 )
             )
-        tokens.append(
+        own.append(
             LegacyTokenAuthenticator(
                 settings.keys,
                 settings.listers,
@@ -103,6 +106,8 @@ def _token_authenticators(
                 meter=settings.token_meter,
             )
         )
+        refresh = settings.refresh_keys
+        tokens.extend(own if refresh is None else [RefreshingTokens(each, refresh) for each in own])
     if settings.bootstrap_tokens:
         tokens.append(
             BootstrapTokenAuthenticator(settings.listers[GroupResource("", "secrets")], audiences, settings.clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from twisted.logger import Logger
 from kapi.authentication.oidc.verification import ALGORITHMS
 from kapi.machinery.field import quote
 from kapi.options.flags import FlagSet, duration, pairs, string
+from kapi.plugins.calls import require
 
 _log = Logger()
+#: a path without white space, or a name in the abstract namespace of sockets
+_ENDPOINT = re.compile(r"(/[^\s/]+)+|@([A-Za-z0-9_-]+\.)*[A-Za-z0-9_-]+")
 
 
 class AuthenticationOptions(FlagSet):
@@ -39,7 +43,6 @@ class AuthenticationOptions(FlagSet):
             "",
             "Socket of a program that signs service account tokens.",
             group="Misc",
-            refused="use --service-account-signing-key-file; gRPC is there for encryption at rest alone",
         )
         self.switch("service-account-extend-token-expiration", True, "Extend the expiry of projected tokens.")
         self.switch("service-account-lookup", True, "Check that the account and the bound objects still exist.")
@@ -100,7 +103,28 @@ class AuthenticationOptions(FlagSet):
             errors.append("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds")
         if self.authentication_token_webhook_version not in ("v1", "v1beta1"):
             errors.append("--authentication-token-webhook-version must be v1 or v1beta1")
-        return errors + self._proxy_headers()
+        return errors + self._signer() + self._proxy_headers()
+
+    def _signer(self) -> list[str]:
+        endpoint = self.service_account_signing_endpoint
+        if not endpoint:
+            return []
+        errors = []
+        if self.service_account_signing_key_file or self.service_account_key_file:
+            errors.append(
+                "can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with "
+                "`--service-account-signing-endpoint` (They are mutually exclusive)"
+            )
+        if not _ENDPOINT.fullmatch(endpoint):
+            errors.append(
+                f"invalid value {quote(endpoint)} passed for `--service-account-signing-endpoint`, should be a valid "
+                "location on the filesystem or must be prefixed with @ to name UDS in abstract namespace"
+            )
+        try:
+            require()
+        except ImportError as error:
+            errors.append(f"--service-account-signing-endpoint: {error}: install kapi[kms]")
+        return errors
 
     def _proxy_headers(self) -> list[str]:
         errors = []

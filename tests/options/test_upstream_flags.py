@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,8 @@ TEXTS = {
     "tls-cipher-suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "tls-min-version": "VersionTLS13",
     "strict-transport-security-directives": "max-age=1", "oidc-signing-algs": "RS256", "authorization-mode": "RBAC",
     "authentication-token-webhook-version": "v1", "authorization-webhook-version": "v1", "logging-format": "json",
-    "service-account-jwks-uri": "https://x", "service-cluster-ip-range": "10.1.0.0/16", "runtime-config": "api/all=true",
+    "service-account-jwks-uri": "https://x", "service-account-signing-endpoint": "@signer",
+    "service-cluster-ip-range": "10.1.0.0/16", "runtime-config": "api/all=true",
     "show-hidden-metrics-for-version": "1.35", "endpoint-reconciler-type": "none", "allow-metric-labels": "a,b=c",
     "requestheader-uid-headers": "X-Remote-Uid", "service-account-max-token-expiration": "2h",
     "audit-log-format": "json", "audit-webhook-mode": "batch", "audit-log-mode": "batch",
@@ -96,7 +98,6 @@ REFUSED = {
     "egress-selector-config-file", "etcd-cafile",
     "etcd-certfile", "etcd-keyfile", "etcd-prefix",
     "etcd-servers", "etcd-servers-overrides", "lease-reuse-duration-seconds",
-    "service-account-signing-endpoint",
     "storage-backend", "storage-media-type", "tracing-config-file",
 }  # fmt: skip
 
@@ -127,6 +128,11 @@ def test_flags_of_etcd_are_refused_with_what_to_use_instead() -> None:
             "--show-hidden-metrics-for-version=1.30",
             "--show-hidden-metrics-for-version must be omitted or have the value '1.35'",
         ),
+        (
+            "--service-account-signing-endpoint=abc",
+            'invalid value "abc" passed for `--service-account-signing-endpoint`, should be a valid location on the '
+            "filesystem or must be prefixed with @ to name UDS in abstract namespace",
+        ),
         ("--watch-cache-sizes=pods", "--watch-cache-sizes: invalid value of watch cache size: pods"),
         (
             "--tls-curve-preferences=1",
@@ -138,6 +144,25 @@ def test_values_that_cannot_be_are_refused(flag: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Options.from_command_line([flag])
     assert list(caught.value.messages) == [message]
+
+
+@pytest.mark.parametrize("flag", ["--service-account-signing-key-file=/k", "--service-account-key-file=/k"])
+def test_a_signer_has_its_own_keys(flag: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Options.from_command_line(["--service-account-signing-endpoint=/run/signer.sock", flag])
+    assert list(caught.value.messages) == [
+        "can't set `--service-account-signing-key-file` and/or `--service-account-key-file` with "
+        "`--service-account-signing-endpoint` (They are mutually exclusive)"
+    ]
+
+
+def test_a_signer_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(ConfigError) as caught:
+        Options.from_command_line(["--service-account-signing-endpoint=/run/signer.sock"])
+    (message,) = caught.value.messages
+    assert message.startswith("--service-account-signing-endpoint: ")
+    assert message.endswith(": install kapi[kms]")
 
 
 def test_the_deprecated_list_of_plugins_replaces_the_defaults() -> None:

@@ -6,6 +6,7 @@ import copy
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Generic, Self, TypeVar
 
 import jwt
 
@@ -24,21 +25,41 @@ def _reference(obj: Object) -> Object:
     return reference
 
 
-class TokenIssuer:
-    """Signs with one key, for one issuer."""
+#: a token, or what it is awaited from
+Made = TypeVar("Made")
 
-    def __init__(self, issuer: str, key: PrivateKey, clock: Callable[[], float] = time.time) -> None:
+
+class SigningError(Exception):
+    """A token could not be signed.  ``code`` is gRPC's name of the outcome, where it was asked."""
+
+    code = "unknown-non-grpc"
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code or self.code
+
+
+class Issuer(Generic[Made]):
+    """Makes tokens of one issuer; how they are signed is to be said."""
+
+    def __init__(self, issuer: str, clock: Callable[[], float] = time.time) -> None:
         self.issuer = issuer
-        self._key = key
-        self.verification_key = VerificationKey.of(key.public_key())
-        self._algorithm = self.verification_key.signing_algorithm
         self._clock = clock
 
-    def by(self, clock: Callable[[], float]) -> TokenIssuer:
+    @property
+    def max_seconds(self) -> int:
+        """How long a token may be good for; 0 for no limit."""
+        return 0
+
+    def by(self, clock: Callable[[], float]) -> Self:
         """The same one by another clock (unix seconds)."""
         other = copy.copy(self)
         other._clock = clock
         return other
+
+    def sign(self, payload: bytes) -> Made:
+        """Raises SigningError."""
+        raise NotImplementedError
 
     def issue(
         self,
@@ -50,7 +71,7 @@ class TokenIssuer:
         node: Object | None = None,
         secret: Object | None = None,
         warn_after: int = 0,
-    ) -> tuple[str, str]:
+    ) -> tuple[Made, str]:
         """(token, its id) for a ServiceAccount, good for ``seconds``, bound to at most one pod, node or secret.
 
         A pod's token also tells its node.  ``warn_after`` (seconds from now) marks a token whose use is to be reported.
@@ -74,8 +95,20 @@ class TokenIssuer:
             "nbf": now,
             "sub": username(metadata["namespace"], metadata["name"]),
         }
-        headers = {"kid": self.verification_key.key_id, "typ": None}
-        payload = json_pieces.dumps(claims)  # a client may name 200,000 audiences
-        token = jwt.api_jws.encode(payload, self._key, algorithm=self._algorithm, headers=headers)
+        token = self.sign(json_pieces.dumps(claims))  # a client may name 200,000 audiences
         checkpoint()
         return token, token_id
+
+
+class TokenIssuer(Issuer[str]):
+    """Signs with one key, for one issuer."""
+
+    def __init__(self, issuer: str, key: PrivateKey, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(issuer, clock)
+        self._key = key
+        self.verification_key = VerificationKey.of(key.public_key())
+        self._algorithm = self.verification_key.signing_algorithm
+
+    def sign(self, payload: bytes) -> str:
+        headers = {"kid": self.verification_key.key_id, "typ": None}
+        return jwt.api_jws.encode(payload, self._key, algorithm=self._algorithm, headers=headers)

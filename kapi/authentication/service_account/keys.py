@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, TypeGuard, Union
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -32,10 +32,11 @@ def _number(value: int, size: int = 0) -> str:
 
 
 class VerificationKey(NamedTuple):
-    """A public key with its id: the base64url SHA-256 of its DER form."""
+    """A public key with its id: the base64url SHA-256 of its DER form, unless somebody else gave it."""
 
     key: PublicKey
     key_id: str
+    excluded: bool = False  # from discovery
 
     @classmethod
     def of(cls, key: PublicKey) -> VerificationKey:
@@ -89,14 +90,18 @@ def _public(block: bytes, kind: str) -> Any:
     return None
 
 
+def is_supported(key: Any) -> TypeGuard[PublicKey]:
+    return isinstance(key, rsa.RSAPublicKey) or (
+        isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES
+    )
+
+
 def load_verification_keys(pem: bytes) -> list[VerificationKey]:
     """All keys of a PEM file: public keys, certificates, or private keys for their public half.  Raises ValueError."""
     keys = []
     for match in _BLOCK.finditer(pem):
         key = _public(match.group(0), match.group(1).decode())
-        if isinstance(key, rsa.RSAPublicKey) or (
-            isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES
-        ):
+        if is_supported(key):
             keys.append(VerificationKey.of(key))
     if not keys:
         raise ValueError("data does not contain any valid RSA or ECDSA public keys")
@@ -117,11 +122,19 @@ class KeySet:
     """Keys by id; a token without a key id is tried against all."""
 
     def __init__(self, keys: Iterable[VerificationKey]) -> None:
-        self.keys = tuple({key.key_id: key for key in keys}.values())
-        self._by_id = {key.key_id: key for key in self.keys}
+        self.put({key.key_id: key for key in keys}.values())
+
+    def put(self, keys: Iterable[VerificationKey]) -> None:
+        """Instead of those that were there."""
+        self.keys = tuple(keys)
+        self._by_id: dict[str, tuple[VerificationKey, ...]] = {}
+        for key in self.keys:
+            self._by_id[key.key_id] = (*self._by_id.get(key.key_id, ()), key)
+
+    @property
+    def max_age(self) -> int:
+        """Seconds for which others may rely on them."""
+        return 3600
 
     def candidates(self, key_id: str) -> tuple[VerificationKey, ...]:
-        if not key_id:
-            return self.keys
-        key = self._by_id.get(key_id)
-        return () if key is None else (key,)
+        return self._by_id.get(key_id, ()) if key_id else self.keys

@@ -56,6 +56,10 @@ def signed_claims(token: str, key: Any, algorithms: Iterable[str]) -> Claims | N
     return claims
 
 
+class UnknownKey(AuthenticationError):
+    """A token names a key that is not there."""
+
+
 class SignedTokens:
     """Tokens of some issuers, verified by some keys."""
 
@@ -63,10 +67,14 @@ class SignedTokens:
         self.issuers = frozenset(issuers)
         self.keys = keys
         self._known: dict[bytes, Claims] = {}
+        self._known_by = keys.keys  # which may become others
 
     def claims(self, token: str) -> Claims | None:
         """The verified claims; None when the token is of another issuer.  Raises AuthenticationError."""
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+        if self._known_by is not self.keys.keys:
+            self._known.clear()
+            self._known_by = self.keys.keys
         known = self._known.get(digest)
         if known is not None:
             TOKEN_CACHES.hits += 1
@@ -77,7 +85,7 @@ class SignedTokens:
         key_id = parsed[0].get("kid")
         candidates = self.keys.candidates(key_id if isinstance(key_id, str) else "")
         if not candidates:
-            raise AuthenticationError("invalid signature, no keys found")
+            raise UnknownKey("invalid signature, no keys found")
         began, verified = time.monotonic(), None
         try:
             verified = self._verified(token, digest, candidates)

@@ -5,13 +5,13 @@ Upstream: apiserver ``endpoints/handlers/create.go``, which these kinds pass lik
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kapi.admission.interface import CREATE, AdmissionChain, Attributes
 from kapi.authentication.interface import TokenAuthenticator
-from kapi.authentication.service_account.issuer import TokenIssuer
+from kapi.authentication.service_account.issuer import Issuer
 from kapi.authorization.interface import Authorizer
 from kapi.authorization.rules import RuleResolver
 from kapi.codecs.negotiation import output_media_type
@@ -39,7 +39,7 @@ class ReviewServices:
     authorizer: Authorizer | None = None
     rules: RuleResolver | None = None
     tokens: TokenAuthenticator | None = None  # None: TokenReview answers that nobody is authenticated
-    issuer: TokenIssuer | None = None  # None: no ServiceAccount tokens are made
+    issuer: Issuer[str] | Issuer[Awaitable[str]] | None = None  # None: no ServiceAccount tokens are made
     api_audiences: tuple[str, ...] = ()
     admission: AdmissionChain = field(default_factory=AdmissionChain)
     max_token_seconds: int = 0  # --service-account-max-token-expiration; 0 = no limit

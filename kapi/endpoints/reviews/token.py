@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.authentication.service_account.issuer import SigningError
 from kapi.authentication.service_account.names import ISSUED_CREDENTIAL_ID
 from kapi.endpoints.reviews.question import ReviewServices, read_question
 from kapi.endpoints.scope import RequestScope
@@ -67,15 +68,21 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
 
     reference = spec.get("boundObjectRef")
     bound = _bound(reference, name, namespace, services) if reference is not None else {}
-    if 0 < services.max_token_seconds < seconds:
-        ctx.warn(f"requested expiration of {seconds} seconds shortened to {services.max_token_seconds} seconds")
-        seconds = services.max_token_seconds
+    supported = services.issuer.max_seconds
+    longest = services.max_token_seconds or supported
+    if 0 < longest < seconds:
+        ctx.warn(f"requested expiration of {seconds} seconds shortened to {longest} seconds")
+        seconds = longest
     lifetime, warn_after = seconds, 0
     known = set(services.api_audiences)
     ours = all(audience in known for audience in steps(audiences))
     if services.extend_tokens and "pod" in bound and seconds == _WARN_ONLY_SECONDS and ours:
-        lifetime, warn_after = _EXTENDED_SECONDS, seconds
-    token, token_id = services.issuer.issue(account, audiences, lifetime, warn_after=warn_after, **bound)
+        lifetime, warn_after = min(_EXTENDED_SECONDS, supported or _EXTENDED_SECONDS), seconds
+    signed, token_id = services.issuer.issue(account, audiences, lifetime, warn_after=warn_after, **bound)
+    try:
+        token = signed if isinstance(signed, str) else await signed
+    except SigningError as error:
+        raise status.internal(f"failed to generate token: {error}") from None
     ctx.annotations[ISSUED_CREDENTIAL_ID] = f"JTI={token_id}"
     return question.answer(
         {

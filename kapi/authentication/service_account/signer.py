@@ -1,0 +1,201 @@
+"""Tokens that a program behind a unix socket signs (KEP-740; upstream: ``pkg/serviceaccount/externaljwt/plugin``).
+
+It says which keys verify its tokens, and for how long that holds; they are asked for again then, and when a token names a key
+that is not among them.  While it does not answer those known go on to be used.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from kapi.authentication.service_account.issuer import Issuer, SigningError
+from kapi.authentication.service_account.keys import KeySet
+from kapi.authentication.service_account.signer_keys import key_id_of, read_keys
+from kapi.authentication.service_account.signer_metrics import SignerMeter
+from kapi.plugins.calls import Calls, PluginError
+from kapi.plugins.wire import WireError, decode, encode, last_signed, last_text
+
+_log = Logger()
+_SERVICE = "v1.ExternalJWTSigner"
+_MAX_MESSAGE = 1 << 20  # bytes of an answer
+_FIRST, _TIMEOUT = 60.0, 10.0  # seconds of the first call, which may have to wait for the signer, and of others
+_AGAIN = 10.0  # seconds after which keys are asked for again when they could not be had
+_LONGEST = 30 * 24 * 3600.0  # seconds between two looks, whatever the hint
+_MIN_TOKEN_SECONDS = 600
+
+
+class FetchedKeys(KeySet):
+    """The signer's keys.  ``refresh`` asks for them."""
+
+    def __init__(self, reactor: Any, meter: SignerMeter) -> None:
+        super().__init__(())
+        self._reactor, self._meter = reactor, meter
+        self._calls: Calls
+        self._until = 0.0  # reactor seconds
+        self._waiting: list[Deferred[None]] = []  # at most one for each request
+        self._fetching: Deferred[None] | None = None
+        self._timer: Any = None
+
+    @property
+    def max_age(self) -> int:
+        return max(0, int(self._until - self._reactor.seconds()))
+
+    def begin(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def end(self) -> None:
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    def refresh(self, timeout: float = _TIMEOUT) -> Deferred[None]:
+        """One call at a time, for all who wait.  Fails with SigningError."""
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        if self._fetching is None:
+            self._fetching = fetching = Deferred.fromCoroutine(self._fetch(timeout))
+            fetching.addBoth(self._fetched)
+        return waiting
+
+    async def _fetch(self, timeout: float) -> None:
+        try:
+            found = read_keys(await self._calls.call("FetchKeys", b"", timeout))
+        except (PluginError, WireError, SigningError) as error:
+            self._meter.fetches.add(code_of(error))
+            raise SigningError(f"while fetching token verification keys: {error}") from None
+        self._meter.fetches.add("OK")
+        self._meter.fetched_at.set(time.time())
+        self._meter.data_at.set(found.data_timestamp)
+        self._until = self._reactor.seconds() + min(found.refresh_seconds, _LONGEST)
+        if found.keys != list(self.keys):
+            self.put(found.keys)
+
+    def _fetched(self, result: Any) -> None:
+        self._fetching = None
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if each.called:
+                continue
+            if isinstance(result, Failure):
+                each.errback(result.value)
+            else:
+                each.callback(None)
+
+    def schedule(self, seconds: float | None = None) -> None:
+        """Asks again when the hint says so, from then on always."""
+        wait = max(self._until - self._reactor.seconds(), 0.0) if seconds is None else seconds
+        self._timer = self._reactor.callLater(wait, self._look)
+
+    def _look(self) -> None:
+        self.refresh().addCallbacks(lambda _: self._renewed(), self._kept)
+
+    def _renewed(self) -> None:
+        if self._timer is not None:
+            self.schedule()
+
+    def _kept(self, failure: Failure) -> None:
+        _log.error("Tokens are verified by the keys known before: {error}", error=str(failure.value))
+        if not failure.check(SigningError):
+            _log.failure("looking for the keys of tokens", failure)
+        if self._timer is not None:
+            self.schedule(_AGAIN)
+
+
+class ExternalSigner:
+    """One signer.  ``path``: of its socket."""
+
+    def __init__(self, reactor: Any, path: str, meter: SignerMeter) -> None:
+        self._reactor, self._path, self._meter = reactor, path, meter
+        self._calls: Calls | None = None
+        self.keys = FetchedKeys(reactor, meter)
+        self.max_seconds = 0  # of a token; known from the start on
+
+    async def start(self, max_seconds: int, timeout: float = _FIRST) -> None:
+        """Waits for the signer.  ``max_seconds``: what tokens may have by the flags, 0 for no limit.  Raises SigningError."""
+        self._calls = calls = Calls(self._reactor, self._path, _SERVICE, _MAX_MESSAGE, self._meter.called)
+        self.keys.begin(calls)
+        try:
+            await self.keys.refresh(timeout)
+            longest = last_signed(decode(await calls.call("Metadata", b"", _TIMEOUT)), 1)
+        except (PluginError, WireError) as error:
+            raise SigningError(str(error)) from None
+        if longest < _MIN_TOKEN_SECONDS:
+            raise SigningError(
+                f"max token life supported by external-jwt-signer ({longest}s) is less than acceptable "
+                f"(min {_MIN_TOKEN_SECONDS}s)"
+            )
+        if max_seconds > longest:
+            raise SigningError(
+                "service-account-max-token-expiration cannot be set longer than the token expiration supported by "
+                f"service-account-signing-endpoint: {max_seconds}s > {longest}s"
+            )
+        self.max_seconds = longest
+        self.keys.schedule()
+
+    def stop(self) -> None:
+        self.keys.end()
+        if self._calls is not None:
+            self._calls.close()
+
+    async def sign(self, payload: bytes) -> str:
+        """The token.  Raises SigningError."""
+        try:
+            token = await self._sign(payload)
+        except SigningError as error:
+            self._meter.signatures.add(error.code)
+            raise
+        self._meter.signatures.add("OK")
+        return token
+
+    async def _sign(self, payload: bytes) -> str:
+        if self._calls is None:
+            raise SigningError("the signer is not known yet")
+        claims = base64.urlsafe_b64encode(payload).rstrip(b"=")
+        try:
+            fields = decode(await self._calls.call("Sign", encode([(1, claims)]), _TIMEOUT))
+            header, signature = last_text(fields, 1), last_text(fields, 2)
+        except (PluginError, WireError) as error:
+            raise SigningError(f"while signing jwt: {error}", code_of(error)) from None
+        try:
+            await self._check(key_id_of(header))
+        except SigningError as error:
+            raise SigningError(f"while validating header: {error}", error.code) from None
+        if not signature:
+            raise SigningError("empty signature returned")
+        return f"{header}.{claims.decode()}.{signature}"
+
+    async def _check(self, key_id: str) -> None:
+        """A key that discovery does not show may verify old tokens alone.  An unknown one is looked for."""
+        if not self.keys.candidates(key_id):
+            try:
+                await self.keys.refresh()
+            except SigningError as error:
+                _log.error("Looking for the key {key_id}: {error}", key_id=key_id, error=str(error))
+        if any(key.excluded for key in self.keys.candidates(key_id)):
+            raise SigningError(f"key used for signing JWT (kid: {key_id}) is excluded from OIDC discovery docs")
+
+
+def code_of(error: Exception) -> str:
+    return getattr(error, "code", "") or SigningError.code
+
+
+class ExternalIssuer(Issuer[Awaitable[str]]):
+    """Has a signer sign, for one issuer."""
+
+    def __init__(self, issuer: str, signer: ExternalSigner, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(issuer, clock)
+        self._signer = signer
+
+    @property
+    def max_seconds(self) -> int:
+        return self._signer.max_seconds
+
+    def sign(self, payload: bytes) -> Awaitable[str]:
+        return self._signer.sign(payload)
