@@ -59,7 +59,11 @@ async def exchange(
     head = request_head(ctx.http.method, target, [*headers, (b"Connection", b"close"), framing])
     made = Exchange(reactor, head, body, bodyless=ctx.method == "HEAD")
     ctx.http.notifyFinish().addBoth(lambda _: made.give_up())
-    await endpoint.connect(Factory.forProtocol(lambda: made))
+    try:
+        await endpoint.connect(Factory.forProtocol(lambda: made))
+    except BaseException:
+        made.answered.addErrback(lambda _: None)  # of a client that leaves now, which nobody asks for
+        raise
     await made.answered
     return made
 

@@ -168,7 +168,11 @@ def test_what_objects_of_a_logical_cluster_name_is_reached_without_the_credentia
 ) -> None:
     authority = Authority()
     kubelet = Backend(tmp_path, authority=authority.pem)
-    extension = Backend(tmp_path, "api.hooks.svc", authority=authority.pem)
+    cluster = "clusters/x/"
+    extensions = {}  # one each: the server's own goes on being asked
+    for where, folder in (("", "own"), (cluster, "there")):
+        (tmp_path / folder).mkdir()
+        extensions[where] = Backend(tmp_path / folder, "api.hooks.svc", authority=authority.pem)
     files = tmp_path / "client.crt", tmp_path / "client.key"
     for file, content in zip(files, client_pair(authority), strict=True):
         file.write_bytes(content)
@@ -181,13 +185,7 @@ def test_what_objects_of_a_logical_cluster_name_is_reached_without_the_credentia
     (tmp_path / "admission.yaml").write_text(
         json.dumps({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins})
     )
-    service = {
-        "metadata": {"name": "v1.else.example.com"},
-        "spec": {
-            "group": "else.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100,
-            "service": {"namespace": "hooks", "name": "api", "port": extension.port}, "caBundle": extension.bundle,
-        },
-    }  # fmt: skip
+    spec = {"group": "else.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100}
     place = {"metadata": {"name": "api"}, "spec": {"type": "ExternalName", "externalName": "localhost"}}
     server = ServerProcess(
         f"--kubelet-client-certificate={files[0]}", f"--kubelet-client-key={files[1]}",
@@ -196,17 +194,21 @@ def test_what_objects_of_a_logical_cluster_name_is_reached_without_the_credentia
         f"--admission-control-config-file={tmp_path / 'admission.yaml'}", "--enable-logical-clusters",
     ).start()  # fmt: skip
     try:
-        cluster = "clusters/x/"
         until(lambda: api_request(server, "PUT", "clusters/x")[0] in (200, 201))
         shown = {}
         for where in ("", cluster):
             assert api_request(server, "GET", logs(server, kubelet, where))[0] == 200
             assert api_request(server, "POST", f"{where}api/v1/namespaces", {"metadata": {"name": "hooks"}})[0] == 201
             assert api_request(server, "POST", f"{where}api/v1/namespaces/hooks/services", place)[0] == 201
-            asked = len(extension.serials)
+            extension = extensions[where]
+            reached = {
+                "service": {"namespace": "hooks", "name": "api", "port": extension.port},
+                "caBundle": extension.bundle,
+            }
+            service = {"metadata": {"name": "v1.else.example.com"}, "spec": {**spec, **reached}}
             path = f"{where}apis/apiregistration.k8s.io/v1/apiservices"
             assert api_request(server, "POST", path, service)[0] == 201
-            until(lambda asked=asked: len(extension.serials) > asked)
+            until(lambda extension=extension: extension.serials)
             shown[where] = bool(kubelet.serials[-1]), bool(extension.serials[-1])
         assert shown == {"": (True, True), cluster: (False, False)}
         assert api_request(server, "POST", f"{cluster}{GROUP}", definition(converter.bundle))[0] == 201
@@ -217,7 +219,8 @@ def test_what_objects_of_a_logical_cluster_name_is_reached_without_the_credentia
         assert {headers.get("Authorization") for _, headers, _ in converter.requests} == {None}
     finally:
         kubelet.close()
-        extension.close()
+        for extension in extensions.values():
+            extension.close()
         server.stop()
 
 

