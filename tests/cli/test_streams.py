@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -87,6 +88,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         kubelet.close()
 
 
+def questions(kubelet: Kubelet) -> list[list[str]]:
+    """The queries that it was asked since this was called last, in no order."""
+    asked, kubelet.asked[:] = list(kubelet.asked), []
+    return sorted(sorted(target.partition("?")[2].split("&")) for target in asked)
+
+
+def in_order(out: bytes) -> list[bytes]:
+    """What is said of each container: kubectl takes them in the order of a map of Go, another one each time."""
+    return sorted(re.split(rb"(?=\[pod/)", out))
+
+
 @pytest.mark.parametrize(
     ("line", "stdin"),
     [
@@ -117,9 +129,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 )
 def test_kapi_does_what_kubectl_does(cluster: Cluster, line: str, stdin: bytes) -> None:
     out, err, code = cluster.run(*KAPI, *line.split(), stdin=stdin)
-    asked = sorted(cluster.kubelet.asked[-1].partition("?")[2].split("&"))
-    assert (out, err.replace(b"kapi", b"kubectl"), code) == cluster.run(cluster.kubectl, *line.split(), stdin=stdin)
-    assert asked == sorted(cluster.kubelet.asked[-1].partition("?")[2].split("&"))
+    asked = questions(cluster.kubelet)
+    expected, told, expected_code = cluster.run(cluster.kubectl, *line.split(), stdin=stdin)
+    assert (err.replace(b"kapi", b"kubectl"), code) == (told, expected_code)
+    assert in_order(out) == in_order(expected)
+    assert asked == questions(cluster.kubelet)
 
 
 def test_logs_of_all_pods(cluster: Cluster) -> None:
