@@ -10,6 +10,8 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 from zope.interface import implementer
 
+MAX_HEAD = 256 * 1024  # bytes of an answer before its body
+_BREAK = b"\r\n\r\n"
 _SLICE = 16 * 1024  # bytes that a decoder is given at once
 
 
@@ -84,6 +86,41 @@ def read_head(data: bytes) -> Answer:
         except ValueError:
             raise BadAnswer(f"malformed MIME header line: {line[:200].decode('utf-8', 'replace')}") from None
     return Answer((b"HTTP", 1, 1 if protocol.endswith(b"1") else 0), int(number), phrase, headers)
+
+
+def next_head(raw: bytes) -> tuple[Answer | None, bytes]:
+    """The head that ``raw`` begins with, and what came behind it; None while it is not whole.  Raises BadAnswer."""
+    end = raw.find(_BREAK)
+    if end >= 0:
+        return read_head(raw[:end]), raw[end + len(_BREAK) :]
+    if len(raw) > MAX_HEAD:
+        raise BadAnswer(f"server response headers exceeded {MAX_HEAD} bytes")
+    return None, raw
+
+
+def final_head(raw: bytes) -> tuple[Answer | None, bytes]:
+    """The same for the answer proper: interim ones before it are passed over.  Raises BadAnswer."""
+    while True:
+        answer, raw = next_head(raw)
+        if answer is None or answer.code >= 200:
+            return answer, raw
+        if answer.code == 101:
+            raise BadAnswer("unexpected 101 Switching Protocols")
+
+
+def framing(answer: Answer, bodiless: bool) -> tuple[bool, int | None]:
+    """Whether the body comes in chunks; else its bytes, None when it ends with the connection.
+
+    ``bodiless``: it has none, whatever its head says.  Raises BadAnswer.
+    """
+    coding = answer.headers.getRawHeaders(b"transfer-encoding")
+    if bodiless or answer.code in (204, 304):
+        return False, 0
+    if coding is None:
+        return False, content_length(answer.headers.getRawHeaders(b"content-length"))
+    if len(coding) != 1 or coding[0].lower() != b"chunked":
+        raise BadAnswer("unsupported transfer encoding")
+    return True, None
 
 
 def content_length(values: Any) -> int | None:

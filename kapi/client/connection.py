@@ -14,11 +14,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
-from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, content_length, read_head
+from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, final_head, framing
 from kapi.client.transport import Stream
-
-MAX_HEAD = 256 * 1024  # bytes
-_BREAK = b"\r\n\r\n"
 
 
 class Pool(Protocol):
@@ -91,42 +88,28 @@ class Connection(protocol.Protocol):
             self._fail(Failure(problem))
 
     def _read_head(self) -> None:
-        while self._answer is None:
-            end = self._raw.find(_BREAK)
-            if end < 0:
-                if len(self._raw) > MAX_HEAD:
-                    raise BadAnswer(f"server response headers exceeded {MAX_HEAD} bytes")
-                return
-            answer = read_head(self._raw[:end])
-            rest, self._raw = self._raw[end + 4 :], b""
-            if answer.code == 101:
-                raise BadAnswer("unexpected 101 Switching Protocols")
-            if answer.code < 200:
-                self._raw = rest
-                continue
-            self._answer = answer
-            self._expect_body(answer)
-            if self._streaming and answer.code < 300:
-                self._stream = Stream(self._flow, self.abort)
-                busy, self.busy = self.busy, None
-                assert busy is not None
-                busy.callback(self._pool.answered(answer, b"", self._stream))
-            elif self._left is not None and self._left > self._pool.limit:
-                raise AnswerTooLarge(f"the answer is larger than {self._pool.limit} bytes")
-            self._read_body(rest)
+        answer, rest = final_head(self._raw)
+        if answer is None:
+            self._raw = rest
+            return
+        self._raw = b""
+        self._answer = answer
+        self._expect_body(answer)
+        if self._streaming and answer.code < 300:
+            self._stream = Stream(self._flow, self.abort)
+            busy, self.busy = self.busy, None
+            assert busy is not None
+            busy.callback(self._pool.answered(answer, b"", self._stream))
+        elif self._left is not None and self._left > self._pool.limit:
+            raise AnswerTooLarge(f"the answer is larger than {self._pool.limit} bytes")
+        self._read_body(rest)
 
     def _expect_body(self, answer: Answer) -> None:
-        coding = answer.headers.getRawHeaders(b"transfer-encoding")
-        if answer.code in (204, 304) or self._bodiless:
-            self._left = 0
-        elif coding is not None:
-            if len(coding) != 1 or coding[0].lower() != b"chunked":
-                raise BadAnswer("unsupported transfer encoding")
+        in_chunks, self._left = framing(answer, self._bodiless)
+        if in_chunks:
             from twisted.web.http import _ChunkedTransferDecoder  # long to load, and seldom needed by a command
 
             self._chunks = _ChunkedTransferDecoder(self._add, self._end)
-        else:
-            self._left = content_length(answer.headers.getRawHeaders(b"content-length"))
 
     def _flow(self, wait: bool) -> None:
         if self.transport is not None:

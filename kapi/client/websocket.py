@@ -16,11 +16,10 @@ from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFail
 from wsproto.utilities import generate_accept_token
 from zope.interface import implementer
 
-from kapi.client.answer import Answer, BadAnswer, content_length, read_head
+from kapi.client.answer import Answer, BadAnswer, content_length, next_head
 from kapi.client.head import request_head
 from kapi.client.transport import Header, Response
 
-MAX_HEAD = 256 * 1024  # bytes
 MAX_REFUSAL = 64 * 1024  # bytes of an answer that is no upgrade
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes
 MAX_BUFFERED = 1024 * 1024  # bytes of messages that wait for their reader before the sender is made to wait
@@ -111,13 +110,9 @@ class WebSocket(Protocol):
     def _handshake(self, data: bytes) -> None:
         self._raw += data
         if self._answer is None:
-            end = self._raw.find(b"\r\n\r\n")
-            if end < 0:
-                if len(self._raw) > MAX_HEAD:
-                    raise BadAnswer(f"server response headers exceeded {MAX_HEAD} bytes")
+            answer, self._raw = next_head(self._raw)
+            if answer is None:
                 return
-            answer = read_head(self._raw[:end])
-            self._raw = self._raw[end + 4 :]
             if answer.code == 101:
                 self._agree(answer)
                 return

@@ -18,14 +18,12 @@ from twisted.python.failure import Failure
 from twisted.web.client import ResponseDone
 from twisted.web.http import _ChunkedTransferDecoder
 
-from kapi.client.answer import BadAnswer, content_length, read_head
+from kapi.client.answer import BadAnswer, final_head, framing
 from kapi.client.head import Header, request_head
 from kapi.request.context import RequestContext
 from kapi.request.streamed_body import StreamedBody
 
-MAX_HEAD = 256 * 1024  # bytes of an answer before its body
 PATIENCE = 315.0  # seconds in which a server has to take something of what it is sent
-_BREAK = b"\r\n\r\n"
 
 
 class Abandoned(Exception):
@@ -148,27 +146,12 @@ class Exchange(Protocol):
                 self._end(Failure(error))
 
     def _read_head(self) -> None:
-        while True:
-            at = self._raw.find(_BREAK)
-            if at < 0:
-                if len(self._raw) > MAX_HEAD:
-                    raise BadAnswer(f"server response headers exceeded {MAX_HEAD} bytes")
-                return
-            found = read_head(self._raw[:at])
-            self._raw = self._raw[at + len(_BREAK) :]
-            if found.code == 101:
-                raise BadAnswer("unexpected 101 Switching Protocols")
-            if found.code >= 200:
-                break
-        coding = found.headers.getRawHeaders(b"transfer-encoding")
-        if self._bodyless or found.code in (204, 304):
-            self._left = 0
-        elif coding is not None:
-            if len(coding) != 1 or coding[0].lower() != b"chunked":
-                raise BadAnswer("unsupported transfer encoding")
+        found, self._raw = final_head(self._raw)
+        if found is None:
+            return
+        in_chunks, self._left = framing(found, self._bodyless)
+        if in_chunks:
             self._chunks = _ChunkedTransferDecoder(self._deliver, self._whole)
-        else:
-            self._left = content_length(found.headers.getRawHeaders(b"content-length"))
         self.code, self.headers = found.code, found.headers
         self.transport.pauseProducing()  # type: ignore[union-attr]  # until somebody reads the body
         self.answered.callback(None)

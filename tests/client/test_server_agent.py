@@ -15,8 +15,7 @@ from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
-from kapi.client.answer import AnswerTooLarge, BadAnswer
-from kapi.client.connection import MAX_HEAD
+from kapi.client.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
 from kapi.client.kept_connections import KEEP
 from kapi.client.prepared import Body, no_cookies, prepared_url
 from kapi.client.server_agent import ServerAgent

@@ -15,7 +15,7 @@ from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
 from wsproto.utilities import generate_accept_token
 
 from kapi.client import websocket
-from kapi.client.answer import BadAnswer
+from kapi.client.answer import MAX_HEAD, BadAnswer
 from kapi.client.websocket import WebSocket, WebSocketClosed
 
 
@@ -94,7 +94,7 @@ class WebSocketTests(SynchronousTestCase):
             self.answer(**more)
             self.failureResultOf(self.socket.opened, BadAnswer)
         self.setUp()
-        self.socket.dataReceived(b"x" * (websocket.MAX_HEAD + 1))
+        self.socket.dataReceived(b"x" * (MAX_HEAD + 1))
         self.failureResultOf(self.socket.opened, BadAnswer)
 
     def test_nonsense_ends_the_connection(self) -> None:

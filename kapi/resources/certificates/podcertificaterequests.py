@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/podc
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from kapi.machinery.field import Path, invalid, required, too_long
 from kapi.machinery.tree import Object
@@ -90,10 +90,6 @@ def _check_annotations(annotations: dict[str, str], errors: Errors) -> None:
         errors.append(too_long(path, ANNOTATIONS_LIMIT))
 
 
-def _of(name: str) -> Any:
-    return lambda obj, now: (obj.get("spec") or {}).get(name) or ""
-
-
 def _state(obj: Object, now: float) -> str:
     return condition_of(obj) or "Pending"
 
@@ -121,10 +117,10 @@ RESOURCE = Resource(
     table=printing.table(
         "PodCertificateRequest",
         printing.name,
-        _of("podName"),
-        _of("serviceAccountName"),
-        _of("nodeName"),
-        _of("signerName"),
+        printing.of_spec("podName"),
+        printing.of_spec("serviceAccountName"),
+        printing.of_spec("nodeName"),
+        printing.of_spec("signerName"),
         _state,
         printing.age,
     ),

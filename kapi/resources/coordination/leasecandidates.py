@@ -70,10 +70,6 @@ def _version(spec: Object, name: str, errors: Errors) -> Semver:
         return _NO_VERSION
 
 
-def _of(name: str) -> printing.Reader:
-    return lambda obj, now: (obj.get("spec") or {}).get(name) or ""
-
-
 RESOURCE = Resource(
     group="coordination.k8s.io",
     version="v1beta1",
@@ -86,9 +82,9 @@ RESOURCE = Resource(
     table=printing.table(
         "LeaseCandidate",
         printing.name,
-        _of("leaseName"),
-        _of("binaryVersion"),
-        _of("emulationVersion"),
+        printing.of_spec("leaseName"),
+        printing.of_spec("binaryVersion"),
+        printing.of_spec("emulationVersion"),
         printing.age,
     ),
     gates=("CoordinatedLeaderElection",),

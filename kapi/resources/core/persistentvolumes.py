@@ -138,10 +138,6 @@ class PersistentVolumeStatusStrategy(PlainStatusStrategy):
             status["lastPhaseTransitionTime"] = ctx.now
 
 
-def _spec(name: str, empty: str = "") -> printing.Reader:
-    return lambda obj, now: (obj.get("spec") or {}).get(name) or empty
-
-
 def _status(obj: Object, now: float) -> str:
     return "Terminating" if obj["metadata"].get("deletionTimestamp") else (obj.get("status") or {}).get("phase", "")
 
@@ -178,13 +174,13 @@ RESOURCE = Resource(
         printing.name,
         lambda obj, now: ((obj.get("spec") or {}).get("capacity") or {}).get("storage", "0"),
         lambda obj, now: access_modes((obj.get("spec") or {}).get("accessModes")),
-        _spec("persistentVolumeReclaimPolicy"),
+        printing.of_spec("persistentVolumeReclaimPolicy"),
         _status,
         _claim,
         lambda obj, now: storage_class(obj),
-        _spec("volumeAttributesClassName", printing.UNSET),
+        printing.of_spec("volumeAttributesClassName", printing.UNSET),
         lambda obj, now: (obj.get("status") or {}).get("reason", ""),
         printing.age,
-        _spec("volumeMode", printing.UNSET),
+        printing.of_spec("volumeMode", printing.UNSET),
     ),
 )

@@ -80,6 +80,11 @@ def joined(values: Iterable[Tree] | None, empty: str = NONE) -> str:
     return text or empty
 
 
+def of_spec(name: str, empty: str = "") -> Reader:
+    """The cell of a field of the spec; ``empty`` where it says nothing."""
+    return lambda obj, now: (obj.get("spec") or {}).get(name) or empty
+
+
 def table(kind: str, *readers: Reader, order: Callable[[Object], Tree] | None = None) -> TableColumns:
     """The table of a kind: its columns from the data table, one reader per cell."""
     columns = COLUMNS[kind]
