@@ -81,6 +81,11 @@ class Replicated:
         for words in (("ACL", "SETUSER", "default", "off"), ("CLIENT", "KILL", "USER", "default", "SKIPME", "yes")):
             ask(self.primary.port, *words, login=("kapi", "pw"))
 
+    def calm(self) -> None:
+        """From here on the Sentinels take no server for down that only answers late, as on a machine with much to do."""
+        for sentinel in self.sentinels:
+            assert ask(sentinel.port, "SENTINEL", "SET", NAME, "down-after-milliseconds", 60_000) == b"OK"
+
     def cut_off(self, *replicas: Server) -> None:
         """The primary loses these replicas: they are stopped, so that they confirm nothing."""
         for replica in replicas:

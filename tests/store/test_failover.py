@@ -112,6 +112,8 @@ class FailOver(ReplicatedCase):
         servers.signal(servers.primary, signal.SIGCONT)
         await until(lambda: self._follows(servers.primary.port))
         self.assertEqual(store._connections.place, place)
+        servers.calm()
+        await until(lambda: not any(check() for check in store.checks().values()), 40)
         await store.create("core/things/ns/after", HEAD, TAIL)
 
     def _follows(self, port: int) -> bool:
@@ -329,6 +331,7 @@ class Reconnection(ReplicatedCase):
         self.assertEqual((recorder.resets, recorder.revision), (1, first), "a watch goes on where it was")
         servers.replicas.append(Server(replicaof=f"127.0.0.1 {servers.replicas[0].port}", **DURABLE))
         self.addCleanup(servers.replicas[-1].stop)
+        servers.calm()
         await until(lambda: not any(check() for check in store.checks().values()), 40)
         self.assertEqual(await store.create("core/things/ns/next", HEAD, TAIL), first + 1)
         await recorder.reached(first + 1)
