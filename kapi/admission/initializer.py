@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from twisted.internet.defer import Deferred
 
 from kapi.admission.metrics import Meter
 from kapi.authorization.interface import Attributes as Question
 from kapi.authorization.interface import Authorizer, Decision, Verdict
+from kapi.client import sliced
 from kapi.client.interface import Client, ResourceClient
 from kapi.machinery import status
 from kapi.machinery.tree import Object
@@ -62,6 +65,10 @@ class Initializer:
 
     def feature(self, name: str) -> bool:
         return enabled(self.features, name)
+
+    def begin(self, coroutine: Coroutine[Any, Any, Any]) -> Deferred[Any]:
+        """Runs beside the request that began it, in slices of its own."""
+        return Deferred.fromCoroutine(coroutine) if self.reactor is None else sliced.begin(self.reactor, coroutine)
 
     async def live(self, group: str, plural: str, name: str, namespace: str = "") -> Object | None:
         """An object from the cache, or from the store when the cache does not have it; None when there is none."""

@@ -17,6 +17,8 @@ from kapi.registry.conversion import Unconverted
 
 #: (client configuration, review, timeout in seconds) -> the decoded answer
 Post = Callable[[Mapping[str, Tree], Object, float], Awaitable[Object]]
+#: begins what goes on when who asked for it has gone
+Begin = Callable[[Coroutine[Any, Any, None]], Deferred[None]]
 
 _TIMEOUT = 30.0
 _CACHE_SIZE = 4096  # conversions; a list of more objects is remembered while it is being answered
@@ -31,11 +33,13 @@ def _key(obj: Object, api_version: str) -> bytes:
 class WebhookConverter:
     """The converter of one definition."""
 
-    def __init__(self, crd: Object, post: Post) -> None:
+    def __init__(self, crd: Object, post: Post, begin: Begin = Deferred.fromCoroutine) -> None:
+        """``begin`` runs a call that several may wait for."""
         webhook = crd["spec"]["conversion"].get("webhook") or {}
         self._config = webhook.get("clientConfig") or {}
         self._reviews = webhook.get("conversionReviewVersions") or []
         self._post = post
+        self._begin = begin
         self._known: OrderedDict[bytes, Object] = OrderedDict()
         self._used = 0  # how often one was wanted since the last call
         self._asked: dict[bytes, _Call] = {}  # what is being asked for now
@@ -68,7 +72,7 @@ class WebhookConverter:
             else:
                 calls[call] = None
         if wanted:
-            calls[_Call(self._asked, wanted, self._fetch(wanted, api_version))] = None
+            calls[_Call(self._asked, wanted, self._begin(self._fetch(wanted, api_version)))] = None
         for call in calls:
             await call.result()
 
@@ -107,14 +111,14 @@ class WebhookConverter:
 class _Call:
     """A call that several wait for.  It goes on when who made it has gone."""
 
-    def __init__(self, asked: dict[bytes, _Call], keys: Iterable[bytes], call: Coroutine[Any, Any, None]) -> None:
+    def __init__(self, asked: dict[bytes, _Call], keys: Iterable[bytes], call: Deferred[None]) -> None:
         self._asked = asked
         self._keys = list(keys)
         self._waiting: list[Deferred[None]] = []
         self._result: Any = None
         self._done = False
         asked.update(dict.fromkeys(self._keys, self))
-        Deferred.fromCoroutine(call).addBoth(self._end)
+        call.addBoth(self._end)
 
     def _end(self, result: Any) -> None:
         self._done, self._result = True, result

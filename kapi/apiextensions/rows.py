@@ -8,9 +8,10 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Raw
+from twisted.internet.defer import Deferred
 
 from kapi.apiextensions.columns import selectable, table
-from kapi.apiextensions.conversion import Post, WebhookConverter
+from kapi.apiextensions.conversion import Begin, Post, WebhookConverter
 from kapi.apiextensions.outline import whole
 from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
 from kapi.endpoints.discovery.groups import sort_versions
@@ -59,13 +60,13 @@ class Rows:
     ``crd`` is an outline of it (``kapi/apiextensions/outline.py``).
     """
 
-    def __init__(self, crd: Object, post: Post | None = None) -> None:
+    def __init__(self, crd: Object, post: Post | None = None, begin: Begin = Deferred.fromCoroutine) -> None:
         spec = crd["spec"]
         #: says which state of the definition this is: another one means other rows
         self.state = state_of(crd)
         self.converter: WebhookConverter | None = None
         if (spec.get("conversion") or {}).get("strategy") == "Webhook" and post is not None:
-            self.converter = WebhookConverter(crd, post)
+            self.converter = WebhookConverter(crd, post, begin)
         self.group: str = spec["group"]
         names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
         self.kind: str = names["kind"]

@@ -9,6 +9,7 @@ long as there are instances.  Nobody here decodes schemas.
 from __future__ import annotations
 
 from collections import Counter, deque
+from functools import partial
 from typing import Any
 
 import orjson
@@ -21,6 +22,7 @@ from kapi.apiextensions.conversion import Post
 from kapi.apiextensions.outline import outline
 from kapi.apiextensions.rows import Rows, state_of
 from kapi.client.interface import Client
+from kapi.client.sliced import begin
 from kapi.client.work import call_of
 from kapi.client.workqueue import WorkQueue
 from kapi.endpoints.dispatch import ResourceTable
@@ -156,7 +158,7 @@ class CustomResources:
 
     def _serve(self, name: str, crd: Object) -> None:
         try:
-            rows = Rows(crd, self._post)
+            rows = Rows(crd, self._post, partial(begin, self.reactor))
         except Exception:
             log.failure("The definition {name} cannot be served", name=name)
             return

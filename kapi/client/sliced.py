@@ -6,9 +6,17 @@ from collections.abc import Coroutine
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
+from kapi.client.work import call_of
 from kapi.machinery.checkpoint import Call, Interrupted, in_slices
+
+
+def begin(reactor: IReactorTime, coroutine: Coroutine[Any, Any, Any]) -> Deferred[Any]:
+    """What ``Deferred.fromCoroutine`` would give; its steps run in slices where ``kapi.client.work`` says so."""
+    call = call_of(reactor)
+    return Deferred.fromCoroutine(coroutine) if call is None else Sliced(coroutine, call).done
 
 
 class Sliced:

@@ -15,8 +15,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.client.sliced import Sliced
-from kapi.client.work import call_of, register
+from kapi.client.sliced import begin
+from kapi.client.work import register
 from kapi.client.workqueue_figures import QueueFigures
 from kapi.machinery.status import Conflict, StatusError
 
@@ -128,9 +128,7 @@ class WorkQueue(Generic[Key]):
             self._waiting.discard(key)
             self._figures.begun(key)
             self._running[key] = None  # what it adds itself, before it waits, comes again as well
-            call = call_of(self._reactor)
-            coroutine = self._run(key)
-            task = Deferred.fromCoroutine(coroutine) if call is None else Sliced(coroutine, call).done
+            task = begin(self._reactor, self._run(key))
             if not task.called:
                 self._running[key] = task
             task.addBoth(self._finished, key)

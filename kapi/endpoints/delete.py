@@ -99,5 +99,5 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
         op.namespace, op.collection = entry.namespace, True
         return delete(scope.store, op)
 
-    await delete_all(page.entries, delete_one, scope.store.environment.delete_workers)
+    await delete_all(page.entries, delete_one, scope.store.environment.delete_workers, scope.store.cache.call)
     return list_response(ctx, scope, page, media)

@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from kapi.client.sliced import Sliced
 from kapi.client.work import call_of
 from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
@@ -359,7 +360,8 @@ class WatchStream:
             return self._encoded(batch)
 
         converter = self._scope.resource.converter
-        waiting = Deferred.fromCoroutine(converting(converter, encode, lambda: self._form.unconverted(batch)))
+        run = converting(converter, encode, lambda: self._form.unconverted(batch))
+        waiting = Sliced(run, self._scope.store.cache.call).done
         waiting.addCallbacks(self._converted, self._not_converted)
         waiting.addErrback(lambda failure: log.failure("converting watch events failed", failure))
 

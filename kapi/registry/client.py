@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from twisted.logger import Logger
 
 from kapi.client.interface import EventHandler
+from kapi.client.sliced import Sliced
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.tree import Object
@@ -30,6 +32,8 @@ from kapi.watchcache.event import DELETED
 from kapi.watchcache.unreadable import Unreadable
 
 log = Logger()
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class CacheLister:
@@ -48,6 +52,19 @@ class CacheLister:
 
     def list(self, namespace: str = "") -> list[Object]:
         return self._store.cache.objects(namespace)
+
+
+def _in_slices(
+    verb: Callable[Concatenate[StoreClient, Arguments], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[StoreClient, Arguments], Coroutine[Any, Any, Result]]:
+    """What a verb computes runs in slices (ADR 18), whoever asks, and after each of its waits."""
+
+    @wraps(verb)
+    async def run(client: StoreClient, /, *arguments: Arguments.args, **more: Arguments.kwargs) -> Result:
+        result: Result = await Sliced(verb(client, *arguments, **more), client._store.cache.call).done
+        return result
+
+    return run
 
 
 class StoreClient:
@@ -70,18 +87,22 @@ class StoreClient:
     def _count(self, verb: str, subresource: str = "") -> None:
         SELF_REQUESTS.add(verb, *self._store.group_resource, subresource)
 
+    @_in_slices
     async def get(self, name: str, namespace: str = "") -> Object:
         self._count("GET")
         return (await read.get(self._store, namespace, name)).object
 
+    @_in_slices
     async def list(self, namespace: str = "") -> builtins.list[Object]:
         return (await self.list_at(namespace))[0]
 
+    @_in_slices
     async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
         self._count("LIST")
         page = await read.list_page(self._store, namespace, None)
         return [entry.object for entry in page.entries], page.revision
 
+    @_in_slices
     async def create(self, obj: Object, namespace: str = "") -> Object:
         self._count("POST")
         obj = self._typed(obj)
@@ -96,6 +117,7 @@ class StoreClient:
         row = self._store.row
         return {"kind": row.kind, "apiVersion": str(row.group_version), **tree.copy(obj)}
 
+    @_in_slices
     async def update(
         self, obj: Object, namespace: str = "", subresource: str = "", *, counted: int | None = None
     ) -> Object:
@@ -108,6 +130,7 @@ class StoreClient:
         self._count("PUT", subresource)
         return await self._write("UpdateOptions", obj["metadata"]["name"], namespace, subresource, change, counted)
 
+    @_in_slices
     async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:
         def change(existing: Object | None, op: Operation) -> Object:
             new: Object = mergepatch.apply(tree.copy(self._there(existing, name)), tree.copy(patch))
@@ -118,6 +141,7 @@ class StoreClient:
         self._count("PATCH", subresource)
         return await self._write("PatchOptions", name, namespace, subresource, change)
 
+    @_in_slices
     async def apply(self, name: str, declared: Object, namespace: str = "", subresource: str = "") -> Object:
         def change(existing: Object | None, op: Operation) -> Object:
             row = self._store.row
@@ -172,11 +196,13 @@ class StoreClient:
             raise status.no_such_resource()
         return sub
 
+    @_in_slices
     async def delete(self, name: str, namespace: str = "", options: Object | None = None) -> None:
         self._count("DELETE")
         op = self._operation(namespace, name, "DeleteOptions", options)
         await self._converting(lambda: delete(self._store, op))
 
+    @_in_slices
     async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None:
         self._count("DELETECOLLECTION")
         page = await read.list_page(self._store, namespace, None)
@@ -186,7 +212,7 @@ class StoreClient:
             op.collection = True
             return self._converting(lambda: delete(self._store, op))
 
-        await delete_all(page.entries, delete_one, self._store.environment.delete_workers)
+        await delete_all(page.entries, delete_one, self._store.environment.delete_workers, self._store.cache.call)
 
     def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
         keys = self._store.cache.unreadable_in(namespace)

@@ -7,15 +7,17 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from twisted.internet.defer import Deferred
 
+from kapi.client.sliced import Sliced
 from kapi.machinery import status
+from kapi.machinery.checkpoint import Call
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
 
 async def delete_collection(
-    entries: Iterable[Entry], delete_one: Callable[[Entry], Awaitable[object]], at_once: int
+    entries: Iterable[Entry], delete_one: Callable[[Entry], Awaitable[object]], at_once: int, call: Call
 ) -> None:
-    """Deletes what a consistent list has just given, ``at_once`` at a time.
+    """Deletes what a consistent list has just given, ``at_once`` at a time, each in slices by ``call``.
 
     What somebody else was quicker to delete is passed over.
     Raises StatusError, the first that is met; what was begun before that is done nevertheless.
@@ -25,8 +27,7 @@ async def delete_collection(
         for entry in entries:
             if len(running) >= at_once:
                 await running.popleft()
-            # all but the store's answer is worked out here and now, in the slices of who asked
-            running.append(Deferred.fromCoroutine(_unless_gone(delete_one(entry))))
+            running.append(Sliced(_unless_gone(delete_one(entry)), call).done)
         while running:
             await running.popleft()
     except BaseException:

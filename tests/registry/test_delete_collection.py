@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, execute
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.machinery import status
@@ -37,7 +37,7 @@ class Collections(SynchronousTestCase):
 
     def start(self, count: int, at_once: int = 64) -> Deferred[None]:
         entries: Any = range(count)
-        return Deferred.fromCoroutine(delete_collection(entries, self.deletions.begin, at_once))
+        return Deferred.fromCoroutine(delete_collection(entries, self.deletions.begin, at_once, execute))
 
     def test_many_are_under_way_but_not_all(self) -> None:
         done = self.start(1000)

@@ -88,7 +88,7 @@ class ResourceQuota(Plugin):
             # nobody works on this namespace: this request does, for itself and for those that come meanwhile
             commit()  # what it does from here on is for others as well
             queue = self._queues[namespace] = deque((waiter,))
-            work = Deferred.fromCoroutine(self._work(namespace, queue))
+            work = self.initializer.begin(self._work(namespace, queue))
             work.addErrback(self._abandon, namespace, queue)
         else:
             queue.append(waiter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import DeferredList
 from twisted.python.failure import Failure
 
 from kapi.admission.initializer import Initializer
@@ -44,7 +44,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         failures: list[Failure] = []
         calls = []
         for i, (invocation, obj) in enumerate(concerned):
-            call = Deferred.fromCoroutine(self.run(invocation, attributes, obj, _NOTE.format(i)))
+            call = self.initializer.begin(self.run(invocation, attributes, obj, _NOTE.format(i)))
             call.addErrback(failures.append)
             calls.append(call)
         waiting = DeferredList(calls)

@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.client.interface import Client, ResourceClient
+from kapi.client.sliced import begin
 from kapi.controllers.bootstrap import reconcile
 from kapi.controllers.bootstrap.leases import ServerLeases
 from kapi.machinery import status, tree
@@ -108,7 +109,7 @@ class BootstrapController:
         return done
 
     def _again(self) -> None:
-        self._running = Deferred.fromCoroutine(self._look())
+        self._running = begin(self._reactor, self._look())
 
     async def _look(self) -> None:
         try:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.client.interface import Client
+from kapi.client.sliced import begin
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.coordinatedelection.reconcile import candidate_expired, is_elected, lease_of, next_step
 from kapi.machinery import status
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
 
@@ -34,19 +37,20 @@ class CoordinatedElection:
         self._named: dict[Key, set[str]] = {}  # the candidates of a Lease
         self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle)
         self._gone: WorkQueue[Key] = WorkQueue(reactor, "leasecandidate-gc", self._collect)
-        self._collection = LoopingCall(self._look_for_gone)
-        self._collection.clock = reactor
+        self._reactor = reactor
+        self._collection: Deferred[None] | None = None
         self._stops: list[Callable[[], None]] = []
 
     async def start(self) -> None:
         self._stops = [self._candidates.watch(self._candidate), self._leases.watch(self._lease)]
-        self._collection.start(_COLLECTION_SECONDS, now=True)
+        self._collection = begin(self._reactor, self._look_for_gone())
+        self._collection.addErrback(lambda failure: failure.trap(CancelledError) and None)
 
     def stop(self) -> None:
         for stop in self._stops:
             stop()
-        if self._collection.running:
-            self._collection.stop()
+        if self._collection is not None:
+            self._collection.cancel()
         self._queue.stop()
         self._gone.stop()
 
@@ -87,11 +91,13 @@ class CoordinatedElection:
             self.log.info("leader election of {lease}: {chosen} is elected", lease=name, chosen=chosen)
         return step.again
 
-    def _look_for_gone(self) -> None:
-        now = self._clock()
-        for candidate in self._candidates.lister.list():
-            if candidate_expired(candidate, now):
-                self._gone.add((candidate["metadata"]["namespace"], candidate["metadata"]["name"]))
+    async def _look_for_gone(self) -> None:
+        while True:
+            now = self._clock()
+            for candidate in steps(self._candidates.lister.list()):
+                if candidate_expired(candidate, now):
+                    self._gone.add((candidate["metadata"]["namespace"], candidate["metadata"]["name"]))
+            await deferLater(self._reactor, _COLLECTION_SECONDS)
 
     async def _collect(self, key: Key) -> float | None:
         namespace, name = key

@@ -13,6 +13,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from kapi.client.sliced import begin
 from kapi.client.work import register
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.core_events import CoreEvent, CoreEventRecorder
@@ -134,7 +135,7 @@ class GarbageCollector:
         """What is in these is to be read, as at the start or after a fault."""
         self._unread.update(dict.fromkeys(caches))
         if self._reading is None and not self._stopped:
-            self._reading = Deferred.fromCoroutine(self._read())
+            self._reading = begin(self._reactor, self._read())
             self._reading.addErrback(self._reading_ended)
 
     def _reading_ended(self, failure: Any) -> None:
@@ -309,7 +310,7 @@ class GarbageCollector:
             if place is not None:
                 await self._change(place, dependent, lambda tree: reconcile.without_owners(tree, frozenset([uid])))
 
-        return Deferred.fromCoroutine(release())
+        return begin(self._reactor, release())
 
     async def _change(self, place: Place, node: Node, patch_of: Callable[[Object], Object | None]) -> None:
         """Raises Conflict when the object changes meanwhile; one that is gone or another needs no change."""

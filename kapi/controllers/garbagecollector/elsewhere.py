@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from kapi.client.sliced import begin
 from kapi.controllers.garbagecollector.metadata import UNREADABLE, Metadata, read
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
@@ -120,7 +121,7 @@ class Monitors:
             self._end(resource)
         for resource, remote in found.items():
             if resource not in self._running:
-                task = self._running[resource] = Deferred.fromCoroutine(self._follow(remote))
+                task = self._running[resource] = begin(self._reactor, self._follow(remote))
                 task.addErrback(self._ended, resource)
 
     def _end(self, resource: GroupResource) -> None:

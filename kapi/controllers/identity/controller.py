@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.client.interface import Client
+from kapi.client.sliced import begin
 from kapi.machinery import status, tree
 from kapi.machinery.time import seconds_of, stamp_micros
 from kapi.machinery.tree import Object
@@ -68,7 +69,7 @@ class IdentityController:
             self._running.cancel()
 
     def _again(self) -> None:
-        self._running = Deferred.fromCoroutine(self._look())
+        self._running = begin(self._reactor, self._look())
 
     async def _look(self) -> None:
         pause = _RETRY

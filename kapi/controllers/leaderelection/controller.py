@@ -19,6 +19,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.client.interface import Client
+from kapi.client.sliced import begin
 from kapi.controllers.leaderelection.reconcile import Timing, holder, new_lease, released_lease, taken_lease
 from kapi.machinery import status, tree
 from kapi.machinery.tree import Object
@@ -70,7 +71,7 @@ class LeaderElection:
 
     async def start(self) -> None:
         """Returns at once; the controllers start when the Lease is ours."""
-        self._running = Deferred.fromCoroutine(self._run())
+        self._running = begin(self._reactor, self._run())
 
     async def stop(self) -> None:
         """Stops the controllers and gives the Lease back."""
@@ -79,7 +80,7 @@ class LeaderElection:
         if not self.leading:
             return
         self._step_down()
-        releasing = Deferred.fromCoroutine(self._release())
+        releasing = begin(self._reactor, self._release())
         try:
             await releasing.addTimeout(_RELEASE_SECONDS, self._reactor)
         except Exception as error:  # the server stops all the same, and the Lease expires
@@ -109,7 +110,7 @@ class LeaderElection:
 
     async def _try_to_hold(self) -> bool:
         """Whether the Lease is ours now.  An attempt that takes longer than the renew deadline has failed."""
-        attempt = Deferred.fromCoroutine(self._write())
+        attempt = begin(self._reactor, self._write())
         left = self._timing.renew_deadline
         if self.leading:
             left -= self._reactor.seconds() - self._renewed_at

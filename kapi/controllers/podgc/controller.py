@@ -10,6 +10,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.client.interface import Client
+from kapi.client.sliced import begin
 from kapi.controllers.podgc.reconcile import QUARANTINE, Decision, Pod, chosen, failed, pod_of
 from kapi.machinery import status
 from kapi.machinery.checkpoint import Call, steps
@@ -45,7 +46,7 @@ class PodGarbageCollector:
         self._running: Deferred[None] | None = None
 
     async def start(self) -> None:
-        self._running = Deferred.fromCoroutine(self._run())
+        self._running = begin(self._reactor, self._run())
         self._running.addErrback(lambda failure: failure.trap(CancelledError) and None)
 
     def stop(self) -> None:
