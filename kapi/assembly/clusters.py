@@ -121,7 +121,7 @@ class ClusterServer:
         options, reactor = config.options, shared.config.reactor
         store.max_object_bytes = options.storage.redis_max_object_bytes
         store.call = config.slices.call
-        work.run_by(clock, config.slices.call)
+        work.run_by(given.reactor, config.slices.call)
         beside = shared.storage.caches.parts[0]
         self.caches = LateCaches(store, reactor, shared.scopes, beside=beside, call=config.slices.call)
         environment = replace(
