@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Coroutine
+from typing import Any
 
 from kapi.codecs.negotiation import input_media_type, output_media_type
 from kapi.codecs.reading import DecodingError
@@ -18,6 +19,7 @@ from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.registry.delete import delete
 from kapi.registry.delete_collection import delete_collection as delete_all
+from kapi.registry.deletions import Outcome
 from kapi.registry.operation import Stored
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -94,10 +96,11 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
         token=chosen.continue_,
     )
 
-    def delete_one(entry: Entry) -> Awaitable[Stored]:
+    def delete_one(entry: Entry, outcome: Outcome) -> Coroutine[Any, Any, Stored]:
         op = scope.operation(ctx, entry.name, dict(options), "", bool(options.get("dryRun")))
-        op.namespace, op.collection = entry.namespace, True
+        op.namespace, op.collection, op.outcome = entry.namespace, True, outcome
         return delete(scope.store, op)
 
-    await delete_all(page.entries, delete_one, scope.store.environment.delete_workers, scope.store.cache.call)
+    store = scope.store
+    await delete_all(store.store, page.entries, delete_one, store.environment.delete_workers, store.cache.call)
     return list_response(ctx, scope, page, media)

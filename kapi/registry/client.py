@@ -19,6 +19,7 @@ from kapi.registry.conversion import converting
 from kapi.registry.create import create
 from kapi.registry.delete import delete
 from kapi.registry.delete_collection import delete_collection as delete_all
+from kapi.registry.deletions import Outcome
 from kapi.registry.deliveries import Deliveries
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
@@ -207,12 +208,13 @@ class StoreClient:
         self._count("DELETECOLLECTION")
         page = await read.list_page(self._store, namespace, None)
 
-        def delete_one(entry: Entry) -> Awaitable[Stored]:
+        async def delete_one(entry: Entry, outcome: Outcome) -> Stored:
             op = self._operation(entry.namespace, entry.name, "DeleteOptions", options)
-            op.collection = True
-            return self._converting(lambda: delete(self._store, op))
+            op.collection, op.outcome = True, outcome
+            return await self._converting(lambda: delete(self._store, op))
 
-        await delete_all(page.entries, delete_one, self._store.environment.delete_workers, self._store.cache.call)
+        store = self._store
+        await delete_all(store.store, page.entries, delete_one, store.environment.delete_workers, store.cache.call)
 
     def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
         keys = self._store.cache.unreadable_in(namespace)

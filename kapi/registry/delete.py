@@ -16,6 +16,7 @@ from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.unreadable import delete_unreadable, refuse_readable
 from kapi.registry.upstream_key import missing
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
+from kapi.store.interface import Deletion
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
@@ -63,14 +64,17 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
         await store.admission.admit(attributes)
         await store.admission.validate(attributes)
 
-    obj: Object = tree.copy(existing)
-    if store.row.strategy.begin_deletion(obj, options, context):
+    row = store.row
+    obj: Object = tree.copy(existing) if row.graceful or row.strategy.marks_deletion else existing
+    if row.strategy.begin_deletion(obj, options, context):
         return await _store_marked(store, op, obj, existing, entry)
-    metadata = obj["metadata"]
     graceful, pending = _begin_graceful(store, options, obj, context)
     if pending:
         return Stored(existing, entry.data, entry.revision)
-    finalizers = _finalizers(store, options, metadata, context)
+    finalizers = _finalizers(store, options, obj["metadata"], context)
+    if obj is existing and (finalizers is not None or existing["metadata"].get("finalizers")):
+        obj = tree.copy(existing)
+    metadata = obj["metadata"]
     if finalizers is not None:
         if finalizers:
             metadata["finalizers"] = finalizers
@@ -81,22 +85,28 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
         _mark_as_deleting(store, metadata)
     if waits or (graceful and metadata.get("deletionGracePeriodSeconds")):
         return await _store_marked(store, op, obj, existing, entry)
-    lifecycle = store.row.lifecycle
-    halves = store.encode(obj)
+    as_stored = obj is existing
+    if as_stored:
+        obj = {**obj, "metadata": {**metadata}}  # it gets another revision
+    halves = entry.halves if as_stored else store.encode(obj)
     if op.dry_run:
         return store.stored(obj, halves, entry.revision, deleted=True)
     expected = entry.revision
     if graceful:  # even without grace, watchers are told first that the object goes
         expected = (await _store_marked(store, op, obj, existing, entry)).revision
+    deletion = Deletion(store.key(op.namespace, op.name), expected, *halves)
     try:
         commit()
-        revision = await store.store.delete(store.key(op.namespace, op.name), expected, *halves)
+        if as_stored and op.outcome is not None and op.outcome.begins:
+            revision = await op.outcome.of(deletion)
+        else:
+            revision = await store.store.delete(*deletion)
     except (RevisionConflict, KeyMissing):
         raise
     except StoreError as error:
         raise interpret(error, store.group_resource, op.name) from error
-    if lifecycle is not None:
-        await lifecycle.after_delete(obj, context)
+    if row.lifecycle is not None:
+        await row.lifecycle.after_delete(obj, context)
     return store.stored(obj, halves, revision, deleted=True)
 
 

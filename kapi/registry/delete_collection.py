@@ -3,41 +3,50 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any
 
-from twisted.internet.defer import Deferred
-
-from kapi.client.sliced import Sliced
-from kapi.machinery import status
 from kapi.machinery.checkpoint import Call
+from kapi.registry.deletions import Deletions, Outcome
+from kapi.store.interface import MAX_DELETIONS, Store
 from kapi.watchcache.entry import Entry
-from kapi.watchcache.unreadable import Unreadable
+
+_MAX_BYTES = 1_000_000  # of objects that are deleted by one command
 
 
 async def delete_collection(
-    entries: Iterable[Entry], delete_one: Callable[[Entry], Awaitable[object]], at_once: int, call: Call
+    store: Store,
+    entries: Iterable[Entry],
+    delete_one: Callable[[Entry, Outcome], Coroutine[Any, Any, object]],
+    at_once: int,
+    call: Call,
 ) -> None:
-    """Deletes what a consistent list has just given, ``at_once`` at a time, each in slices by ``call``.
+    """Deletes what a consistent list has just given, ``at_once`` at a time, in the slices of who asks or by ``call``.
 
-    What somebody else was quicker to delete is passed over.
-    Raises StatusError, the first that is met; what was begun before that is done nevertheless.
+    They go to the store together: while it has some, the next are worked out. What somebody else was quicker to delete is passed
+    over.  Raises StatusError, the first that is met; what was begun before that is done nevertheless.
     """
-    running: deque[Deferred[None]] = deque()
+    size = max(1, min(MAX_DELETIONS, at_once // 2))
+    most = 2 if at_once > 1 else 1
+    running: deque[Deletions] = deque()
+    some = Deletions(store, call)
     try:
         for entry in entries:
-            if len(running) >= at_once:
-                await running.popleft()
-            running.append(Sliced(_unless_gone(delete_one(entry)), call).done)
+            some.begin(partial(delete_one, entry))
+            if some.size >= size or some.stored >= _MAX_BYTES:
+                some.send()
+                running.append(some)
+                some = Deletions(store, call)
+                if len(running) >= most:
+                    await running[0].end()
+                    running.popleft()
+        some.send()
+        running.append(some)
         while running:
-            await running.popleft()
+            await running[0].end()
+            running.popleft()
     except BaseException:
-        for deletion in running:  # the store has them: they come to their end without us
-            deletion.addErrback(lambda _: None)
+        for each in (*running, some):
+            each.leave()
         raise
-
-
-async def _unless_gone(deletion: Awaitable[object]) -> None:
-    try:
-        await deletion
-    except (status.NotFound, Unreadable):
-        pass

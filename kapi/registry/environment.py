@@ -15,7 +15,7 @@ from kapi.registry.identities import Identities
 from kapi.resources.definition import Lister
 from kapi.store.interface import Store
 
-DELETE_WORKERS = 64  # one after the other, each deletion would wait for the store's disk
+DELETE_WORKERS = 128  # one after the other, each deletion would wait for the store's disk
 
 
 class Timers(Protocol):

@@ -10,6 +10,7 @@ from kapi.machinery import warnings
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.tree import Object
+from kapi.registry.deletions import Outcome
 from kapi.request.context import RequestContext
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Resource, Strategy, Subresource
@@ -38,6 +39,7 @@ class Operation:
     refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
     authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create
     stored_bytes: int = 0  # of what is stored now, where that is to be changed
+    outcome: Outcome | None = None  # of a deletion that may go to the store with others
     sent: Callable[[], Any] | None = None  # the object as the client sent it, for messages that quote it
 
     @property

@@ -61,6 +61,8 @@ class Strategy:
     reset_fields: tuple[str, ...] = ()
     #: whether ``validate`` looks for all that may be wrong with any type's metadata
     covers_metadata = False
+    #: whether ``begin_deletion`` may change an object
+    marks_deletion = False
 
     def default(self, obj: Object) -> None:
         """Sets defaults, as the decoder upstream does; runs before admission on every write."""

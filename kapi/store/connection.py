@@ -23,8 +23,8 @@ log = Logger()
 
 #: What a write was: kind, key, expected, head, tail, when it was sent (seconds of perf_counter), further arguments.
 PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[Any, ...]]
-#: A reply still to come: who waits, and for a write what it was.
-Pending = tuple["defer.Deferred[Any]", "PendingWrite | None"]
+#: A reply still to come: who waits, and for a write, or several that were sent together, what it was.
+Pending = tuple["defer.Deferred[Any]", "PendingWrite | list[PendingWrite] | None"]
 ReplyHandler = Callable[["list[tuple[Pending, Any]]"], None]
 
 

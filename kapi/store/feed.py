@@ -106,11 +106,18 @@ class StreamReader:
 
 def written(batch: Iterable[tuple[Pending, Any]]) -> list[Change]:
     """The changes that the replies to one's own writes report."""
-    return [
-        Change(reply, write[0], write[1], write[3] + b"%d" % reply + write[4])
-        for (_, write), reply in batch
-        if write is not None and type(reply) is int and reply > 0
-    ]
+    found: list[Change] = []
+    for (_, write), reply in batch:
+        if type(write) is tuple:
+            if type(reply) is int and reply > 0:
+                found.append(Change(reply, write[0], write[1], write[3] + b"%d" % reply + write[4]))
+        elif type(write) is list and type(reply) is list:
+            found += [
+                Change(revision, kind, key, head + b"%d" % revision + tail)
+                for (kind, key, _, head, tail, *_), revision in zip(write, reply, strict=True)
+                if revision > 0
+            ]
+    return found
 
 
 class HistoryCheck:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from kapi.store.errors import StoreError
 from kapi.store.value import Value
 
 CREATED = "c"
@@ -40,6 +41,19 @@ class Charge(NamedTuple):
 
     key: str
     revision: int
+
+
+class Deletion(NamedTuple):
+    """Of an object at a revision; ``head`` and ``tail`` are what is stored, for the event."""
+
+    key: str
+    expected: int
+    head: bytes
+    tail: bytes
+
+
+#: deletions that go to the store by one command, and hold it meanwhile
+MAX_DELETIONS = 64
 
 
 class Follower(Protocol):
@@ -126,6 +140,13 @@ class Store(Protocol):
         """The deletion's revision; ``head`` and ``tail`` are the last state, for the event, however large.
 
         Raises RevisionConflict, KeyMissing, StoreUnavailable.
+        """
+
+    def delete_all(self, deletions: Sequence[Deletion]) -> Awaitable[Sequence[int | StoreError]]:
+        """For each its revision, or why it was not done: RevisionConflict, KeyMissing.
+
+        Each is a write of its own; that they come together makes them cheap.  Their keys differ, and there are no more than
+        MAX_DELETIONS.  Raises StoreUnavailable or OutcomeUnknown of all of them.
         """
 
     def get(self, key: str) -> Awaitable[StoredObject | None]:

@@ -14,8 +14,8 @@ from twisted.internet.defer import execute
 
 from kapi.machinery.checkpoint import Call
 from kapi.store.entries import Skipped
-from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict
-from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Follower, StoredObject
+from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
+from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Deletion, Follower, StoredObject
 from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.sweeper import Due, Sweeper
 from kapi.store.value import Value
@@ -166,6 +166,15 @@ class MemoryStore:
         self._counted.pop(key, None)
         self._charged.pop(key, None)
         return self._write(DELETED, key, head, tail, None)
+
+    async def delete_all(self, deletions: Sequence[Deletion]) -> list[int | StoreError]:
+        results: list[int | StoreError] = []
+        for deletion in deletions:
+            try:
+                results.append(await self.delete(*deletion))
+            except (KeyMissing, RevisionConflict) as error:
+                results.append(error)
+        return results
 
     async def get(self, key: str) -> StoredObject | None:
         stored = self._objects.get(key)

@@ -34,7 +34,7 @@ from kapi.store.errors import (
 )
 from kapi.store.failover import Sentinels
 from kapi.store.feed import HistoryCheck, StreamReader
-from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Follower, StoredObject
+from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Deletion, Follower, StoredObject
 from kapi.store.loading import Progress, synchronize
 from kapi.store.reading import Reading
 from kapi.store.replicas import Replicas, role_at
@@ -379,6 +379,24 @@ class RedisStore:
     def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> defer.Deferred[int]:
         return self._write(DELETED, key, expected, head, tail, None)
 
+    def delete_all(self, deletions: Sequence[Deletion]) -> defer.Deferred[Sequence[int | StoreError]]:
+        if self.encryption is not None:  # what is stored is another text than the one that is known here
+            return defer.Deferred.fromCoroutine(self._delete_each(deletions))
+        try:
+            return self._writing.send_deletions(self._writable(), deletions)
+        except StoreUnavailable as error:
+            return defer.fail(error)
+
+    async def _delete_each(self, deletions: Sequence[Deletion]) -> Sequence[int | StoreError]:
+        writes = [self.delete(*deletion) for deletion in deletions]
+        results: list[int | StoreError] = []
+        for write in writes:
+            try:
+                results.append(await write)
+            except StoreError as error:
+                results.append(error)
+        return results
+
     async def get(self, key: str) -> StoredObject | None:
         found = await self._reading.get(key)
         if found is None or self.encryption is None:
@@ -436,18 +454,20 @@ class RedisStore:
                 check_size(key, size, limit, replaced, going)
             except ObjectTooLarge as error:
                 return defer.fail(error)
-        connection = self._connection
-        if connection is None:
-            return defer.fail(StoreUnavailable(self._why))
-        confirmation = self._confirmation
-        if confirmation is not None and confirmation.problem:
-            return defer.fail(StoreUnavailable(f"{self.address}: writes are not confirmed: {confirmation.problem}"))
-        if self.encryption is not None:
-            try:
+        try:
+            connection = self._writable()
+            if self.encryption is not None:
                 head, tail = self.encryption.conceal(key, head, tail)
-            except NotEncryptable as error:
-                return defer.fail(error)
+        except (StoreUnavailable, NotEncryptable) as error:
+            return defer.fail(error)
         return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted)
+
+    def _writable(self) -> Connection:
+        """The connection that writes go through.  Raises StoreUnavailable."""
+        confirmation = self._confirmation
+        if confirmation is not None and confirmation.problem and self._connection is not None:
+            raise StoreUnavailable(f"{self.address}: writes are not confirmed: {confirmation.problem}")
+        return self._current()
 
     async def info(self) -> dict[str, str]:
         """What the server says of itself.  Raises StoreError."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -80,6 +81,9 @@ class Replies:
                 else:
                     deferred.callback(reply)
                 continue
+            if isinstance(write, list):
+                self._take_together(pending, write, reply, fed, now)
+                continue
             self._observe(write, now)
             if type(reply) is not int or reply <= 0:
                 self._refused(pending, write, reply)
@@ -89,6 +93,22 @@ class Replies:
                 confirmation.hold(deferred, reply)
             else:
                 deferred.callback(reply)
+
+    def _take_together(self, pending: Pending, writes: list[PendingWrite], reply: Any, fed: bool, now: float) -> None:
+        """What was sent by one command has one answer: a list, or an error of all."""
+        for write in writes:
+            self._observe(write, now)
+        if type(reply) is not list:
+            self._refused(pending, writes[0], reply)
+            return
+        deferred, confirmation = pending[0], self._confirmation
+        results = [one if one > 0 else refusal_of(write, one) for write, one in zip(writes, reply, strict=True)]
+        if not fed:
+            deferred.errback(OutcomeUnknown(f"{self.where}: {_UNKNOWN}"))
+        elif confirmation is not None:
+            confirmation.hold(deferred, results)
+        else:
+            deferred.callback(results)
 
     def _fed(self, batch: list[tuple[Pending, object]]) -> bool:
         """Whether the writes among them can be seen, or will be."""

@@ -55,6 +55,44 @@ return number
 """
 #: The same for deletions, which make room: also at maxmemory.
 DELETION = b"#!lua flags=allow-oom\n" + SOURCE
+#: Deletes objects as they are stored: the arguments are pairs, a key and the revision that is expected.  Answers for each what
+#: the script above does.  Here, too, all that can fail comes before the first XADD.
+DELETIONS = b"""\
+#!lua flags=allow-oom
+local keys, gone, accounts = {}, {}, {}
+for at = 1, #ARGV, 2 do keys[#keys + 1] = ARGV[at] end
+local values = redis.call('HMGET', KEYS[2], unpack(keys))
+local expiring = redis.call('ZCARD', KEYS[4]) > 0
+local charged = redis.call('HLEN', KEYS[5]) > 0
+local before = (redis.call('GET', KEYS[1]) or 0) + 0
+local number, revision, replies = before, '', {}
+for at, key in ipairs(keys) do
+  local value = values[at]
+  local stored, length, from = string.match(value or '', '^(%d+):(%d+)\\n()')
+  if not value then
+    replies[at] = 0
+  elseif stored ~= ARGV[2 * at] then
+    replies[at] = -tonumber(stored or 0)
+  else
+    number = number + 1
+    revision = string.format('%.0f', number)
+    local cut = from + length
+    local data = string.sub(value, from, cut - 1) .. revision .. string.sub(value, cut + #stored)
+    redis.call('XADD', KEYS[3], revision .. '-0', 'd' .. key, data)
+    replies[at] = number
+    gone[#gone + 1] = key
+    accounts[#accounts + 1] = 'c' .. key
+    accounts[#accounts + 1] = 's' .. key
+  end
+end
+if number > before then
+  redis.call('SET', KEYS[1], revision)
+  redis.call('HDEL', KEYS[2], unpack(gone))
+  if expiring then redis.call('ZREM', KEYS[4], unpack(gone)) end
+  if charged then redis.call('HDEL', KEYS[5], unpack(accounts)) end
+end
+return replies
+"""
 #: Fails as a create would, and changes nothing but a key of its own: for who wants to know whether writes work again.
 PROBE = b"""\
 local number = (redis.call('GET', KEYS[1]) or 0) + 0
@@ -80,7 +118,9 @@ local revision = redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[2], '')
 return revision
 """
-SHA, DELETION_SHA = (hashlib.sha1(source, usedforsecurity=False).hexdigest().encode() for source in (SOURCE, DELETION))
+SHA, DELETION_SHA, DELETIONS_SHA = (
+    hashlib.sha1(source, usedforsecurity=False).hexdigest().encode() for source in (SOURCE, DELETION, DELETIONS)
+)
 
 
 class Keys(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twisted.internet import defer
@@ -17,12 +17,13 @@ from twisted.logger import Logger
 
 from kapi.store.connection import Connection, Pending, PendingWrite
 from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
-from kapi.store.interface import CREATED, DELETED, Charge
-from kapi.store.script import DELETION, DELETION_SHA, PROBE, SHA, SOURCE, Keys
+from kapi.store.interface import CREATED, DELETED, Charge, Deletion
+from kapi.store.script import DELETION, DELETION_SHA, DELETIONS, DELETIONS_SHA, PROBE, SHA, SOURCE, Keys
 
 log = Logger()
 
-SCRIPTS = (SOURCE, DELETION)
+SCRIPTS = (SOURCE, DELETION, DELETIONS)
+_NOTHING = (b"", b"")  # a deletion neither expires nor is charged
 #: Errors after which connecting anew helps; others of a write lie with the server and meet all writes.
 RECONNECT = ("READONLY", "LOADING", "NOAUTH", "NOPERM")
 
@@ -61,10 +62,23 @@ class Writing:
         )
         return deferred
 
+    def send_deletions(
+        self, connection: Connection, deletions: Sequence[Deletion]
+    ) -> defer.Deferred[Sequence[int | StoreError]]:
+        """Of objects as they are stored: the server has their bytes."""
+        deferred: defer.Deferred[Sequence[int | StoreError]] = defer.Deferred()
+        sent = time.perf_counter()
+        writes = [(DELETED, *deletion, sent, _NOTHING) for deletion in deletions]
+        connection.send((b"EVALSHA", DELETIONS_SHA, 5, *self._names, *_compared(writes)), (deferred, writes))
+        return deferred
+
     def send_again(self, connection: Connection, pending: Pending) -> None:
         """After NOSCRIPT: the script was forgotten, so nothing ran; it is sent along, and known again after that."""
         write = pending[1]
         assert write is not None
+        if isinstance(write, list):
+            connection.send((b"EVAL", DELETIONS, 5, *self._names, *_compared(write)), pending)
+            return
         kind, key, expected, head, tail, _, further = write
         source = DELETION if kind == DELETED else SOURCE
         connection.send((b"EVAL", source, 5, *self._names, kind, key, expected, head, tail, *further), pending)
@@ -92,6 +106,11 @@ class Writing:
         self._probing = False
         if not connection.gone:
             self.refused_by_server(failure.getErrorMessage())
+
+
+def _compared(writes: Iterable[PendingWrite]) -> Iterable[str | int]:
+    """Keys and the revisions that are expected."""
+    return itertools.chain.from_iterable((key, expected) for _, key, expected, *_ in writes)
 
 
 async def load_scripts(connection: Connection) -> None:

@@ -203,13 +203,17 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         """After the resource's selectable fields have changed."""
         self._fields = None
 
-    def at(self, revision: int) -> Entry:
-        """The same object under another resourceVersion: how one that leaves a selection is told."""
+    @property
+    def halves(self) -> tuple[bytes, bytes]:
+        """``data`` before and after its revision."""
         data = self.data
         start = data.index(_REVISION) + len(_REVISION)
-        end = data.index(b'"', start)
-        spliced = data[:start] + b"%d" % revision + data[end:]
-        return Entry(self.scope, self.key, self.namespace, self.name, revision, spliced)
+        return data[:start], data[data.index(b'"', start) :]
+
+    def at(self, revision: int) -> Entry:
+        """The same object under another resourceVersion: how one that leaves a selection is told."""
+        head, tail = self.halves
+        return Entry(self.scope, self.key, self.namespace, self.name, revision, b"%s%d%s" % (head, revision, tail))
 
     def __repr__(self) -> str:
         return f"<Entry {self.key}@{self.revision}>"

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any
 
 from twisted.internet import defer
 from twisted.trial.unittest import TestCase
 
 from kapi.store.errors import KeyExists, KeyMissing, ObjectTooLarge, Outdated, RevisionConflict
-from kapi.store.interface import Change, Charge, StoredObject
+from kapi.store.interface import MAX_DELETIONS, Change, Charge, Deletion, StoredObject
 
 HEAD, TAIL = b'{"kind":"X","metadata":{"resourceVersion":"', b'","name":"a"}}'
 
 
 def data(revision: int, head: bytes = HEAD, tail: bytes = TAIL) -> bytes:
     return head + str(revision).encode() + tail
+
+
+async def _wait(result: Awaitable[Any]) -> Any:
+    return await result
 
 
 class Recorder:
@@ -132,6 +136,61 @@ class StoreContract:
         self.assertEqual(await self.store.delete("k", second, HEAD, TAIL), 3)
         self.assertIsNone(await self.store.get("k"))
         self.assertEqual(await self.store.create("k", HEAD, TAIL), 4)
+
+    async def test_deletions_together_are_writes_of_their_own(self: Any) -> None:
+        for key in "abc":
+            await self.store.create(key, HEAD, key.encode(), expires=100.0 if key == "c" else None)
+        late = await self.store.update("b", 2, HEAD, b"newer")
+        deletions = [Deletion(key, at, HEAD, key.encode()) for key, at in (("a", 1), ("b", 2), ("none", 7), ("c", 3))]
+        first, conflict, missing, last = await self.store.delete_all(deletions)
+        self.assertEqual((first, last), (5, 6))
+        self.assertIsInstance(conflict, RevisionConflict)
+        self.assertEqual(conflict.revision, late)
+        self.assertIsInstance(missing, KeyMissing)
+        self.assertEqual(await self.store.revision(), 6)
+        self.assertEqual((await self.store.get("b")).data, data(late, tail=b"newer"))
+        self.assertIsNone(await self.store.get("a"))
+        self.assertEqual(await self.store.due(200.0, 10), [])
+        await self.follower.reached(6)
+        deleted = [Change(5, "d", "a", data(5, tail=b"a")), Change(6, "d", "c", data(6, tail=b"c"))]
+        self.assertEqual(self.follower.history[-2:], deleted)
+        self.assertEqual(await self.store.create("a", HEAD, TAIL), 7)
+        follower = await self.restart()
+        self.assertEqual(follower.history[-3:-1], deleted)
+        self.assertEqual(sorted(follower.objects), ["a", "b"])
+
+    async def test_deletions_together_that_delete_nothing_take_no_revision(self: Any) -> None:
+        await self.store.create("a", HEAD, TAIL)
+        refused = await self.store.delete_all([Deletion("a", 3, HEAD, TAIL), Deletion("b", 1, HEAD, TAIL)])
+        self.assertEqual([type(error) for error in refused], [RevisionConflict, KeyMissing])
+        self.assertEqual(await self.store.revision(), 1)
+        self.assertEqual(await self.store.create("c", HEAD, TAIL), 2)
+
+    async def test_the_most_deletions_together_beside_other_writes(self: Any) -> None:
+        for number in range(MAX_DELETIONS):
+            await self.store.create(f"k{number}", HEAD, TAIL)
+        deletions = [Deletion(f"k{number}", number + 1, HEAD, TAIL) for number in range(MAX_DELETIONS)]
+        writes = [
+            defer.ensureDeferred(_wait(self.store.create("before", HEAD, TAIL))),
+            defer.ensureDeferred(_wait(self.store.delete_all(deletions))),
+            defer.ensureDeferred(_wait(self.store.create("after", HEAD, TAIL))),
+        ]
+        before, revisions, after = await defer.gatherResults(writes)
+        self.assertEqual([before, *revisions, after], list(range(MAX_DELETIONS + 1, 2 * MAX_DELETIONS + 3)))
+        await self.follower.reached(after)
+        self.assertEqual(self.follower.resets, 1)
+
+    async def test_an_account_deleted_together_with_others_begins_anew(self: Any) -> None:
+        account = await self.store.create("account", HEAD, TAIL)
+        counted = await self.store.update("account", account, HEAD, TAIL, counted=account)
+        other = await self.store.create("other", HEAD, TAIL)
+        kept = await self.store.update("other", other, HEAD, TAIL, counted=other)
+        late = Deletion("other", other, HEAD, TAIL)
+        await self.store.delete_all([Deletion("account", counted, HEAD, TAIL), late])
+        account = await self.store.create("account", HEAD, TAIL)
+        await self.store.create("k", HEAD, TAIL, charges=[Charge("account", 1)])
+        with self.assertRaises(Outdated):  # what was not deleted keeps its account
+            await self.store.create("l", HEAD, TAIL, charges=[Charge("other", kept - 1)])
 
     async def test_any_bytes_are_kept(self: Any) -> None:
         odd = bytes(range(256)) + b"\r\n$5\r\n" * 3

@@ -11,6 +11,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.store.errors import KeyExists, StoreUnavailable
 from kapi.store.factory import external_store
+from kapi.store.interface import Deletion
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.servers import Server
 
@@ -64,17 +65,21 @@ class RefusedWrites(TestCase):
         self.assertEqual(await store.delete("a", first, HEAD, TAIL), second + 1)
         await recorder.reached(second + 1)
         self.assertEqual(sorted(recorder.objects), ["b"])
+        await store.delete_all([Deletion("b", second, HEAD, TAIL)])
+        await recorder.reached(second + 2)
+        self.assertEqual(recorder.objects, {})
         self.assertIn("OOM", self.problem(), "that deletions work does not mean that writes do")
         await self.command("CONFIG", "SET", "maxmemory", "0")
         await self.until(lambda: not self.problem())
-        self.assertEqual(await store.create("c", HEAD, TAIL), second + 2)
+        self.assertEqual(await store.create("c", HEAD, TAIL), second + 3)
 
     async def test_an_id_that_the_stream_does_not_take_changes_nothing(self) -> None:
         store = await self.begin()
         first = await store.create("a", HEAD, TAIL, expires=5e9)
         await self.command("XADD", store._keys.stream, "7000-0", "foreign", "entry")
         before = await self.everything()
-        for attempt in (store.create("b", HEAD, TAIL), store.delete("a", first, HEAD, TAIL)):
+        together = store.delete_all([Deletion("a", first, HEAD, TAIL)])
+        for attempt in (store.create("b", HEAD, TAIL), store.delete("a", first, HEAD, TAIL), together):
             with self.assertRaisesRegex(StoreUnavailable, "equal or smaller"):
                 await attempt
         before[2] = before[2][:1]  # what was in the way is removed, for nothing could be written any more
@@ -96,6 +101,7 @@ class RefusedWrites(TestCase):
             for attempt in (
                 store.update("a", first, HEAD, TAIL, expires=5e9, counted=first),
                 store.delete("a", first, HEAD, TAIL),
+                store.delete_all([Deletion("a", first, HEAD, TAIL)]),
             ):
                 with self.assertRaisesRegex(StoreUnavailable, "WRONGTYPE"):
                     await attempt
@@ -127,6 +133,8 @@ class RefusedWrites(TestCase):
         self.assertEqual(await store.delete("a", 1, HEAD, TAIL), 4)
         with self.assertRaises(KeyExists):
             await store.create("b", HEAD, TAIL)
+        await self.command("SCRIPT", "FLUSH")
+        self.assertEqual(await store.delete_all([Deletion("b", 2, HEAD, TAIL), Deletion("c", 3, HEAD, TAIL)]), [5, 6])
         self.assertIs(store._connection, connection, "the connection was kept")
 
     async def test_a_value_without_a_revision_counts_as_revision_0(self) -> None:

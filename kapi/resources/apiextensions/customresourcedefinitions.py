@@ -71,6 +71,7 @@ def _mark_terminating(crd: Object, now: str) -> None:
 
 
 class CustomResourceDefinitionStrategy(Strategy):
+    marks_deletion = True
     allow_unconditional_update = False
     reset_fields = ("status",)
 

@@ -32,6 +32,7 @@ def _label_with_name(obj: Object) -> None:
 
 
 class NamespaceStrategy(PlainStrategy):
+    marks_deletion = True
     namespaced = False
     name_rule = staticmethod(label_name)
     reset_fields = ("status",)
