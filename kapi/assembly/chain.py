@@ -50,20 +50,32 @@ class ServerChain:
 
 
 def create_server_chain(
-    config: CompletedConfig, storage: Storage, policy: Policy, outgoing: Outgoing, end: Delegate
+    config: CompletedConfig,
+    storage: Storage,
+    policy: Policy,
+    outgoing: Outgoing,
+    end: Delegate,
+    table: ResourceTable | None = None,
 ) -> ServerChain:
-    """The chain from the aggregator down to ``end``, with what it cannot serve without.  Raises ConfigError."""
+    """The chain from the aggregator down to ``end``, with what it cannot serve without.  Raises ConfigError.
+
+    ``table`` has what the core server serves; None is a new one.
+    """
     handlers = _handlers(config, storage, policy, outgoing)
     extensions = GenericServer("apiextensions-apiserver", end, ResourceTable(handlers))
-    core = GenericServer("kube-apiserver", extensions, ResourceTable(handlers))
+    core = GenericServer("kube-apiserver", extensions, table or ResourceTable(handlers))
     aggregator = AggregatorServer(core, ResourceTable(handlers))
     _serve(extensions, storage.registry, storage.extensions)
-    _serve(core, storage.registry, storage.core)
+    core.fixed_groups = storage.core.groups
+    if table is None:
+        install(core.table, storage.registry, storage.core.rows)
+    else:
+        table.handlers = handlers
     _serve(aggregator, storage.registry, storage.aggregator)
     chain = ServerChain(aggregator, core, extensions)
 
     registry, tables = storage.registry, chain.tables
-    install_parameter_checks(registry, resolver(lambda: (one.resource for table in tables for one in table.scopes())))
+    install_parameter_checks(registry, resolver(lambda: (row for table in tables for row in table.resources())))
     aggregator.aggregate(
         registry.client.named("kube-apiserver"),
         config.reactor,
@@ -108,7 +120,7 @@ def _install_custom_resources(config: CompletedConfig, storage: Storage, policy:
     """What definitions define, on the last server."""
     registry, extensions = storage.registry, chain.extensions
     built_in = frozenset(
-        scope.resource.group_resource for server in (chain.core, chain.aggregator) for scope in server.table.scopes()
+        row.group_resource for server in (chain.core, chain.aggregator) for row in server.table.resources()
     )
     client = registry.client.named("kube-apiserver")
     custom = CustomResources(registry, extensions.table, client, config.reactor, built_in, policy.conversion.post)

@@ -8,7 +8,8 @@ from functools import partial
 
 from kapi.aggregator.metrics import unavailable_services
 from kapi.assembly.chain import Outgoing, ServerChain, answer_by
-from kapi.assembly.clusters import Shared, install_clusters, shared_scopes
+from kapi.assembly.cluster_chain import Shared, shared_scopes
+from kapi.assembly.clusters import install_clusters
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.assembly.metrics import install_resource_metrics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kapi.admission.interface import AdmissionChain
 from kapi.assembly.config import CompletedConfig
@@ -88,12 +88,22 @@ def build_storage(options: Options, registry: Registry, authorization: Authoriza
     extensions = _register(registry, options, rows_of(EXTENSIONS_GROUP))
     core = _register(registry, options, core_rows())
     aggregator = _register(registry, options, rows_of(AGGREGATOR_GROUP))
+    return Storage(registry, extensions, core, aggregator, _amended(options, registry, authorization))
+
+
+def storage_beside(storage: Storage, options: Options, registry: Registry, authorization: Authorization) -> Storage:
+    """The same resources in another registry of the process, which has the rows."""
+    return replace(storage, registry=registry, node_ports=_amended(options, registry, authorization))
+
+
+def _amended(options: Options, registry: Registry, authorization: Authorization) -> NodePorts:
+    """Gives rows what leads to their registry."""
     ranges = [str(network) for network in options.misc.service_ranges]
     node_ports = install_allocators(registry, ranges, options.misc.service_node_port_range)
     install_escalation_checks(registry, authorization.escalation)
     install_claim_checks(registry)
     install_signing_checks(registry)
-    return Storage(registry, extensions, core, aggregator, node_ports)
+    return node_ports
 
 
 def _register(registry: Registry, options: Options, rows: list[Resource]) -> BuiltIn:

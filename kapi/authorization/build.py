@@ -74,9 +74,11 @@ def _chain(modes: Sequence[Mode], known: Mapping[str, Authorizer], public: Colle
     return tuple(chain)
 
 
-def build_authorization(settings: AuthorizationSettings, index: PolicyIndex | None = None) -> Authorization:
+def build_authorization(
+    settings: AuthorizationSettings, index: PolicyIndex | None = None, graph: NodeGraph | None = None
+) -> Authorization:
     """Raises ValueError for a mode that is unknown or not configured."""
-    index, graph = index or PolicyIndex(), NodeGraph()
+    index, graph = index or PolicyIndex(), graph or NodeGraph()
     rbac = RBACAuthorizer(index)
     known: dict[str, Authorizer] = {
         "AlwaysAllow": AlwaysAllow(),

@@ -112,6 +112,10 @@ class ResourceTable:
     def scopes(self) -> Iterable[RequestScope]:
         return self._scopes.values()
 
+    def resources(self) -> Iterable[Resource]:
+        """The rows of all that is served."""
+        return (scope.resource for scope in self._scopes.values())
+
     def groups(self) -> Iterable[str]:
         """The names of the groups that have resources here."""
         return self._groups

@@ -6,7 +6,6 @@ Allocating a claim and reserving it is asked as ``resourceclaims/binding``; the 
 
 from __future__ import annotations
 
-import dataclasses
 from inspect import isawaitable
 
 from kapi.authorization.forbidden import forbidden_error
@@ -114,6 +113,4 @@ def _changed_drivers(obj: Object, old: Object) -> set[str]:
 
 def install_claim_checks(registry: Registry) -> None:
     """Call it once, after the built-in rows were added."""
-    store = registry.stores.get(CLAIMS)
-    if store is not None:
-        store.row = dataclasses.replace(store.row, guard=guard_claim_status)
+    registry.amend(CLAIMS, lambda: {"guard": guard_claim_status})

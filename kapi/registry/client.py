@@ -24,6 +24,7 @@ from kapi.registry.deliveries import Deliveries
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
 from kapi.registry.self_requests import SELF_REQUESTS
+from kapi.registry.stores import Stores
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.schema import mergepatch
@@ -301,9 +302,7 @@ class Subscription:
 class RegistryClient:
     """All stored resources.  ``manager`` is the field manager of what it writes."""
 
-    def __init__(
-        self, stores: dict[GroupResource, ResourceStore], user: UserInfo = LOOPBACK_USER, manager: str = "kapi"
-    ) -> None:
+    def __init__(self, stores: Stores, user: UserInfo = LOOPBACK_USER, manager: str = "kapi") -> None:
         self._stores = stores
         self._user = user
         self._manager = manager
@@ -316,7 +315,7 @@ class RegistryClient:
         return StoreClient(store, self._user, self._manager)
 
     def resources(self) -> list[tuple[str, str, bool]]:
-        return [(key.group, key.resource, store.row.namespaced) for key, store in self._stores.items()]
+        return [(key.group, key.resource, row.namespaced) for key, row in self._stores.rows()]
 
     def named(self, manager: str) -> RegistryClient:
         """The same client writing under another field manager's name."""
@@ -326,7 +325,7 @@ class RegistryClient:
 class Listers(dict[GroupResource, CacheLister]):
     """Listers by resource, made when first asked for."""
 
-    def __init__(self, stores: dict[GroupResource, ResourceStore]) -> None:
+    def __init__(self, stores: Stores) -> None:
         super().__init__()
         self._stores = stores
 

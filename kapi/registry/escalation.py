@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from kapi.authorization.rbac.escalation import EscalationCheck
 from kapi.authorization.rbac.index import GROUP
 from kapi.machinery.gvk import GroupResource
@@ -31,6 +29,4 @@ def install_escalation_checks(registry: Registry, check: EscalationCheck) -> Non
     """Call it once, after the built-in rows were added."""
     for plural in _RESOURCES:
         resource = GroupResource(GROUP, plural)
-        store = registry.stores.get(resource)
-        if store is not None:
-            store.row = dataclasses.replace(store.row, guard=EscalationGuard(check, resource))
+        registry.amend(resource, lambda resource=resource: {"guard": EscalationGuard(check, resource)})  # type: ignore[misc]

@@ -5,7 +5,6 @@ Upstream: ``pkg/registry/certificates/podcertificaterequest`` (StatusStrategy.Va
 
 from __future__ import annotations
 
-import dataclasses
 from inspect import isawaitable
 
 from kapi.authorization.interface import Attributes, Decision
@@ -39,6 +38,4 @@ async def guard_pod_certificates(obj: Object, old: Object | None, ctx: StrategyC
 
 def install_signing_checks(registry: Registry) -> None:
     """Call it once, after the built-in rows were added."""
-    store = registry.stores.get(REQUESTS)
-    if store is not None:
-        store.row = dataclasses.replace(store.row, guard=guard_pod_certificates)
+    registry.amend(REQUESTS, lambda: {"guard": guard_pod_certificates})

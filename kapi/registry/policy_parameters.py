@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 from inspect import isawaitable
-from typing import Any
 
 from kapi.authorization.interface import Attributes, Decision
 from kapi.machinery.field import Path, forbidden
@@ -150,15 +149,13 @@ def shown(user: UserInfo) -> str:
 def install_parameter_checks(registry: Registry, resolve: Resolve) -> None:
     """Call it once, after the built-in rows were added."""
     for prefix in ("validating", "mutating"):
-        policies = registry.stores.get(GroupResource(GROUP, f"{prefix}admissionpolicies"))
-        bindings = registry.stores.get(GroupResource(GROUP, f"{prefix}admissionpolicybindings"))
-        if policies is not None:
-            policies.row = dataclasses.replace(policies.row, guard=PolicyGuard(resolve))
-        if policies is not None and bindings is not None:
-            lister = registry.client.resource(GROUP, f"{prefix}admissionpolicies").lister
+        policies, bindings = (GroupResource(GROUP, f"{prefix}admissionpolic{end}") for end in ("ies", "ybindings"))
+        registry.amend(policies, lambda: {"guard": PolicyGuard(resolve)})
 
-            def policy(name: str, lister: Any = lister) -> Object | None:
-                found: Object | None = lister.get("", name)
-                return found
+        def guard(policies: GroupResource = policies) -> dict[str, object]:
+            if policies not in registry.stores:
+                return {}
+            lister = registry.client.resource(*policies).lister
+            return {"guard": BindingGuard(resolve, lambda name: lister.get("", name))}
 
-            bindings.row = dataclasses.replace(bindings.row, guard=BindingGuard(resolve, policy))
+        registry.amend(bindings, guard)

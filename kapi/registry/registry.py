@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 from kapi.admission.interface import AdmissionChain
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.client import Listers, RegistryClient
 from kapi.registry.environment import Environment
 from kapi.registry.resource_store import ResourceStore
+from kapi.registry.stores import LateStores, Stores
 from kapi.resources.definition import Resource
 from kapi.store.interface import Store
 from kapi.watchcache.split_caches import AnyCaches
 
 _QUOTAS = GroupResource("", "resourcequotas")
+#: fields of a row, or what makes them when the resource is first needed
+Amendment = Callable[[], Mapping[str, object]]
 
 
 class Registry:
     """One ResourceStore per stored resource, over the caches of one store or of several; ``store`` is the main one.
 
-    With ``late`` a resource's cache is made when it is first looked into: for registries of which there are thousands.
+    ``late`` are the rows of another registry: what belongs to them is made when it is first needed, and a resource's cache
+    when somebody looks into it.  That is for registries of which there are thousands.
     """
 
     def __init__(
@@ -27,15 +34,18 @@ class Registry:
         admission: AdmissionChain,
         environment: Environment,
         *,
-        late: bool = False,
+        late: Mapping[GroupResource, Resource] | None = None,
     ) -> None:
         self.store = store
         self.caches = caches
         self.admission = admission
         self.environment = environment
-        self._late = late
+        self.late = late is not None
+        #: of what is built in: each as it was added, without amendments
+        self.rows: dict[GroupResource, Resource] = {}
+        self._amendments: dict[GroupResource, Amendment] = {}
         environment.quotas = caches.of(_QUOTAS).store
-        self.stores: dict[GroupResource, ResourceStore] = {}
+        self.stores: Stores = Stores() if late is None else LateStores(late, self._made)
         environment.listers = self._listers = Listers(self.stores)
         self.client = RegistryClient(self.stores)
 
@@ -45,10 +55,26 @@ class Registry:
         found = self.stores.get(key)
         if found is None:
             caches = self.caches.of(key)
-            make = caches.cache
-            cache = make if self._late else make(key, row.selectable_fields, row.namespaced)
+            cache = caches.cache(key, row.selectable_fields, row.namespaced)
             found = self.stores[key] = ResourceStore(row, cache, caches.store, self.admission, self.environment)
+            self.rows[key] = row
         return found
+
+    def _made(self, key: GroupResource, row: Resource) -> ResourceStore:
+        caches = self.caches.of(key)
+        store = ResourceStore(row, caches.cache, caches.store, self.admission, self.environment)
+        amend = self._amendments.get(key)
+        if amend is not None:
+            store.row = replace(row, **amend())  # type: ignore[arg-type]
+        return store
+
+    def amend(self, resource: GroupResource, amendment: Amendment) -> None:
+        """Gives the row of a built-in resource further fields: those that lead to this registry.  Once for each resource."""
+        store = self.stores.made(resource)
+        if store is not None:
+            store.row = replace(store.row, **amendment())  # type: ignore[arg-type]
+        else:
+            self._amendments[resource] = amendment
 
     def put(self, resource: GroupResource, store: ResourceStore) -> None:
         """Serves a resource from another store than before: that of a definition that has changed."""

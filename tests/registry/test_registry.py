@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from twisted.internet.task import Clock
 
 from kapi.admission.interface import AdmissionChain
@@ -56,3 +57,53 @@ def test_admission_is_for_stores_of_before_and_after() -> None:
     one.admit_by(chain)
     secrets = next(row for row in BUILT_IN if row.group_resource == GroupResource("", "secrets"))
     assert before.admission is chain and one.add(secrets).admission is chain
+
+
+def late() -> Registry:
+    """Of the rows of another registry."""
+    clock, rows = Clock(), {ROW.storage_resource: ROW}
+    store = MemoryStore(clock, clock.seconds)
+    return Registry(store, Caches(store, clock), AdmissionChain(), Environment(clock=clock.seconds), late=rows)
+
+
+def test_a_late_registry_has_what_nobody_has_asked_for() -> None:
+    one = late()
+    assert CONFIG_MAPS in one.stores and one.client.resources() == [("", "configmaps", True)]
+    assert one.environment.listers.get(CONFIG_MAPS) is not None
+    assert GroupResource("", "pods") not in one.stores and one.stores.get(GroupResource("", "pods")) is None
+    assert one.caches.all() == []
+    assert one.client.resource("", "configmaps").lister.list() == []
+    assert [cache.resource for cache in one.caches.all()] == [CONFIG_MAPS]
+
+
+def test_a_late_registry_makes_each_store_once_and_takes_others_beside() -> None:
+    one = late()
+    store = one.stores[CONFIG_MAPS]
+    assert one.stores.get(CONFIG_MAPS) is store
+    things = GroupResource("example.com", "things")
+    row = dataclasses.replace(ROW, group="example.com", plural="things", namespaced=False)
+    one.put(things, ResourceStore(row, one.caches.cache(things), one.store, one.admission, one.environment))
+    assert sorted(one.client.resources()) == [("", "configmaps", True), ("example.com", "things", False)]
+    one.remove(things)
+    assert one.client.resources() == [("", "configmaps", True)]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_rows_are_amended_whether_their_stores_are_made_or_not(first: bool) -> None:
+    one = late()
+    if first:
+        assert one.stores[CONFIG_MAPS].row is ROW
+    one.amend(CONFIG_MAPS, lambda: {"deprecated": "for long"})
+    assert one.stores[CONFIG_MAPS].row == dataclasses.replace(ROW, deprecated="for long")
+    eager = registry()
+    eager.add(ROW)
+    eager.amend(CONFIG_MAPS, lambda: {"deprecated": "for long"})
+    eager.amend(GroupResource("", "pods"), lambda: {"deprecated": "nobody has them"})
+    assert eager.stores[CONFIG_MAPS].row.deprecated and list(eager.stores) == [CONFIG_MAPS]
+    assert eager.rows == {CONFIG_MAPS: ROW}
+
+
+def test_a_late_store_is_admitted_by_the_chain_of_its_time() -> None:
+    one, chain = late(), AdmissionChain()
+    one.admit_by(chain)
+    assert one.stores[CONFIG_MAPS].admission is chain

@@ -16,7 +16,7 @@ from kapi.authorization.node.references import (
     pod_volume_claims,
     volume_secrets,
 )
-from kapi.client.interface import Client
+from kapi.client.interface import Client, EventHandler, ResourceClient
 from kapi.machinery.tree import Object
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -39,6 +39,16 @@ class NodeGraph:
 
     def follow(self, client: Client) -> Callable[[], None]:
         """Reads and follows what leads to nodes, as far as it is served; returns the function that stops it."""
+        stops = [resource.watch(handler) for resource, handler in self.sources(client)]
+
+        def stop() -> None:
+            for each in stops:
+                each()
+
+        return stop
+
+    def sources(self, client: Client) -> list[tuple[ResourceClient, EventHandler]]:
+        """What leads to nodes, as far as it is served, and who is to be told of it."""
         handlers = (
             ("", "pods", self.on_pod),
             ("", "persistentvolumes", self.on_volume),
@@ -47,17 +57,11 @@ class NodeGraph:
             ("certificates.k8s.io", "podcertificaterequests", self.on_pod_certificate),
         )
         served = {(group, plural) for group, plural, _ in client.resources()}
-        stops = [
-            client.resource(group, plural).watch(handler)
+        return [
+            (client.resource(group, plural), handler)
             for group, plural, handler in handlers
             if (group, plural) in served
         ]
-
-        def stop() -> None:
-            for each in stops:
-                each()
-
-        return stop
 
     def _replace(self, owner: Vertex, edges: list[tuple[Vertex, Vertex]]) -> None:
         for source, target in self._owned.pop(owner, ()):

@@ -135,8 +135,7 @@ class Places:
 
     def _served(self) -> Iterable[tuple[tuple[str, str], GroupResource]]:
         for table in self._tables:
-            for scope in table.scopes():
-                row = scope.resource
+            for row in table.resources():
                 if not row.handler and "delete" in row.verbs:
                     yield (str(row.group_version), row.kind), row.storage_resource
 

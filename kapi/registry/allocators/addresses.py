@@ -12,6 +12,7 @@ from collections.abc import Callable
 from kapi.client.interface import Client
 from kapi.machinery import status
 from kapi.machinery.tree import Object
+from kapi.registry.allocators.choice import RANDOM
 from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
 from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_TAKEN, DYNAMIC, STATIC
 from kapi.resources.core.services.allocation import address_candidates, holds
@@ -50,12 +51,12 @@ class ClusterAddresses:
     """Addresses out of the ServiceCIDRs there are."""
 
     def __init__(
-        self, client: Client, choose: random.Random | None = None, seconds: Callable[[], float] = time.monotonic
+        self, client: Client, choose: random.Random = RANDOM, seconds: Callable[[], float] = time.monotonic
     ) -> None:
         self._seconds = seconds
         self._addresses = client.resource(GROUP, "ipaddresses")
         self._ranges = client.resource(GROUP, "servicecidrs")
-        self._random = choose or random.SystemRandom()
+        self._random = choose
 
     def networks(self, family: str) -> list[Network]:
         """The ranges of a family that addresses may come from now."""

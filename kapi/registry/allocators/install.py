@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from functools import partial
 
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.allocators.addresses import ClusterAddresses
@@ -19,12 +19,16 @@ def install(registry: Registry, ranges: Sequence[str], port_range: tuple[int, in
     Call it once, before the caches start and after the built-in rows were added.  Returns the node ports, which the
     repair controller needs.
     """
-    parsed = [parse_network(cidr) for cidr in ranges]
-    configured = [f"IPv{network[1].version}" for network in parsed if network is not None] or ["IPv4"]
-    cache = registry.caches.cache(RESERVATIONS, {}, False)
+    cache = partial(registry.caches.cache, RESERVATIONS, {}, False)
+    if not registry.late:
+        cache()
     node_ports = NodePorts(registry.store, cache, *port_range)
-    store = registry.stores[GroupResource("", "services")]
-    client = registry.client.named("kube-apiserver")
-    lifecycle = ServiceLifecycle(client, ClusterAddresses(client), node_ports, configured)
-    store.row = dataclasses.replace(store.row, lifecycle=lifecycle)
+
+    def lifecycle() -> dict[str, object]:
+        parsed = [parse_network(cidr) for cidr in ranges]
+        configured = [f"IPv{network[1].version}" for network in parsed if network is not None] or ["IPv4"]
+        client = registry.client.named("kube-apiserver")
+        return {"lifecycle": ServiceLifecycle(client, ClusterAddresses(client), node_ports, configured)}
+
+    registry.amend(GroupResource("", "services"), lifecycle)
     return node_ports

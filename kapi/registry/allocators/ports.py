@@ -7,12 +7,15 @@ crash between reservation and commit, is found by the repair loop (``kapi.contro
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from kapi.codecs.split import encode_halves
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
+from kapi.registry.allocators.choice import RANDOM
 from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
 from kapi.registry.allocators.metrics import DYNAMIC, PORT_ERRORS, PORTS_TAKEN, STATIC
 from kapi.resources.core.services.allocation import port_candidates
@@ -26,14 +29,20 @@ _PREFIX = "core/nodeportreservations//"
 
 
 class NodePorts:
-    """The ports from ``low`` to ``high``.  ``cache`` is the watch cache of the reservations."""
+    """The ports from ``low`` to ``high``.  ``cache`` gives the watch cache of the reservations."""
 
-    def __init__(self, store: Store, cache: Cache, low: int, high: int, choose: random.Random | None = None) -> None:
+    def __init__(
+        self, store: Store, cache: Callable[[], Cache], low: int, high: int, choose: random.Random = RANDOM
+    ) -> None:
         self._store = store
-        self._cache = cache
+        self._make_cache = cache
         self.low = low
         self.high = high
-        self._random = choose or random.SystemRandom()
+        self._random = choose
+
+    @cached_property
+    def _cache(self) -> Cache:
+        return self._make_cache()
 
     def has(self, port: int) -> bool:
         """Whether this process knows of a reservation; the store alone decides."""

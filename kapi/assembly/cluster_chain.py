@@ -1,0 +1,155 @@
+"""The servers of a logical cluster and what writes go through, made when something else than reading built-in resources is
+asked of it (docs/adr/0029).
+
+What costs much or is the process's is the server's: sockets, TLS, keys, priority and fairness, audit log, metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kapi.assembly.chain import Outgoing, ServerChain, answer_by, create_server_chain
+from kapi.assembly.config import CompletedConfig
+from kapi.assembly.controllers import POLICY_HOOK, install_controllers
+from kapi.assembly.identity import Identity
+from kapi.assembly.policy import Policy, complete_policy
+from kapi.assembly.storage import Storage, storage_beside
+from kapi.authorization.build import Authorization
+from kapi.controllers.identity.controller import IdentityController
+from kapi.endpoints.connect.transport import TLS
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.filters.chain import Filter
+from kapi.registry.registry import Registry
+from kapi.request.context import RequestContext
+from kapi.server.delegation import Answer
+from kapi.server.fault_injection import FaultInjection
+from kapi.server.generic import GenericServer
+from kapi.server.lifecycle import Hooks, run_hooks
+from kapi.server.moved_clock import ClockEndpoint, MovedClock
+from kapi.server.not_found import NotFound
+from kapi.server.object_loading import LoadEndpoint
+from kapi.server.past_reads import PastReads
+from kapi.server.routes import install_index
+from kapi.server.settled import Settled
+from kapi.store.memory import MemoryStore
+from kapi.store.sweeper import Sweeper
+from kapi.watchcache.late_caches import SharedScopes
+
+#: what the process's server answers, by a cluster's policy: nothing that tells of other clusters or changes the process
+_SHARED_PATHS = ("/healthz", "/livez", "/readyz", "/version", "/metrics", "/.well-known", "/openid")
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What logical clusters have of the process's server."""
+
+    config: CompletedConfig
+    storage: Storage
+    policy: Policy
+    chain: ServerChain
+    outgoing: Outgoing
+    flow: Filter | None
+    scopes: SharedScopes
+    configurations: Mapping[str, Any]  # of admission, without the credentials for webhooks
+
+
+def shared_scopes(storage: Storage) -> SharedScopes:
+    """Of what is built in."""
+    return SharedScopes(
+        storage.caches.parts[0],
+        {resource: (row.selectable_fields, row.namespaced) for resource, row in storage.registry.rows.items()},
+    )
+
+
+def without_credentials(outgoing: Outgoing) -> Outgoing:
+    """For where a cluster's own objects point to: what comes there proves nothing of this process."""
+    kubelets = outgoing.kubelets
+    return Outgoing(replace(kubelets, tls=TLS(kubelets.tls.ca)), lambda: None)
+
+
+class ProcessPaths(NotFound):
+    """The end of a cluster's chain: health, version, metrics and the issuer's keys are those of the process.
+
+    Nothing else is: a cluster says itself who is a member of system:masters, which counts nowhere outside of it.
+    """
+
+    def __init__(self, server: GenericServer) -> None:
+        self._server = server
+
+    def handle(self, ctx: RequestContext) -> Answer:
+        assert ctx.info is not None
+        if ctx.path.startswith(_SHARED_PATHS) and not ctx.info.is_resource:
+            return self._server.handle(ctx)
+        return super().handle(ctx)
+
+
+class ClusterChain:
+    """``handle`` answers a request that filters let through.  ``table`` has the core server's resources."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        config: CompletedConfig,
+        registry: Registry,
+        authorization: Authorization,
+        identity: Identity,
+        table: ResourceTable,
+        store: MemoryStore,
+        clock: MovedClock,
+    ) -> None:
+        self.running = False  # everything that the cluster may define is served
+        storage = storage_beside(shared.storage, config.options, registry, authorization)
+        policy = complete_policy(config, storage, identity, authorization, shared.configurations)
+        outgoing, end = without_credentials(shared.outgoing), ProcessPaths(shared.chain.aggregator)
+        chain = create_server_chain(config, storage, policy, outgoing, end, table)
+        core = chain.core
+        install_index(chain.aggregator)
+        Settled(registry.caches, config.signals.requests, clock).install(core)
+        past = PastReads(chain.tables, store)
+        past.install(core)
+        LoadEndpoint(chain.tables, clock, registry.environment.now).install(core)
+        ClockEndpoint(clock, Sweeper(store, None, clock.time).sweep).install(core)
+        self.handle = past.around(answer_by(chain.aggregator.handle))
+        if config.options.features.enable_fault_injection:
+            faults = FaultInjection(shared.config.reactor)
+            faults.install(core)
+            self.handle = faults.around(self.handle)
+        self._config, self._storage, self._chain = config, storage, chain
+        self._controllers: Hooks | None = None  # from ``begin`` on
+
+    def serves(self, group: str, version: str, plural: str, subresource: str) -> bool:
+        return self._chain.aggregator.serves_resource(group, version, plural, subresource)
+
+    async def start(self) -> None:
+        for hook in self._chain.aggregator.post_start_hooks().values():
+            await hook()
+        self.running = True
+
+    def begin(self, *, makes_policy: bool) -> Awaitable[object] | None:
+        """Starts the controllers, once; fails when they do.  Without ``makes_policy`` the default policy is there already, and
+        what somebody took away of it since is to stay away.
+        """
+        if self._controllers is not None:
+            return None
+        core = self._chain.core
+        before = core.post_start_hooks()
+        install_controllers(self._config, self._storage, self._chain)
+        hooks = {name: hook for name, hook in core.post_start_hooks().items() if name not in before}
+        hooks.pop(IdentityController.name, None)  # the process's own Lease is the server's
+        if not makes_policy:
+            hooks.pop(POLICY_HOOK)
+        self._controllers = Hooks(hooks)
+        return self._controllers.run()
+
+    @property
+    def beginning(self) -> bool:
+        """Whether controllers are still being started."""
+        return self._controllers is not None and bool(self._controllers.pending)
+
+    async def stop(self) -> None:
+        if self._controllers is not None:
+            self._controllers.stop()
+        server = self._chain.aggregator
+        await run_hooks({**server.pre_shutdown_hooks(), **server.closing_hooks()})

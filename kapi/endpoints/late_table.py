@@ -1,0 +1,61 @@
+"""What another table serves, from the stores of another registry: for tables of which there are thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from kapi.endpoints.dispatch import ResourceTable
+from kapi.endpoints.scope import RequestScope
+from kapi.machinery.gvk import GroupResource
+from kapi.registry.resource_store import ResourceStore
+from kapi.resources.definition import Resource
+
+Key = TypeVar("Key", bound=tuple[str, ...])
+
+
+class LateScopes(dict[Key, RequestScope]):
+    """As ``others``, each over the store of its resource, made when it is first asked for."""
+
+    def __init__(self, others: dict[Key, RequestScope], store: Callable[[GroupResource], ResourceStore]) -> None:
+        super().__init__()
+        self._others = others
+        self._store = store
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        found = super().get(key)
+        if found is None:
+            other = self._others.get(key)
+            if other is None:
+                return default
+            row = other.resource
+            store = None if row.handler else self._store(row.storage_resource)
+            found = self[key] = RequestScope(row, store, other.subresource)  # type: ignore[arg-type]
+        return found
+
+    def everything(self) -> Iterable[RequestScope]:
+        """All of them, made now."""
+        return map(self.get, self._others)
+
+
+class LateTable(ResourceTable):
+    """Serves what ``like`` does, which never changes.  Until it is given handlers it has none."""
+
+    def __init__(self, like: ResourceTable, store: Callable[[GroupResource], ResourceStore]) -> None:
+        super().__init__()
+        self._like = like
+        self._scopes = self._all = LateScopes(like._scopes, store)
+        self._subresources = LateScopes(like._subresources, store)
+        self._groups, self._versions = like._groups, like._versions
+
+    def add(self, resource: Resource, store: ResourceStore | None) -> None:
+        raise TypeError("what is served here is another table's affair")
+
+    def remove(self, group: str, version: str, plural: str) -> None:
+        raise TypeError("what is served here is another table's affair")
+
+    def scopes(self) -> Iterable[RequestScope]:
+        return self._all.everything()
+
+    def resources(self) -> Iterable[Resource]:
+        return self._like.resources()
