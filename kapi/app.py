@@ -6,7 +6,6 @@ the network is found when the service starts.
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import socket
@@ -23,6 +22,7 @@ from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.request.reactor import RequestReactor
 from kapi.server import pki
+from kapi.server.collecting import Collector
 from kapi.server.freeing import Freeing
 from kapi.server.http import Connections
 from kapi.server.kubeconfig import write_admin
@@ -97,6 +97,7 @@ class App(APIService):
         self.prepared.storage.caches.pending = runner.pending
         config.metrics.add(lambda: pending_families(runner.pending))
         self.connections = Connections(runner, serving.http2_max_streams_per_connection)
+        self._collector = Collector(self.reactor)
         self._memory = MemoryReturn(self.reactor)
         self._freeing = Freeing(self.reactor, config.slices.call)
         self.stalls = StallMonitor()
@@ -181,15 +182,8 @@ class App(APIService):
             on_signal(number, lambda: os._exit(1))
 
     def _tune_interpreter(self) -> None:
-        """What was made until now stays: the collector need not look at it ever.
-
-        Not even once: it would take 80 ms to find some 10,000 small objects that were left behind.
-        """
-        gc.freeze()
-        # everybody waits meanwhile: few objects at a time, 1 ms, and no more than 15,000 of those that survived that, 4 ms
-        gc.set_threshold(3_000, 5, 3_000)
+        self._collector.start()
         sys.setswitchinterval(0.0005)  # seconds: requests wait less while a thread validates something large
-        gc.enable()
         self.stalls.install(self.reactor)
         self._memory.start()
         self._freeing.install()
@@ -205,6 +199,7 @@ class App(APIService):
     def _leaving(self) -> None:
         notify("STOPPING=1")
         self._leave_at_next_signal()
+        self._collector.stop()
         self._memory.stop()
         self._freeing.uninstall()
 

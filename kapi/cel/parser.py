@@ -405,14 +405,11 @@ def _begins_field(token: Token) -> bool:
 
 def _balance(terms: list[Expr], ops: list[int], function: str) -> Expr:
     """A balanced tree of a chain of one logic operator: long chains stay shallow."""
-
-    def build(low: int, high: int) -> Expr:
-        if low == high:
-            return terms[low]
-        middle = (low + high + 1) // 2
-        return Call(ops[middle - 1], function, [build(low, middle - 1), build(middle, high)])
-
-    return build(0, len(terms) - 1)
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    left = _balance(terms[:middle], ops[: middle - 1], function)
+    return Call(ops[middle - 1], function, [left, _balance(terms[middle:], ops[middle:], function)])
 
 
 def _qualified(tree: Expr) -> str | None:

@@ -22,6 +22,7 @@ from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.status import StatusError
+from kapi.machinery.tracebacks import let_go
 from kapi.machinery.uid import new_uid
 from kapi.request.context import RequestContext, Stream
 from kapi.request.parse import split_uri
@@ -180,13 +181,16 @@ class RequestRunner:
 
     def _refuse(self, ctx: RequestContext, failure: Failure) -> Response | None:
         if failure.check(CancelledError):
+            let_go(failure.value)
             self._finish(ctx, 499)
             return None
         error: Any = failure.value
         if not isinstance(error, StatusError):
             translated = to_status(error)
             error = translated if translated.code != 500 else recover(ctx, failure)
-        return status_response(ctx, error)
+        response = status_response(ctx, error)
+        let_go(failure.value)  # of the body that was refused, among others
+        return response
 
     def _write(self, ctx: RequestContext, response: Response) -> None:
         if self._is_gone(ctx):
@@ -260,6 +264,7 @@ class RequestRunner:
     def _lost(self, failure: Failure, ctx: RequestContext) -> None:
         if not failure.check(CancelledError):
             recover(ctx, failure)
+        let_go(failure.value)
 
     @staticmethod
     def _finish(ctx: RequestContext, code: int) -> None:

@@ -1,0 +1,113 @@
+"""When Python's garbage collector looks at everything: at times of our own, and when that holds nobody up.
+
+By itself it begins in the middle of whatever runs, with all that large bodies are made of just then: half a second, in which
+nobody is served, that no checkpoint divides (docs/adr/0014).  The two younger generations are small and stay with Python.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from time import perf_counter
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+log = Logger()
+EVERY = 5.0  # seconds between two looks
+#: new objects until Python looks at those (1 ms), and how often until at those that survived that (15,000; 4 ms): everybody
+#: waits meanwhile.  It never looks at everything by itself
+_THRESHOLDS = (3_000, 5, 1_000_000_000)
+_LEAST = 50  # collections of the middle generation since the last of everything: fewer have left nothing worth a look
+_FEW = 200_000  # blocks of memory, half of them objects to look at: 25 ms, and 50 when all of it is garbage
+_PATIENCE = 12  # looks at which there were more: no bodies on their way, but what has come to stay
+_LOGGED = 0.1  # seconds
+
+
+class Heap:
+    """What Python has."""
+
+    def take_over(self) -> None:
+        gc.set_threshold(*_THRESHOLDS)
+        gc.enable()
+
+    def collections(self) -> int:
+        """Of the middle generation, since the last one of everything."""
+        return gc.get_count()[2]
+
+    def blocks(self) -> int:
+        """Pieces of memory in use, objects that the collector need not look at among them.  Counting those takes too long."""
+        return sys.getallocatedblocks()
+
+    def collect(self) -> None:
+        gc.collect()
+
+    def freeze(self) -> int:
+        """What there is now is not looked at again; how many objects are not."""
+        gc.freeze()
+        return gc.get_freeze_count()
+
+    def unfreeze(self) -> None:
+        gc.unfreeze()
+
+
+class Collector:
+    """``start`` takes the collections of everything from Python.
+
+    What was made until then stays and need not be looked at, not even once: it would take 80 ms to find some 10,000 small
+    objects that were left behind.
+    """
+
+    def __init__(self, reactor: IReactorTime, heap: Heap | None = None) -> None:
+        self._heap = Heap() if heap is None else heap
+        self._frozen = 0  # objects
+        self._whole = 0  # of them, when all were looked at for the last time
+        self._base = 0  # blocks when they were frozen
+        self._put_off = 0  # looks in a row
+        self._call = LoopingCall(self.look)
+        self._call.clock = reactor
+
+    def start(self) -> None:
+        self._heap.take_over()
+        self._freeze()
+        self._whole = self._frozen
+        self._call.start(EVERY, now=False).addErrback(lambda failure: log.failure("garbage is not collected", failure))
+
+    def stop(self) -> None:
+        if self._call.running:
+            self._call.stop()
+
+    def look(self) -> None:
+        """Collects if there may be enough garbage, and little that has to be looked at for it."""
+        heap = self._heap
+        if heap.collections() < _LEAST:
+            return
+        few = heap.blocks() - self._base <= _FEW
+        self._put_off = 0 if few else self._put_off + 1
+        if few:
+            self._collect()
+        elif self._put_off == _PATIENCE:
+            self._put_off = 0
+            self._settle()
+
+    def _settle(self) -> None:
+        """What is new has come to stay: it is looked at once, and so are all objects whenever they have doubled."""
+        whole = self._frozen >= 2 * self._whole
+        if whole:
+            self._heap.unfreeze()
+        self._collect()
+        self._freeze()
+        if whole:
+            self._whole = self._frozen
+
+    def _freeze(self) -> None:
+        self._frozen = self._heap.freeze()
+        self._base = self._heap.blocks()
+
+    def _collect(self) -> None:
+        begun = perf_counter()
+        self._heap.collect()
+        seconds = perf_counter() - begun
+        if seconds > _LOGGED:
+            log.info("Garbage collection took {seconds:.2f} s, and nobody was served meanwhile", seconds=seconds)
