@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from OpenSSL import SSL
 from twisted.internet import main, tcp
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.protocol import Factory, Protocol
-from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
+from kapi.client.tls_trust import context_of
 from kapi.client.tls_writing import READS, RECORD, TLSWriting
 
 if TYPE_CHECKING:  # a command has no metrics, and little time to load them
@@ -158,8 +157,7 @@ class _Connection(SSL.Connection):
 def _copy(options: Any, faults: CertificateFaults | None, socket: Callable[[Any], Any]) -> Any:
     """The same options for connections over ``socket(transport)``; None is in memory, as Twisted's are."""
     made = copy.copy(options)
-    in_memory: Any = TLSMemoryBIOFactory(options, True, Factory.forProtocol(Protocol))
-    context = options.clientConnectionForTLS(in_memory.buildProtocol(None)).get_context()
+    context = context_of(options)
 
     def connection(transport: object) -> SSL.Connection:
         found = _Connection(context, socket(transport))

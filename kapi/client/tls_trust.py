@@ -1,7 +1,9 @@
 """Whom an outgoing TLS connection trusts and what it shows: one policy for webhooks, providers, extension servers, kubelets,
 pods, services and API servers.
 
-Names are verified in the handshake (service-identity) against the authorities of a bundle, without one against the system's.
+Names are verified in the handshake (service-identity) against the certificates of a bundle, without one against the
+system's.  As by Go's crypto/x509, each certificate of a bundle is an anchor, also one that nobody in the bundle has signed:
+an intermediate authority for what it signs, a server's for that server.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from OpenSSL import SSL, crypto
 from twisted.internet import ssl
 from twisted.internet.error import VerifyError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from twisted.internet.protocol import Factory, Protocol
+from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer
 
 _BEGIN = b"-----BEGIN CERTIFICATE-----"
@@ -53,8 +57,20 @@ def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:
 
 def verified_options(name: str, trust: Any, own: ssl.PrivateCertificate | None) -> Any:
     """What Twisted makes connections with; ``trust`` None is the system's authorities."""
-    more = {} if trust is None else {"trustRoot": trust}
-    return ssl.optionsForClientTLS(name, clientCertificate=own, **more)
+    if trust is None:
+        return ssl.optionsForClientTLS(name, clientCertificate=own)
+    made = ssl.optionsForClientTLS(name, trust, own)
+    anchors = context_of(made).get_cert_store()
+    assert anchors is not None  # it holds the bundle
+    anchors.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
+    return made
+
+
+def context_of(options: Any) -> SSL.Context:
+    """What OpenSSL makes the connections of ``options`` from."""
+    in_memory: Any = TLSMemoryBIOFactory(options, True, Factory.forProtocol(Protocol))
+    context: SSL.Context = options.clientConnectionForTLS(in_memory.buildProtocol(None)).get_context()
+    return context
 
 
 @implementer(IOpenSSLClientConnectionCreator)

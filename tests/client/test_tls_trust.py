@@ -1,0 +1,82 @@
+"""Whom a bundle makes trusted: what an authority in it has signed, and the very certificates in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from OpenSSL import SSL
+from service_identity import VerificationError
+from twisted.internet import reactor, ssl
+from twisted.internet.protocol import Factory
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from kapi.client.prepared import Body
+from kapi.client.server_agent import ServerAgent
+from kapi.client.tls_trust import authorities, verified_options
+from tests.authentication.identities import Authority, name
+from tests.client.test_tls_client import LIMIT, Mirror
+from tests.dropin.envtest import pem, pem_key
+
+
+class AnchorCase(TestCase):
+    timeout = 20
+
+    def setUp(self) -> None:
+        self.authority = Authority()
+        self.shown = self.authority.server_context()
+
+    async def asked(self, bundle: bytes, host: str = "127.0.0.1") -> bytes:
+        """What the server answers, which shows ``shown``, once it is trusted by ``bundle``."""
+        server: Any = Factory.forProtocol(Mirror)
+        server.received = 0
+        port = reactor.listenSSL(0, server, self.shown.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
+        agent = ServerAgent(
+            reactor, "127.0.0.1", port.getHost().port, verified_options(host, authorities(bundle), None), LIMIT
+        )
+        try:
+            answer = await agent.request(b"POST", b"https://127.0.0.1/", None, Body(b"secret"))
+            return bytes(answer.body)
+        except BaseException:
+            self.assertEqual(server.received, 0)
+            raise
+        finally:
+            await agent.close()
+            await port.stopListening()
+            await deferLater(reactor, 0.01)
+            for warning in self.flushWarnings():
+                self.assertIs(warning["category"], DeprecationWarning)  # of pyOpenSSL, which Twisted uses
+
+    async def test_what_the_authority_has_signed_is_trusted(self) -> None:
+        self.assertEqual(await self.asked(self.authority.pem), b"secret")
+
+    async def test_the_server_whose_own_certificate_is_in_the_bundle_is_trusted(self) -> None:
+        """As by Go: envtest gives the serving certificate of its webhooks as ``caBundle``, not the authority's."""
+        self.assertEqual(await self.asked(self.shown.dumpPEM()), b"secret")
+
+    async def test_its_name_is_verified_all_the_same(self) -> None:
+        with self.assertRaises(VerificationError):
+            await self.asked(self.shown.dumpPEM(), "127.0.0.2")
+
+    async def test_another_certificate_of_the_same_authority_is_not_trusted(self) -> None:
+        with self.assertRaises(SSL.Error):
+            await self.asked(self.authority.server_context().dumpPEM())
+
+    async def test_a_servers_certificate_in_the_bundle_is_no_authority(self) -> None:
+        certificate, key = self.authority.issue(name("localhost"), hosts=True)
+        self.authority.certificate, self.authority.key = certificate, key
+        self.shown = self.authority.server_context()
+        with self.assertRaises(SSL.Error):
+            await self.asked(self.authority.pem)
+
+    async def test_an_intermediate_authority_in_the_bundle_is_trusted_without_its_root(self) -> None:
+        certificate, key = self.authority.issue(name("intermediate"), ca=True)
+        self.authority.certificate, self.authority.key = certificate, key
+        self.shown = self.authority.server_context()
+        self.assertEqual(await self.asked(self.authority.pem), b"secret")
+
+    async def test_an_expired_certificate_in_the_bundle_is_not_trusted(self) -> None:
+        certificate, key = self.authority.issue(name("localhost"), hosts=True, starts=-3, days=-1)
+        self.shown = ssl.PrivateCertificate.loadPEM(pem_key(key) + pem(certificate))
+        with self.assertRaises(SSL.Error):
+            await self.asked(self.shown.dumpPEM())
