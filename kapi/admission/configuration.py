@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 _GROUP = "apiserver.config.k8s.io"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load_configurations(path: str) -> dict[str, Any]:
@@ -32,8 +29,10 @@ def load_configurations(path: str) -> dict[str, Any]:
 
 
 def _document(path: Path) -> dict[str, Any]:
+    import yaml  # for those alone who use it
+
     try:
-        document = yaml.load(path.read_text(), Loader=_LOADER)
+        document = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except OSError as error:
         raise ValueError(f"unable to read admission control configuration from {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

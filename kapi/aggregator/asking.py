@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.web.client import Agent, HTTPConnectionPool
 from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent
 
 from kapi.aggregator.backend import Backends
 from kapi.client.collected import Collected
@@ -23,7 +24,14 @@ class Questions:
     def __init__(self, reactor: IReactorTime, backends: Backends) -> None:
         self._reactor: IReactorTime = reactor
         self._backends = backends
-        self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))
+
+    @cached_property
+    def _agent(self) -> IAgent:
+        from twisted.web.client import Agent, HTTPConnectionPool  # for those alone who use it
+
+        pool = HTTPConnectionPool(self._reactor, persistent=False)
+        agent: IAgent = Agent.usingEndpointFactory(self._reactor, self._backends, pool)
+        return agent
 
     async def get(self, key: str, path: str, seconds: float) -> tuple[int, bytes]:
         """Status and body.  Raises whatever goes wrong, a TimeoutError after ``seconds``."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from io import BytesIO
 from typing import Any
 
@@ -12,8 +13,8 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, FileBodyProducer, HTTPConnectionPool
 from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent
 
 from kapi.aggregator.backend import Backends
 from kapi.aggregator.registration import service_name
@@ -37,7 +38,14 @@ class RemoteObjects:
     def __init__(self, reactor: IReactorTime, backends: Backends) -> None:
         self._reactor = reactor
         self._backends = backends
-        self._agent = Agent.usingEndpointFactory(reactor, backends, HTTPConnectionPool(reactor, persistent=False))
+
+    @cached_property
+    def _agent(self) -> IAgent:
+        from twisted.web.client import Agent, HTTPConnectionPool  # for those alone who use it
+
+        pool = HTTPConnectionPool(self._reactor, persistent=False)
+        agent: IAgent = Agent.usingEndpointFactory(self._reactor, self._backends, pool)
+        return agent
 
     async def ask(
         self, key: str, method: str, path: str, body: object = None, media: str = "application/json"
@@ -90,6 +98,8 @@ class RemoteObjects:
         producer = None
         if body is not None:
             headers.addRawHeader(b"Content-Type", media.encode())
+            from twisted.web.client import FileBodyProducer  # for those alone who use it
+
             producer = FileBodyProducer(BytesIO(orjson.dumps(body)))
         return await self._agent.request(method.encode(), uri, headers, producer)
 

@@ -8,14 +8,15 @@ only by the backend's own 101.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
-from twisted.web.client import Agent, HTTPConnectionPool
 from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent
 
 from kapi.aggregator.backend import Backends
 from kapi.client.head import BadHead, checked, identity_headers, request_head
@@ -25,6 +26,9 @@ from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
 from kapi.request.response import HijackedResponse, Response, StreamResponse
 from kapi.request.trace import told
+
+if TYPE_CHECKING:
+    from twisted.web.client import HTTPConnectionPool
 
 log = Logger()
 _PLAIN = b"text/plain; charset=utf-8"
@@ -59,13 +63,21 @@ class ReverseProxy:
         self._reactor = reactor
         self._failed = failed
         self.backends = backends
-        pool = HTTPConnectionPool(reactor, persistent=True)
+        self._pool: HTTPConnectionPool | None = None
+
+    @cached_property
+    def _agent(self) -> IAgent:
+        from twisted.web.client import Agent, HTTPConnectionPool  # for those alone who use it
+
+        self._pool = pool = HTTPConnectionPool(self._reactor, persistent=True)
         pool.cachedConnectionTimeout = int(IDLE)
         pool.retryAutomatically = False  # a request may have had its effect
-        self._pool = pool
-        self._agent = Agent.usingEndpointFactory(reactor, backends, pool)
+        agent: IAgent = Agent.usingEndpointFactory(self._reactor, self.backends, pool)
+        return agent
 
     def close(self) -> Deferred[None]:
+        if self._pool is None:
+            return succeed(None)
         closing: Deferred[None] = self._pool.closeCachedConnections()
         return closing
 

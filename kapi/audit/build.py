@@ -16,7 +16,6 @@ from kapi.audit.metrics import Meter
 from kapi.audit.policy import Policy, load_policy
 from kapi.audit.sinks import Backend, Batching, Blocking, Several, Sink, Truncating
 from kapi.audit.webhook import Webhook
-from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import load_kubeconfig
 
 log = Logger()
@@ -56,6 +55,8 @@ def build(options: Options, reactor: IReactorTime, registry: CollectorRegistry |
     if options.audit_log_path:
         sinks.append(_wrap("log", _log_file(options, reactor), options, reactor, meter))
     if options.audit_webhook_config_file:
+        from kapi.client.https import HTTPSClient  # for those alone who use it
+
         client = HTTPSClient(reactor, load_kubeconfig(options.audit_webhook_config_file))
         webhook = Webhook(client, reactor, initial_backoff=_option(options, "audit_webhook_initial_backoff", 10.0))
         sinks.append(_wrap("webhook", webhook, options, reactor, meter))

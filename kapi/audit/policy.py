@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kapi.codecs import yaml_reading
 from kapi.machinery.field import FieldError, invalid, not_supported, required
 from kapi.machinery.field import Path as FieldPath
 from kapi.machinery.names import dns_subdomain
@@ -123,6 +122,8 @@ class Policy:
 
 def load_policy(path: str) -> tuple[Policy, list[str]]:
     """The policy of a file, and warnings about what was ignored in it.  Raises PolicyError."""
+    from kapi.codecs import yaml_reading  # for those alone who use it
+
     try:
         text = Path(path).read_bytes()
     except OSError as error:

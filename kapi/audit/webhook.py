@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.audit.record import Record, event_list
-from kapi.client.https import HTTPSClient
 from kapi.client.retry import Unavailable, with_backoff
+
+if TYPE_CHECKING:
+    from kapi.client.https import HTTPSClient
 
 
 class Webhook:

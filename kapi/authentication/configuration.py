@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kapi.authentication.interface import TokenAnswer, TokenAuthenticator
-from kapi.authentication.oidc.configuration import Expressions, validate_entries
 from kapi.authentication.union import UnionTokenAuthenticator
 from kapi.authorization.configuration import ConfigurationError, read_tree
 from kapi.machinery.field import Path, invalid, too_many
 from kapi.machinery.tree import Object
+
+if TYPE_CHECKING:
+    from kapi.authentication.oidc.configuration import Expressions
 
 _MAX_AUTHENTICATORS = 64  # JWT authenticators
 _PREFIXED: Object = {"claim": str, "prefix": str, "expression": str}
@@ -49,6 +52,8 @@ class AuthenticationConfiguration:
 
 def load_authentication(data: bytes, disallowed: Collection[str] = ()) -> AuthenticationConfiguration:
     """What a file says.  ``disallowed``: the ServiceAccount issuers.  Raises ConfigurationError."""
+    from kapi.authentication.oidc.configuration import validate_entries  # for those alone who use it
+
     tree = read_tree(data, "AuthenticationConfiguration", _SHAPE)
     entries = [entry or {} for entry in tree.get("jwt") or ()]
     if len(entries) > _MAX_AUTHENTICATORS:

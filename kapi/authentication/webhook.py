@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -11,10 +12,12 @@ from twisted.logger import Logger
 from kapi.authentication.cache import ExpiringCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer, intersect
 from kapi.authentication.metrics import TOKEN_CACHES
-from kapi.client.https import HTTPSClient
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
+
+if TYPE_CHECKING:
+    from kapi.client.https import HTTPSClient
 
 _log = Logger()
 

@@ -6,15 +6,17 @@ import os
 import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kapi.authorization.interface import Decision
-from kapi.authorization.match_conditions import CELConditions, compile_conditions
-from kapi.codecs import yaml_reading
 from kapi.machinery.duration import parse_duration
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, not_supported, required
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.shape import shape_errors
 from kapi.machinery.tree import Object
+
+if TYPE_CHECKING:
+    from kapi.authorization.match_conditions import CELConditions
 
 TYPES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1")
@@ -68,6 +70,8 @@ class AuthorizerSettings:
 
 def read_tree(data: bytes, kind: str, shape: Object) -> Object:
     """A configuration file of apiserver.config.k8s.io as a tree, read strictly.  Raises ConfigurationError."""
+    from kapi.codecs import yaml_reading  # for those alone who use it
+
     try:
         tree, duplicates = yaml_reading.loads(data)
     except ValueError as error:
@@ -164,6 +168,8 @@ class _Reader:
             value = tree["matchConditionSubjectAccessReviewVersion"]
             self.errors.append(not_supported(path.child("matchConditionSubjectAccessReviewVersion"), value, ("v1",)))
         policy = self._choice(tree, "failurePolicy", path, ("NoOpinion", "Deny"))
+        from kapi.authorization.match_conditions import compile_conditions  # for those alone who use it
+
         compiled, errors = compile_conditions(conditions, path)
         self.errors += errors
         return WebhookSettings(

@@ -6,6 +6,7 @@ Upstream: apiserver ``authorization/cel``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from kapi import cel
@@ -43,9 +44,13 @@ _REQUEST = _struct(
     extra=map_of(STRING, list_of(STRING)),
     uid=STRING,
 )
-_ENVIRONMENT = cel.Environment({"request": _REQUEST}, structs=(_REQUIREMENT, _SELECTOR, _RESOURCE, _PATHS, _REQUEST))
 _TEXTS = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
 _MAX_CONDITIONS = 64
+
+
+@cache
+def _environment() -> cel.Environment:
+    return cel.Environment({"request": _REQUEST}, structs=(_REQUIREMENT, _SELECTOR, _RESOURCE, _PATHS, _REQUEST))
 
 
 class CELConditions:
@@ -107,7 +112,7 @@ def compile_conditions(conditions: Sequence[Object], path: Path) -> tuple[CELCon
             continue
         seen.add(expression)
         try:
-            program = _ENVIRONMENT.compile(expression)
+            program = _environment().compile(expression)
         except cel.CompileErrors as error:
             errors.append(invalid(at, expression, error.reason))
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import orjson
 from twisted.internet.interfaces import IReactorTime
@@ -14,10 +14,12 @@ from twisted.logger import Logger
 from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.rules import RuleSet
-from kapi.client.https import HTTPSClient
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
+
+if TYPE_CHECKING:
+    from kapi.client.https import HTTPSClient
 
 _log = Logger()
 TYPE = "Webhook"

@@ -13,38 +13,59 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from kapi.cel import types
-from kapi.cel.checker import Scope, check
 from kapi.cel.errors import BudgetExceeded, CompileErrors, EvaluationError, Issue, Source
-from kapi.cel.estimate import Range, SizeOf, estimate
-from kapi.cel.evaluator import Compiler
 from kapi.cel.frame import Frame
 from kapi.cel.functions import Overload, table
-from kapi.cel.library import KUBERNETES, KUBERNETES_CONSTANTS
-from kapi.cel.literals import check_constants, check_literals
 from kapi.cel.metrics import COMPILATION, EVALUATION
-from kapi.cel.parser import parse
-from kapi.cel.standard import CONSTANTS, STANDARD
-from kapi.cel.syntax import Expr
 from kapi.cel.types import CelType, StructType, Value
-from kapi.machinery.checkpoint import engage
+from kapi.machinery.checkpoint import checkpoint, engage
+
+if TYPE_CHECKING:
+    from kapi.cel.checker import Scope
+    from kapi.cel.estimate import Range, SizeOf
+    from kapi.cel.syntax import Expr
 
 #: the cost one expression may run up, and all expressions of a request together
 PER_CALL_LIMIT = 1_000_000
 RUNTIME_BUDGET = 10_000_000
 MATCH_CONDITIONS_BUDGET = 2_500_000
 
+_ENGINE = tuple(
+    f"kapi.cel.{name}"
+    for name in (
+        "values", "checker", "cost", "estimate", "standard", "macros", "parser", "reading", "operators", "evaluator", "literals",
+        "library.authorizer", "library.formats", "library.lists", "library.network", "library.quantity", "library.regex",
+        "library.semver", "library.sets", "library.strings", "library.urls", "library.kubernetes",
+    )
+)  # fmt: skip
 _FUNCTIONS: dict[str, list[Overload]] | None = None
 #: a tree of the deepest allowed expression needs about this many Python frames
 _FRAMES = 4000
 _LONG = 1000  # characters of an expression whose compilation may take long: 100,000 take a second
 
 
+def _import_engine() -> None:
+    """Imports what compiles and evaluates.  Most servers have no expression, so it comes with the first one, module by module:
+    all of them take longer than others should wait.
+    """
+    for module in _ENGINE:
+        if module not in sys.modules:
+            import_module(module)
+            checkpoint()
+
+
 def kubernetes_functions() -> dict[str, list[Overload]]:
     """Every function an expression in Kubernetes may call."""
     global _FUNCTIONS
     if _FUNCTIONS is None:
+        _import_engine()
+        from kapi.cel.library.kubernetes import KUBERNETES
+        from kapi.cel.standard import STANDARD
+
         _FUNCTIONS = table(STANDARD, KUBERNETES)
     return _FUNCTIONS
 
@@ -55,6 +76,8 @@ class Program:
     __slots__ = ("tree", "result_type", "_estimate", "_size_of", "_run", "_slots", "source")
 
     def __init__(self, tree: Expr, source: str, result_type: CelType, scope: Scope, size_of: SizeOf | None) -> None:
+        from kapi.cel.evaluator import Compiler
+
         compiler = Compiler(scope)
         self.tree = tree
         self.source = source
@@ -68,6 +91,8 @@ class Program:
     def cost_estimate(self) -> Range:
         """(least, most) the expression may cost, by the declared sizes of its variables."""
         if self._estimate is None:
+            from kapi.cel.estimate import estimate
+
             self._estimate = estimate(self.tree, self._size_of)
         return self._estimate
 
@@ -117,6 +142,11 @@ class Environment:
         container: str = "",
         homogeneous: bool = True,
     ) -> None:
+        _import_engine()
+        from kapi.cel.checker import Scope
+        from kapi.cel.library.kubernetes import KUBERNETES_CONSTANTS
+        from kapi.cel.standard import CONSTANTS
+
         self._scope = Scope(
             dict(variables or {}),
             {**CONSTANTS, **KUBERNETES_CONSTANTS, **(constants or {})},
@@ -130,13 +160,17 @@ class Environment:
         """The same environment with more variables."""
         other = Environment.__new__(Environment)
         old = self._scope
-        other._scope = Scope(
+        other._scope = type(old)(
             {**old.variables, **variables}, old.constants, old.functions, old.structs, old.container, old.homogeneous
         )
         return other
 
     def compile(self, expression: str, *, size_of: SizeOf | None = None, checked: bool = True) -> Program:
         """Parses, checks and compiles.  Raises CompileErrors."""
+        from kapi.cel.checker import check
+        from kapi.cel.literals import check_constants, check_literals
+        from kapi.cel.parser import parse
+
         if len(expression) > _LONG:
             engage()
         if sys.getrecursionlimit() < _FRAMES:

@@ -7,7 +7,6 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.client import ResponseDone
 from twisted.web.http import PotentialDataLoss
 
 from kapi.client.answer import AnswerTooLarge
@@ -26,6 +25,8 @@ class Collected(Protocol):
     """
 
     def __init__(self, limit: int, *, until_close: bool = False) -> None:
+        from twisted.web.client import ResponseDone  # for those alone who use it
+
         self.done: Deferred[bytes] = Deferred()
         self._limit = limit
         self._ends = (ResponseDone, PotentialDataLoss) if until_close else (ResponseDone,)

@@ -7,7 +7,6 @@ import binascii
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kapi.codecs import yaml_reading
 from kapi.machinery.tree import Object
 
 
@@ -82,6 +81,8 @@ def load_users(path: str) -> dict[str, Credentials]:
 
 
 def _document(path: str) -> Object:
+    from kapi.codecs import yaml_reading  # for those alone who use it
+
     try:
         tree, _ = yaml_reading.loads(Path(path).read_bytes())
     except OSError as error:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.https import HTTPSClient
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, list_of, struct, text, text_lists, truth
 from kapi.machinery.tree import Object
+
+if TYPE_CHECKING:
+    from kapi.client.https import HTTPSClient
 
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _HEADERS = {"Content-Type": "application/json"}

@@ -5,7 +5,7 @@ A tree of a body remembers what decoding needs to report duplicate keys: see ``D
 
 from __future__ import annotations
 
-from kapi.codecs import json_reading, yaml_reading
+from kapi.codecs import json_reading
 from kapi.codecs.negotiation import YAML
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
@@ -45,6 +45,8 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind, validation: str) 
     """The body of a write, by media type.  Raises DecodingError when it is no object with a readable type."""
     try:
         if media == YAML:
+            from kapi.codecs import yaml_reading  # for those alone who send it
+
             tree, duplicates = yaml_reading.loads(data)
             document = Document(as_object(tree), None, duplicates, data)
         else:
@@ -126,6 +128,8 @@ def read_patch(
 
 def read_apply_body(data: bytes) -> tuple[Object, list[str]]:
     """The declared object of a server-side apply, and the duplicate keys in it.  Raises BadRequest."""
+    from kapi.codecs import yaml_reading  # for those alone who apply
+
     try:
         tree, duplicates = yaml_reading.loads(data)
     except ValueError as error:

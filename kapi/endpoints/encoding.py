@@ -8,7 +8,6 @@ import orjson
 
 from kapi.codecs import json_pieces
 from kapi.codecs.negotiation import PROTOBUF, MediaType
-from kapi.codecs.yaml_writing import dump_yaml
 from kapi.endpoints import transform
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import checkpoint, status
@@ -28,6 +27,8 @@ def encode(tree: Any, media: MediaType) -> bytes:
     if media.protobuf:
         return protobuf_writing.encode_tree(tree)
     if media.yaml:
+        from kapi.codecs.yaml_writing import dump_yaml  # for those alone who ask for it
+
         return dump_yaml(tree)
     if not media.pretty:
         return json_pieces.dumps(tree) + b"\n"

@@ -15,7 +15,6 @@ from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
-from twisted.web.client import ResponseDone
 from twisted.web.http import _ChunkedTransferDecoder
 
 from kapi.client.answer import BadAnswer, final_head, framing
@@ -193,7 +192,7 @@ class Exchange(Protocol):
 
     def _whole(self, rest: bytes) -> None:
         """The answer is here, whether or not all of the request is sent."""
-        self._end(Failure(ResponseDone()))
+        self._end(_done())
 
     # -- the end
 
@@ -228,6 +227,13 @@ class Exchange(Protocol):
         if self.headers is None:
             self._end(Failure(BadAnswer("unexpected EOF")) if self._raw else reason)
         elif self._chunks is None and self._left is None and reason.check(ConnectionDone):
-            self._end(Failure(ResponseDone()))
+            self._end(_done())
         else:
             self._end(Failure(BadAnswer("unexpected EOF")))
+
+
+def _done() -> Failure:
+    """How a body that is whole ends, to who reads an Agent's answers."""
+    from twisted.web.client import ResponseDone  # for those alone who use it
+
+    return Failure(ResponseDone())

@@ -6,18 +6,20 @@ Upstream: apimachinery ``util/proxy/upgradeaware.go`` over Go's ``httputil.Rever
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
-from twisted.web.client import FileBodyProducer, ResponseDone
 from zope.interface import implementer
 
 from kapi.endpoints.body import raw_body
 from kapi.request.context import RequestContext
+
+if TYPE_CHECKING:
+    from twisted.web.client import FileBodyProducer
 
 #: of one connection, or set anew by us; those that vouch for a user ("x-remote-") are told by their prefix
 NOT_PASSED_ON = frozenset(
@@ -29,6 +31,8 @@ _BODYLESS = frozenset(["GET", "HEAD", "OPTIONS"])
 
 def body_to_pass(ctx: RequestContext) -> FileBodyProducer | None:
     """The client's body for an Agent; its own copy, as the client may go while it is sent.  Raises as ``raw_body``."""
+    from twisted.web.client import FileBodyProducer  # for those alone who use it
+
     data = raw_body(ctx)
     return FileBodyProducer(io.BytesIO(data)) if data or ctx.method not in _BODYLESS else None
 
@@ -89,6 +93,8 @@ class _Pipe(Protocol):
             self._http.write(data)
 
     def connectionLost(self, reason: Failure = CLEAN) -> None:
+        from twisted.web.client import ResponseDone  # for those alone who use it
+
         if self._over:
             return
         self._over = True

@@ -34,6 +34,11 @@ def wants_upgrade(ctx: RequestContext) -> bool:
     return bool(ctx.header("upgrade")) and "upgrade" in (ctx.header("connection") or "").lower()
 
 
+def wants_websocket(ctx: RequestContext) -> bool:
+    """True for a request to upgrade to a WebSocket."""
+    return wants_upgrade(ctx) and (ctx.header("upgrade") or "").lower() == "websocket"
+
+
 class TakenConnection:
     """A client's connection without HTTP; what arrives, early bytes included, is a subclass's ``dataReceived``."""
 

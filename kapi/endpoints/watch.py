@@ -28,7 +28,7 @@ from kapi.endpoints.errors import to_status
 from kapi.endpoints.options import ListOptions, check_initial_events, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
-from kapi.endpoints.watch_websocket import wants_websocket, websocket_response
+from kapi.endpoints.tunnel import wants_websocket
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, Call
 from kapi.machinery.tree import Object
@@ -98,6 +98,8 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
         if stream.arguments["initial_end"]:
             stream.arguments["on_listed"] = stream.listed
     if wants_websocket(ctx):
+        from kapi.endpoints.watch_websocket import websocket_response  # for those alone who use it
+
         return websocket_response(ctx, stream.run)
     return StreamResponse(stream.run, content_type=media.content_type, headers=())
 

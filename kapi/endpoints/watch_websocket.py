@@ -14,17 +14,12 @@ from twisted.python.failure import Failure
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFailed
 from wsproto.utilities import generate_accept_token
 
-from kapi.endpoints.tunnel import NotUpgradable, TakenConnection, wants_upgrade
+from kapi.endpoints.tunnel import NotUpgradable, TakenConnection
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
 
 _VERSION = "13"
-
-
-def wants_websocket(ctx: RequestContext) -> bool:
-    """True for a request to upgrade to a WebSocket."""
-    return wants_upgrade(ctx) and (ctx.header("upgrade") or "").lower() == "websocket"
 
 
 def websocket_response(ctx: RequestContext, events: Callable[[Any], Awaitable[None]]) -> StreamResponse:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import re2
-
 from kapi.filters.chain import Filter
 from kapi.request.context import RequestContext
 from kapi.request.headers import first_header
@@ -22,6 +20,8 @@ def cors(origins: Sequence[str]) -> Filter:
 
     A preflight request of an allowed origin is answered here; an origin that is not allowed gets no headers.
     """
+    import re2  # for those alone who use it
+
     try:
         patterns = [re2.compile(origin) for origin in origins]
     except re2.error as error:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
 from kapi.machinery.tree import Object
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, string
@@ -48,6 +46,8 @@ class EgressOptions(FlagSet):
         """The networks that are not reached directly.  Raises ConfigError."""
         if not self.egress_selector_config_file:
             return []
+        import yaml  # for those alone who use it
+
         try:
             tree = yaml.safe_load(read_file(self.egress_selector_config_file, "egress-selector-config-file"))
         except yaml.YAMLError as error:

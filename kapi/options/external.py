@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred
@@ -20,11 +20,7 @@ from kapi.authentication.configuration import (
     load_authentication,
 )
 from kapi.authentication.interface import TokenAuthenticator
-from kapi.authentication.oidc.authenticator import OIDCAuthenticator
-from kapi.authentication.oidc.configuration import entry_from_flags, validate_entries
-from kapi.authentication.oidc.distributed import DistributedClaims
-from kapi.authentication.oidc.provider import Provider
-from kapi.authentication.oidc.verification import ALGORITHMS
+from kapi.authentication.oidc.algorithms import ALGORITHMS
 from kapi.authentication.webhook import WebhookTokenAuthenticator
 from kapi.authorization.abac import ABACAuthorizer, parse_policies
 from kapi.authorization.build import Mode, modes_of
@@ -32,11 +28,14 @@ from kapi.authorization.configuration import AuthorizerSettings, ConfigurationEr
 from kapi.authorization.interface import Authorizer
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.webhook import WebhookAuthorizer
-from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import Endpoint, KubeconfigError, load_kubeconfig
 from kapi.machinery.field import quote
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.reloads import Reloads
+
+if TYPE_CHECKING:
+    from kapi.authentication.oidc.authenticator import OIDCAuthenticator
+    from kapi.client.https import HTTPSClient
 
 _log = Logger()
 _WEBHOOK_TIMEOUT = 30.0  # seconds
@@ -81,6 +80,11 @@ class ExternalIdentity:
             raise ConfigError(f"--authentication-config: {error}") from None
 
     def _from_flags(self) -> AuthenticationConfiguration:
+        from kapi.authentication.oidc.configuration import (  # for those alone who use it
+            entry_from_flags,
+            validate_entries,
+        )
+
         flags = self._flags
         ca = read_file(flags.oidc_ca_file, "oidc-ca-file").decode() if flags.oidc_ca_file else ""
         entry = entry_from_flags(
@@ -102,6 +106,12 @@ class ExternalIdentity:
 
     def _make(self, found: AuthenticationConfiguration) -> list[OIDCAuthenticator]:
         """Raises ConfigError for what kapi cannot do."""
+        # for those alone who use it
+        from kapi.authentication.oidc.authenticator import OIDCAuthenticator
+        from kapi.authentication.oidc.distributed import DistributedClaims
+        from kapi.authentication.oidc.provider import Provider
+        from kapi.client.https import HTTPSClient
+
         made = []
         algorithms = ALGORITHMS if self._flags.authentication_config else tuple(self._flags.oidc_signing_algs)
         for entry, expressions in zip(found.entries, found.expressions, strict=True):
@@ -137,6 +147,8 @@ class ExternalIdentity:
             client.close().addErrback(lambda _: None)
 
     def _webhook(self) -> WebhookTokenAuthenticator:
+        from kapi.client.https import HTTPSClient  # for those alone who use it
+
         flags = self._flags
         endpoint = _kubeconfig(
             flags.authentication_token_webhook_config_file, "--authentication-token-webhook-config-file"
@@ -211,6 +223,8 @@ class ExternalPolicy:
             self._reloads = Reloads("authorization", registry)
             self._reloads.applied(self._content)
         elif "Webhook" in flags.modes:
+            from kapi.client.https import HTTPSClient  # for those alone who use it
+
             endpoint = _kubeconfig(flags.authorization_webhook_config_file, "--authorization-webhook-config-file")
             self.others["Webhook"] = WebhookAuthorizer(
                 reactor,
@@ -228,6 +242,8 @@ class ExternalPolicy:
             raise ConfigError(f"--authorization-config: {error}") from None
 
     def _chain(self, settings: list[AuthorizerSettings]) -> list[Mode]:
+        from kapi.client.https import HTTPSClient  # for those alone who use it
+
         chain = []
         for each in settings:
             webhook = each.webhook

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-import yaml
-
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagError, FlagSet, string
 
@@ -53,6 +51,8 @@ class MetricsOptions(FlagSet):
             self.labels.setdefault(metric, {})[label] = frozenset(value.strip() for value in values.split(","))
 
     def _manifest(self) -> dict[str, str]:
+        import yaml  # for those alone who use it
+
         path = self.allow_metric_labels_manifest
         try:
             found = yaml.safe_load(read_file(path, "allow-metric-labels-manifest"))

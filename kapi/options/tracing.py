@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import yaml
-
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, string
 
@@ -36,6 +34,8 @@ class TracingOptions(FlagSet):
         """None without a file.  Raises ConfigError."""
         if not self.tracing_config_file:
             return None
+        import yaml  # for those alone who use it
+
         try:
             tree = yaml.safe_load(read_file(self.tracing_config_file, "tracing-config-file"))
         except yaml.YAMLError as error:

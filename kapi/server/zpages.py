@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
-import yaml
 
 from kapi.codecs.negotiation import not_accepted
 from kapi.machinery.time import stamp
@@ -71,6 +70,8 @@ class Page:
             **self._fields(),
         }
         if media == "application/yaml":
+            import yaml  # for those alone who ask for it
+
             return Response(200, yaml.safe_dump(tree, sort_keys=False).encode(), b"application/yaml")
         return Response(200, orjson.dumps(tree), JSON)
 

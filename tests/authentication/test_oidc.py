@@ -12,11 +12,11 @@ from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
 from kapi.authentication.interface import Authenticated, AuthenticationError
+from kapi.authentication.oidc.algorithms import ALGORITHMS
 from kapi.authentication.oidc.authenticator import OIDCAuthenticator
 from kapi.authentication.oidc.configuration import entry_from_flags, validate_entries
 from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.provider import Provider
-from kapi.authentication.oidc.verification import ALGORITHMS
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import Endpoint

@@ -15,7 +15,9 @@ import pytest
 from kapi.cel import CelError, CompileErrors, Environment, EvaluationError
 from kapi.cel import types as t
 from kapi.cel.functions import table
-from kapi.cel.library import ENCODERS, KUBERNETES, MATH
+from kapi.cel.library.encoders import ENCODERS
+from kapi.cel.library.kubernetes import KUBERNETES
+from kapi.cel.library.maths import MATH
 from kapi.cel.standard import STANDARD
 from kapi.cel.values import Duration, Optional, Timestamp, Uint, equal, from_key, to_key, type_of
 from tests.cel.conformance import Message, read, text

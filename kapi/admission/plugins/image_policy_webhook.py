@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 import orjson
 from twisted.internet.defer import CancelledError
@@ -12,11 +13,13 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import is_pod
-from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, struct, text, texts, truth
 from kapi.machinery.tree import Object, Tree
+
+if TYPE_CHECKING:
+    from kapi.client.https import HTTPSClient
 
 _PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
 _OF_INTEREST = ".image-policy.k8s.io/"
@@ -124,6 +127,8 @@ def _seconds(given: Object, name: str, default: float, most: float) -> float:
 
 
 def make(initializer: Initializer, configuration: Tree) -> Plugin:
+    from kapi.client.https import HTTPSClient  # for those alone who use it
+
     given = (configuration or {}).get("imagePolicy")
     if not isinstance(given, dict):
         raise ValueError("ImagePolicyWebhook: a configuration with imagePolicy is needed")

@@ -13,11 +13,10 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookiejar import CookieJar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import orjson
-from treq.client import HTTPClient
 from twisted.internet import defer, error
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol
@@ -29,11 +28,13 @@ from kapi.client import metrics, tls_faults
 from kapi.client.answer import AnswerTooLarge, BadAnswer
 from kapi.client.egress import CLUSTER, CONTROL_PLANE
 from kapi.client.kubeconfig import Credentials
-from kapi.client.prepared import Body, no_cookies, prepared_url
 from kapi.client.server_agent import ServerAgent
 from kapi.client.tls_trust import NoCertificates, authorities, identity, verified_options
 from kapi.codecs import json_reading
 from kapi.machinery.tree import Object, Tree
+
+if TYPE_CHECKING:
+    from kapi.client.prepared import prepared_url
 
 MAX_ANSWER = 3 * 1024 * 1024  # bytes
 _MAX_TARGETS = 200
@@ -181,6 +182,10 @@ class _Server:
     """The connections to one server as one name, with one bundle and one identity."""
 
     def __init__(self, agent: ServerAgent) -> None:
+        from treq.client import HTTPClient  # for those alone who have a webhook
+
+        from kapi.client.prepared import Body, no_cookies
+
         self.agent = agent
         self.http = HTTPClient(agent, no_cookies(), Body)
 
@@ -200,6 +205,8 @@ def _target(
     url: str | None, namespace: str | None, service: str | None, port: int | None, path: str | None, seconds: int
 ) -> _Target:
     """For a URL, or for a service when that is None.  Raises CallError."""
+    from kapi.client.prepared import prepared_url  # for those alone who have a webhook
+
     if url is None:
         assert port is not None and path is not None
         name = f"{service}.{namespace}.svc"

@@ -10,10 +10,11 @@ from kapi import cel
 from kapi.authentication.cache import ExpiringCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer
 from kapi.authentication.metrics import TOKEN_CACHES
+from kapi.authentication.oidc.algorithms import ALGORITHMS
 from kapi.authentication.oidc.configuration import Expressions
 from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.provider import Provider
-from kapi.authentication.oidc.verification import ALGORITHMS, verified_claims
+from kapi.authentication.oidc.verification import verified_claims
 from kapi.authentication.service_account.signed import unverified
 from kapi.authentication.static_tokens import for_any_audience
 from kapi.machinery.field import quote

@@ -7,6 +7,7 @@ what comes from there is a token itself and verified against its own issuer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import CancelledError
 
@@ -14,8 +15,10 @@ from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.verification import verified_claims
 from kapi.authentication.service_account.signed import unverified
-from kapi.client.https import HTTPSClient
 from kapi.machinery.tree import Object
+
+if TYPE_CHECKING:
+    from kapi.client.https import HTTPSClient
 
 _PROVIDERS = 16  # issuers of distributed claims that are known at once
 

@@ -7,14 +7,17 @@ flood of forged key ids does not reach the provider.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jwt
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
 
 from kapi.authentication.interface import AuthenticationError
-from kapi.client.https import HTTPSClient
+
+if TYPE_CHECKING:
+    import jwt
+
+    from kapi.client.https import HTTPSClient
 
 _RETRY = 10.0  # seconds between attempts to reach a provider that could not be reached
 _REFRESH = 5.0  # seconds between two fetches of the keys
@@ -98,6 +101,8 @@ class Provider:
         return uri
 
     async def _fetch_keys(self) -> list[jwt.PyJWK]:
+        import jwt  # for those alone who use it
+
         document = await self._get(self._jwks_uri)
         keys = []
         for tree in document.get("keys") or () if isinstance(document, dict) else ():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-
-import jwt
+from typing import TYPE_CHECKING
 
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.provider import Provider
@@ -12,7 +11,9 @@ from kapi.authentication.service_account.signed import signed_claims, unverified
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 
-ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
+if TYPE_CHECKING:
+    import jwt
+
 _EC_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _NOT_BEFORE_LEEWAY = 300  # seconds
 

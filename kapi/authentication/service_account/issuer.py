@@ -8,8 +8,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Generic, Self, TypeVar
 
-import jwt
-
 from kapi.authentication.service_account.keys import PrivateKey, VerificationKey
 from kapi.authentication.service_account.names import username
 from kapi.codecs import json_pieces
@@ -110,5 +108,7 @@ class TokenIssuer(Issuer[str]):
         self._algorithm = self.verification_key.signing_algorithm
 
     def sign(self, payload: bytes) -> str:
+        import jwt  # with the first token
+
         headers = {"kid": self.verification_key.key_id, "typ": None}
         return jwt.api_jws.encode(payload, self._key, algorithm=self._algorithm, headers=headers)

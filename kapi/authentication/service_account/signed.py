@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-import jwt
 import orjson
 
 from kapi.authentication.interface import AuthenticationError
@@ -49,6 +48,8 @@ _ONLY_THE_SIGNATURE: Any = {f"verify_{claim}": False for claim in ("exp", "nbf",
 
 def signed_claims(token: str, key: Any, algorithms: Iterable[str]) -> Claims | None:
     """The claims that a key has signed by one of the algorithms; None when it has not.  What they say is not judged."""
+    import jwt  # with the first token
+
     try:
         claims: Claims = jwt.decode(token, key, algorithms=list(algorithms), options=_ONLY_THE_SIGNATURE)
     except jwt.PyJWTError:

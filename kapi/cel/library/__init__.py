@@ -1,34 +1,5 @@
-"""The function libraries.  KUBERNETES is what Kubernetes offers; MATH and ENCODERS are upstream's further extensions."""
+"""The function libraries, a module each (upstream: cel-go ``ext``, apiserver ``cel/library``).
 
-from __future__ import annotations
-
-from kapi.cel.functions import Overload
-from kapi.cel.library.authorizer import AUTHORIZER
-from kapi.cel.library.encoders import ENCODERS
-from kapi.cel.library.formats import FORMAT_CONSTANTS, FORMATS
-from kapi.cel.library.lists import LISTS
-from kapi.cel.library.maths import MATH
-from kapi.cel.library.network import NETWORK, NETWORK_CONSTANTS
-from kapi.cel.library.quantity import QUANTITIES
-from kapi.cel.library.regex import REGEX
-from kapi.cel.library.semver import SEMVERS
-from kapi.cel.library.sets import SETS
-from kapi.cel.library.strings import STRINGS
-from kapi.cel.library.urls import URLS
-from kapi.cel.types import CelType, Value
-
-KUBERNETES: list[Overload] = [
-    *AUTHORIZER,
-    *FORMATS,
-    *LISTS,
-    *NETWORK,
-    *QUANTITIES,
-    *REGEX,
-    *SEMVERS,
-    *SETS,
-    *STRINGS,
-    *URLS,
-]
-KUBERNETES_CONSTANTS: dict[str, tuple[CelType, Value]] = {**NETWORK_CONSTANTS, **FORMAT_CONSTANTS}
-
-__all__ = ["ENCODERS", "KUBERNETES", "KUBERNETES_CONSTANTS", "MATH"]
+``kubernetes.py`` says which of them Kubernetes offers; MATH and ENCODERS are upstream's further extensions.  This package imports
+none, as a server that compiles no expression needs none.
+"""

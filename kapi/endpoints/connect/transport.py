@@ -26,7 +26,6 @@ from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.client import Agent, ResponseNeverReceived
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
@@ -129,6 +128,8 @@ def ask(
     body: object = None,
 ) -> Deferred[Any]:
     """The answer of a Twisted Agent, which follows no redirect."""
+    from twisted.web.client import Agent  # for those alone who use it
+
     agent = Agent.usingEndpointFactory(reactor, _Endpoints(target.endpoint(dialer)))
     uri = target.scheme.encode() + b"://" + target.netloc + target.uri
     answer: Deferred[Any] = agent.request(method, uri, headers, body)
@@ -140,6 +141,8 @@ class Unreachable(Exception):
 
 
 def _why(error: BaseException, target: Target) -> str:
+    from twisted.web.client import ResponseNeverReceived  # for those alone who use it
+
     if isinstance(error, ResponseNeverReceived) and error.reasons:
         error = error.reasons[0].value
     dialed = f"dial tcp {target.netloc.decode()}: "

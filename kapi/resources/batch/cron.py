@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zoneinfo
 
 from kapi.machinery.duration import parse_duration
 from kapi.machinery.numbers import NumberError, parse_int
@@ -103,6 +102,8 @@ def is_zone(name: str) -> bool:
     """Whether there is such a time zone."""
     if name in ("", "UTC", "Local"):
         return True
+    import zoneinfo  # for those alone who use it
+
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_long, too_many
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.resource.expressions import check_expression
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_c_identifier, is_dns1123_label, is_dns1123_subdomain, is_label_value
 from kapi.resources.shared.persistent_volumes import check_csi_driver_name
@@ -107,6 +106,8 @@ def check_selectors(selectors: list[Object], path: Path, errors: Errors) -> None
         if len(text.encode()) > _EXPRESSION:
             errors.append(too_long(place, _EXPRESSION))
             return
+        from kapi.resources.resource.expressions import check_expression  # for those alone who use it
+
         problem, costly = check_expression(text)
         if problem:
             errors.append(invalid(place, text, problem))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from kapi.cel import CelError, CompileErrors, Environment
 from kapi.cel.estimate import Range
@@ -20,7 +20,11 @@ _DEVICE = StructType(
         "capacity": StructField("capacity", map_of(STRING, map_of(STRING, QUANTITY))),
     },
 )
-ENVIRONMENT = Environment({"device": _DEVICE}, structs=[_DEVICE])
+
+
+@cache
+def _environment() -> Environment:
+    return Environment({"device": _DEVICE}, structs=[_DEVICE])
 
 
 def _size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
@@ -45,7 +49,7 @@ def _size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
 def check_expression(text: str) -> tuple[str, bool]:
     """(what is wrong, whether it may cost too much)."""
     try:
-        program = ENVIRONMENT.compile(text, size_of=_size_of)
+        program = _environment().compile(text, size_of=_size_of)
     except CompileErrors as error:
         return error.reason, False
     except CelError as error:

@@ -7,9 +7,9 @@ PersistentVolume shares have public names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-
-import re2
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
@@ -41,9 +41,17 @@ from kapi.resources.shared.rules import (
     unless_empty,
 )
 
+
+@cache
+def _iqn() -> Any:
+    import re2  # for those alone who use it
+
+    return re2.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)\z")
+
+
 _ONE_TYPE = "may not specify more than 1 volume type"
-_INITIATORS = {
-    "iqn": re2.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)\z").search,
+_INITIATORS: dict[str, Callable[[str], object]] = {
+    "iqn": lambda name: _iqn().search(name),
     "eui": re.compile(r"eui.[A-Za-z0-9]{16}\Z").match,
     "naa": re.compile(r"naa.[A-Za-z0-9]{32}\Z").match,
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
-
-import re2
 
 from kapi.machinery.memo import remember
 from kapi.machinery.regexps import parse_error
@@ -13,16 +12,25 @@ MAX_PATTERN = (
     256 * 1024
 )  # characters: compiling takes 0.2 ms for each 1,000, in one piece, and fails for most that are longer
 _TOO_LARGE = "error parsing regexp: pattern too large - compile failed"
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
+
+
+@cache
+def _options() -> Any:
+    import re2  # with the first pattern
+
+    options = re2.Options()
+    options.log_errors = False
+    return options
 
 
 @remember(4096)
 def _compiled(pattern: str) -> Any:
     if len(pattern) > MAX_PATTERN:
         return _TOO_LARGE
+    import re2
+
     try:
-        return re2.compile(pattern, _OPTIONS)
+        return re2.compile(pattern, _options())
     except re2.error as error:
         return parse_error(error)
 
