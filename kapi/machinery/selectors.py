@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import FieldError, invalid, quote
 from kapi.machinery.names import label_value, qualified_name
 from kapi.machinery.numbers import NumberError, parse_int
@@ -84,15 +84,8 @@ _TOKEN = re.compile(r"\s*(==|!=|=|>|<|!|\(|\)|,|[^\s=!><(),]+)")
 
 
 def _tokens(text: str) -> list[str]:
-    tokens, position = [], 0
-    text = text.rstrip()
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            break
-        tokens.append(match.group(1))
-        position = match.end()
-    return tokens
+    found: list[str] = _TOKEN.findall(text.rstrip())
+    return found
 
 
 _PUNCTUATION = {"==", "!=", "=", ">", "<", "!", "(", ")", ","}
@@ -121,6 +114,7 @@ class _Parser:
     def parse(self) -> list[LabelRequirement]:
         requirements: list[LabelRequirement] = []
         while True:
+            checkpoint()
             token = self.peek()
             if not token:
                 return requirements
@@ -183,6 +177,7 @@ class _Parser:
             raise SelectorError(f"found '{token}', expected: ',', ')' or identifier")
         values: set[str] = set()
         while True:
+            checkpoint()
             token = self.take()
             if self.is_identifier(token):
                 values.add(token)
@@ -226,7 +221,7 @@ def label_requirement(key: str, operator: str, values: frozenset[str]) -> LabelR
     """A checked requirement.  Raises SelectorError."""
     errors: list[FieldError] = []
     if operator in ("gt", "lt"):
-        for value in values:
+        for value in steps(values):
             if not _is_int(value):
                 errors.append(invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer"))
     if any(label_value(value) for value in steps(values)):  # else there is no need of an order
@@ -326,19 +321,17 @@ class FieldSelector:
         return None
 
 
-_FIELD_OPERATORS = ("!=", "==", "=")
+_FIELD_OPERATOR = re.compile("!=|==|=")
+_SEPARATOR = re.compile(r"\\.?|,", re.DOTALL)  # a comma, or what is escaped
+_SPECIAL = re.compile(r"\\(.?)|[,=]", re.DOTALL)
 
 
 def _split_terms(text: str) -> list[str]:
-    terms, start, position = [], 0, 0
-    while position < len(text):
-        if text[position] == "\\":
-            position += 2
-            continue
-        if text[position] == ",":
-            terms.append(text[start:position])
-            start = position + 1
-        position += 1
+    terms, start = [], 0
+    for match in steps(_SEPARATOR.finditer(text)):
+        if match[0] == ",":
+            terms.append(text[start : match.start()])
+            start = match.end()
     terms.append(text[start:])
     return terms
 
@@ -346,41 +339,31 @@ def _split_terms(text: str) -> list[str]:
 def _unescape(value: str) -> str:
     if "\\" not in value and "," not in value and "=" not in value:
         return value
-    out, position = [], 0
-    while position < len(value):
-        char = value[position]
-        if char == "\\":
-            position += 1
-            if position >= len(value):
-                raise SelectorError("invalid field selector: invalid escape sequence: \\")
-            char = value[position]
-            if char not in "\\,=":
-                raise SelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
-            out.append(char)
-        elif char in ",=":
-            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(char)}")
-        else:
-            out.append(char)
-        position += 1
-    return "".join(out)
+    out, start = [], 0
+    for match in steps(_SPECIAL.finditer(value)):
+        char = match[1]
+        if char is None:
+            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(match[0])}")
+        if not char or char not in "\\,=":
+            raise SelectorError(f"invalid field selector: invalid escape sequence: \\{char}")
+        out += [value[start : match.start()], char]
+        start = match.end()
+    return "".join([*out, value[start:]])
 
 
 def parse_fields(text: str) -> FieldSelector:
     """``a=b,c!=d``.  Raises SelectorError."""
     requirements = []
-    for term in _split_terms(text):
+    for term in steps(_split_terms(text)):
         if not term:
             continue
-        for position in range(len(term)):
-            operator = next((op for op in _FIELD_OPERATORS if term.startswith(op, position)), "")
-            if operator:
-                value = _unescape(term[position + len(operator) :])
-                if not position and not value:
-                    break  # neither a field nor a value: it selects everything
-                requirements.append(FieldRequirement(term[:position], "!=" if operator == "!=" else "=", value))
-                break
-        else:
+        match = _FIELD_OPERATOR.search(term)
+        if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+        value = _unescape(term[match.end() :])
+        if match.start() or value:  # with neither a field nor a value it selects everything
+            operator = "!=" if match[0] == "!=" else "="
+            requirements.append(FieldRequirement(term[: match.start()], operator, value))
     return FieldSelector(tuple(requirements))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import steps
 
 Tree = Any  # an Object, a list of trees, a text, a number, a bool or None
@@ -22,6 +23,31 @@ def copy(value: Tree) -> Tree:
     if kind is list:
         return [copy(item) if type(item) in (dict, list) else item for item in steps(value)]
     return value
+
+
+def equal(one: Tree, other: Tree) -> bool:
+    """``one == other``; in a computation that may take long, with checkpoints."""
+    if checkpoint.running is None:
+        return bool(one == other)
+    pairs = [(one, other)]
+    while pairs:
+        one, other = pairs.pop()
+        if one is other:
+            continue
+        kind = type(one)
+        if kind is not type(other) or kind not in (dict, list):
+            if one != other:
+                return False
+        elif len(one) != len(other):
+            return False
+        elif kind is list:
+            pairs.extend(zip(steps(one), other, strict=True))
+        else:
+            for key, value in steps(one.items()):
+                if key not in other:
+                    return False
+                pairs.append((value, other[key]))
+    return True
 
 
 def dig(tree: object, *path: str) -> Tree:

@@ -27,7 +27,7 @@ async def modify(
             raise status.not_found(store.group_resource, name)
         obj: Object = tree.copy(entry.object)
         change(obj)
-        if obj == entry.object:
+        if tree.equal(obj, entry.object):
             return Stored(entry.object, entry.data, entry.revision)
         halves = store.encode(obj)
         if dry_run:

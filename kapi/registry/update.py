@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kapi.admission.interface import CREATE, UPDATE
-from kapi.machinery import status
+from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import commit, steps
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.freeing import free_in_steps
@@ -126,7 +126,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         kept = await store.stored_form(obj)
         if _finished_deleting(obj, old_meta) and not store.row.strategy.holds_deletion(obj):
             outcome = await _delete_finalized(store, op, kept, entry)
-        elif kept == entry.object and not store.store.stale(store.key(op.namespace, op.name)):
+        elif tree.equal(kept, entry.object) and not store.store.stale(store.key(op.namespace, op.name)):
             outcome = Stored(entry.object, entry.data, entry.revision)
         elif op.dry_run:
             outcome = store.stored(obj, store.encode(obj), entry.revision)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Literal, duplicates, loads_exactly, may_have_duplicates
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
@@ -41,18 +42,18 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
 def count(tree: object, raw: bytes | None) -> int:
     """The number of keys at all depths.  Raises ValueError for a number beyond a float64."""
     keys = 0
-    stack = [tree]
+    stack: list[Any] = [[tree]]
     while stack:
         node = stack.pop()
-        if isinstance(node, dict):
-            checkpoint()
+        if node.__class__ is dict:
             keys += len(node)
-            stack.extend(node.values())
-        elif isinstance(node, list):
-            checkpoint()
-            stack.extend(node)
-        elif node.__class__ is float and node in (math.inf, -math.inf):
-            raise ValueError(f"json: cannot unmarshal number {_literal(raw)} into Go value of type float64")
+            node = node.values()
+        for item in steps(node):
+            kind = item.__class__
+            if kind is dict or kind is list:
+                stack.append(item)
+            elif kind is float and item in (math.inf, -math.inf):
+                raise ValueError(f"json: cannot unmarshal number {_literal(raw)} into Go value of type float64")
     return keys
 
 

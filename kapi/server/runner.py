@@ -20,7 +20,7 @@ from kapi.filters.chain import FilterChain
 from kapi.filters.panic_recovery import recover
 from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
-from kapi.machinery.checkpoint import in_slices
+from kapi.machinery.checkpoint import LARGE, in_slices
 from kapi.machinery.status import StatusError
 from kapi.machinery.tracebacks import let_go
 from kapi.machinery.uid import new_uid
@@ -106,7 +106,8 @@ class RequestRunner:
         self._identify(ctx)
         slices = self._slices
         outcome: Any
-        if slices is not None and ctx.method not in READS:
+        if slices is not None and (ctx.method not in READS or len(http.uri) > LARGE):
+            ctx.engaged = len(http.uri) > LARGE
             outcome = slices.run(self._run, ctx, ctx)
         else:
             outcome = self._first(ctx)

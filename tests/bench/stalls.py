@@ -1,7 +1,7 @@
 """Whether one client's request holds up another's: sends the worst bodies we know while a second client measures.
 
 For each case: seconds until the answer, its code, the second client's longest GET and the longest way of its write to its
-watch, both in milliseconds.  Runs against any API server.
+watch, both in milliseconds.  What prepares a case has a row of its own.  Runs against any API server.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def stalls(bench: Bench, wanted: str = "") -> list[Row]:
 
 
 def _measure(target: Target, name: str, case: Case, observer: Observer, add: Callable[..., None]) -> None:
-    note = ""
+    note, code, begin = "", 0, time.monotonic()
     for request in case.before:
         end = time.monotonic() + request.patience
         code, answer = _send(target, request)
@@ -63,6 +63,9 @@ def _measure(target: Target, name: str, case: Case, observer: Observer, add: Cal
         if code not in request.expected:
             note = f"not prepared: {request.method} {request.path.partition('?')[0]} {code} {answer[:200]!r}"
     time.sleep(case.wait)
+    if case.before:
+        ended = time.monotonic()
+        add(f"{name} (before)", ended - begin, str(code), *observer.longest(begin, ended))
     data = case.request.data(target)
     begin = time.monotonic()
     code, answer = _send(target, case.request, data)

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.filters.chain import FilterChain
 from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow, Level
-from kapi.machinery.checkpoint import Interrupted, checkpoint, commit, engage, in_slices, steps
+from kapi.machinery.checkpoint import LARGE, Interrupted, checkpoint, commit, engage, in_slices, steps
 from kapi.machinery.status import Timeout
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -210,6 +210,15 @@ class Requests(Turns):
 
         request = self.ask(long, "GET")
         self.assertFalse(request.finished)
+        for _ in range(3):
+            self.turn()
+        self.assertEqual(request.written, b"answer")
+
+    def test_a_read_whose_selectors_are_long_does_so_from_the_beginning(self) -> None:
+        for length, finished in ((100, True), (LARGE, False)):
+            request = MemoryRequest("GET", f"/?labelSelector={'a' * length}")
+            RequestRunner(FilterChain([], self.answer), self.clock, slices=self.slices).serve(request)
+            self.assertEqual(request.finished, finished)
         for _ in range(3):
             self.turn()
         self.assertEqual(request.written, b"answer")

@@ -493,7 +493,7 @@ def walk_schemas(schema: object) -> list[Schema]:
         parts.extend(items if isinstance(items, list) else [items])
         for key in ("properties", "patternProperties", "definitions"):
             parts.extend((node.get(key) or {}).values())
-        stack.extend(part for part in reversed(parts) if isinstance(part, dict))
+        stack.extend(part for part in steps(reversed(parts)) if isinstance(part, dict))
     return found
 
 

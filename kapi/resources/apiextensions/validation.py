@@ -14,7 +14,7 @@ from kapi.machinery.field import (
     required,
 )
 from kapi.machinery.names import dns_1035_label, dns_subdomain
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object, Tree, equal
 from kapi.resources.admissionregistration.webhooks import REVIEW_VERSIONS
 from kapi.resources.apiextensions.conversion_rules import bad_bundle, validate_conversion
 from kapi.resources.apiextensions.defaults_check import default_errors
@@ -162,7 +162,7 @@ def _update_options(crd: Object, old: Object, before: Object) -> _Options:
     unchanged = {
         version.get("name", "")
         for version in steps(new_spec.get("versions") or ())
-        if old_schemas.get(version.get("name", "")) == schema_of(version.get("schema"))
+        if equal(old_schemas.get(version.get("name", "")), schema_of(version.get("schema")))
     }
     options.unchanged = frozenset(unchanged)
     options.any_ca_bundle = not options.immutable_names or bad_bundle(conversion)
@@ -177,7 +177,7 @@ def _many_selectable(new: Object, old: Object) -> frozenset[str]:
         version.get("name", "")
         for version in steps(new.get("versions") or ())
         if len(before.get(version.get("name"), [])) > MAX_SELECTABLE
-        and before[version.get("name")] == version.get("selectableFields")
+        and equal(before[version.get("name")], version.get("selectableFields"))
     }
     return frozenset(found | {""} if found else found)
 
