@@ -29,24 +29,23 @@ def equal(one: Tree, other: Tree) -> bool:
     """``one == other``; in a computation that may take long, with checkpoints."""
     if checkpoint.running is None:
         return bool(one == other)
-    pairs = [(one, other)]
-    while pairs:
-        one, other = pairs.pop()
-        if one is other:
-            continue
-        kind = type(one)
-        if kind is not type(other) or kind not in (dict, list):
-            if one != other:
-                return False
-        elif len(one) != len(other):
+    containers: list[tuple[Tree, Tree]] = [([one], [other])]
+    while containers:
+        left, right = containers.pop()
+        if type(left) is not type(right) or len(left) != len(right):
             return False
-        elif kind is list:
-            pairs.extend(zip(steps(one), other, strict=True))
-        else:
-            for key, value in steps(one.items()):
-                if key not in other:
-                    return False
-                pairs.append((value, other[key]))
+        if type(left) is dict:
+            if not all(key in right for key in steps(left)):
+                return False
+            right = [right[key] for key in steps(left)]
+            left = left.values()
+        for one, other in zip(steps(left), right, strict=True):
+            if one is other:
+                continue
+            if type(one) in (dict, list):
+                containers.append((one, other))
+            elif one != other:
+                return False
     return True
 
 

@@ -20,6 +20,7 @@ TEXTS = [f"v{number}" for number in range(MANY)]
 LABELS = ",".join(f"{text}=1" for text in TEXTS)
 FIELDS = ",".join(f"{text}!=1" for text in TEXTS)
 SCHEMA: Object = {"properties": {text: {} for text in TEXTS}}
+REVERSED: Object = {"properties": {text: {} for text in reversed(TEXTS)}}
 ONE, OTHER = ([{"k": text} for text in TEXTS] for _ in range(2))
 
 WALKS: dict[str, Callable[[], object]] = {
@@ -30,6 +31,8 @@ WALKS: dict[str, Callable[[], object]] = {
     "items of a custom resource": lambda: count({"spec": {"list": TEXTS}}, None),
     "properties of a schema": lambda: walk_schemas(SCHEMA),
     "lists that are compared": lambda: tree.equal(ONE, OTHER),
+    "texts that are compared": lambda: tree.equal(TEXTS, [*TEXTS]),
+    "fields that are compared": lambda: tree.equal(SCHEMA, REVERSED),
 }
 
 
