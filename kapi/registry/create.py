@@ -8,6 +8,7 @@ from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery import status
 from kapi.machinery.checkpoint import commit, steps
 from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.tracebacks import let_go
 from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.registry import metadata as meta
@@ -74,8 +75,10 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
         except Outdated as outdated:
             if attempt + 1 == _ATTEMPTS:
                 raise interpret(outdated, store.group_resource, metadata["name"]) from None
+            let_go(outdated)
             attributes.charges.clear()  # admission charges it once more
-        except KeyExists:
+        except KeyExists as taken:
+            let_go(taken)
             name = metadata["name"]
             if generated and attempt + 1 < _ATTEMPTS:
                 continue

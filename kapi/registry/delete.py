@@ -9,6 +9,7 @@ from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import LARGE, commit, engage
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of, stamp
+from kapi.machinery.tracebacks import let_go
 from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
@@ -46,7 +47,8 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
                 return await _delete_once(store, op, entry)
             except Unreadable as error:
                 return await delete_unreadable(store, op, error)
-        except (RevisionConflict, KeyMissing):
+        except (RevisionConflict, KeyMissing) as error:
+            let_go(error)
             current = False
 
 

@@ -12,6 +12,7 @@ from kapi.machinery.field import Path, invalid
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.tracebacks import let_go
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.charges import charges_of
@@ -61,8 +62,9 @@ async def update(
         except Outdated as error:
             if op.counted is not None:  # whoever counted has to count anew
                 raise interpret(error, resource, name) from None
-        except (RevisionConflict, KeyMissing):
-            continue  # somebody else was faster: look at what is there now
+            let_go(error)
+        except (RevisionConflict, KeyMissing) as error:  # somebody else was faster: look at what is there now
+            let_go(error)
 
 
 async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> Stored:

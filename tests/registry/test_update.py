@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
+from twisted.internet.defer import fail
 
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, NotFound
 from kapi.machinery.tree import Object
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.update import update
+from kapi.store.errors import RevisionConflict
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 MAPS = GroupResource("", "configmaps")
@@ -51,6 +55,31 @@ def test_who_comes_too_late_looks_at_what_is_there_now(api: MemoryAPI) -> None:
     writer = Writer(api, rivals=2)
     assert writer.write().obj["data"] == {"n": "mine"}
     assert writer.seen == ["0", "rival 1", "rival 2"]
+
+
+def test_what_came_too_late_is_freed_at_once(api: MemoryAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt's object may be large, and what only the garbage collector finds waits for it."""
+    writer, write = Writer(api), api.store.update
+    refused = iter([RevisionConflict("core/configmaps/ns/a", 1, 2)])
+
+    def answer(*arguments: Any, **more: Any) -> Awaitable[int]:
+        for error in refused:
+            return fail(error)
+        return write(*arguments, **more)
+
+    monkeypatch.setattr(api.store, "update", answer)
+    gc.collect()
+    gc.disable()
+    try:
+        writer.write()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        left = [each for each in gc.garbage if isinstance(each, dict) and each.get("data") == {"n": "mine"}]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert (writer.seen, left) == (["0", "0"], [])
 
 
 def test_who_names_a_version_writes_over_no_other(api: MemoryAPI) -> None:
