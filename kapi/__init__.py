@@ -8,7 +8,7 @@ Start reading with ``app.py`` and ``assembly/server.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kapi.embedding import resource
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["resource"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """``kapi.resource`` is looked up when it is asked for: importing kapi alone reads nothing else."""
     if name == "resource":
         from kapi.embedding import resource

@@ -20,7 +20,7 @@ from kapi.assembly.server import assemble
 from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
-from kapi.request.reactor import RequestReactor
+from kapi.request.reactor import Reactor
 from kapi.server import pki
 from kapi.server.collecting import Collector
 from kapi.server.freeing import Freeing
@@ -48,7 +48,7 @@ class App(APIService):
     """One API server process.  ``listener`` is the socket to serve when it is somebody else who has bound it."""
 
     def __init__(
-        self, options: Options, reactor: RequestReactor, foundation: Foundation, listener: socket.socket | None = None
+        self, options: Options, reactor: Reactor, foundation: Foundation, listener: socket.socket | None = None
     ) -> None:
         super().__init__(options, reactor, foundation)
         self.url = ""

@@ -13,7 +13,6 @@ errors are those of a server of its own.  Upstream: embedding ``k8s.io/apiserver
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
@@ -25,7 +24,7 @@ from kapi.machinery import status
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
-from kapi.request.reactor import RequestReactor
+from kapi.request.reactor import Reactor, installed_reactor
 from kapi.request.response import Response
 from kapi.server.listening import default_address
 from kapi.server.pending_figures import pending_families
@@ -51,7 +50,7 @@ class APIResource(SiteResource):
 class EmbeddedService(APIService):
     """Starts and stops the server of an ``APIResource``, and answers its requests.  Raises ConfigError."""
 
-    def __init__(self, options: Options, reactor: RequestReactor) -> None:
+    def __init__(self, options: Options, reactor: Reactor) -> None:
         if options.processes.workers > 1:
             raise ConfigError("--workers: an embedded server is one process")
         foundation = Foundation(options, reactor)
@@ -130,12 +129,10 @@ def _refuse_upgrades(ctx: RequestContext) -> Response | None:
     return None
 
 
-def resource(*flags: str, reactor: Any = None) -> APIResource:
+def resource(*flags: str, reactor: Reactor | None = None) -> APIResource:
     """A server with these command-line flags (docs/flags), as a resource.  Raises ``kapi.options.errors.ConfigError``.
 
     It answers as soon as its ``service`` runs.  ``--secure-port`` and ``--advertise-address`` say where clients reach the Site;
     flags of listening and of the serving certificate do nothing.
     """
-    if reactor is None:
-        from twisted.internet import reactor
-    return APIResource(EmbeddedService(Options.from_command_line(list(flags)), reactor))
+    return APIResource(EmbeddedService(Options.from_command_line(list(flags)), reactor or installed_reactor()))

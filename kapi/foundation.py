@@ -9,12 +9,12 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
-from typing import Any
 
 from kapi.machinery.gvk import GroupResource
 from kapi.options.egress import STORE
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
+from kapi.request.reactor import Reactor
 from kapi.store.address import Address, Dial
 from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import EmbeddedStore, embedded_store, external_store, shared_store, store_at
@@ -44,7 +44,7 @@ class Foundation:
     ``shared`` is that of a worker process: its supervisor holds the directory and runs the embedded store's server.
     """
 
-    def __init__(self, options: Options, reactor: Any, *, shared: bool = False) -> None:
+    def __init__(self, options: Options, reactor: Reactor, *, shared: bool = False) -> None:
         self._shared = shared
         self.directory = Path(options.storage.data_dir).absolute()
         try:
@@ -72,7 +72,7 @@ class Foundation:
             raise ConfigError(f"--data-dir: {self.directory} is in use by another kapi") from None
         return lock
 
-    def _make_store(self, options: Options, reactor: Any) -> RedisStore:
+    def _make_store(self, options: Options, reactor: Reactor) -> RedisStore:
         storage, patience = options.storage, options.generic.storage_initialization_timeout
         self._dial = egress_to_stores(options)
         if storage.embedded:
@@ -93,7 +93,7 @@ class Foundation:
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None
 
-    def _make_others(self, options: Options, reactor: Any) -> dict[GroupResource, RedisStore]:
+    def _make_others(self, options: Options, reactor: Reactor) -> dict[GroupResource, RedisStore]:
         storage, patience = options.storage, options.generic.storage_initialization_timeout
         made: dict[Address, RedisStore] = {}
         for address in storage.overrides.values():

@@ -14,6 +14,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, FirstError
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.assembly.config import Config
 from kapi.assembly.prepared import PreparedServer
@@ -22,7 +23,7 @@ from kapi.machinery.feature_gates import without_effect
 from kapi.machinery.field import quote
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
-from kapi.request.reactor import RequestReactor
+from kapi.request.reactor import Reactor
 from kapi.server import pki
 from kapi.server.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
 from kapi.server.routes import VERSION
@@ -39,7 +40,7 @@ class APIService(Service):
 
     exit_code = 0
 
-    def __init__(self, options: Options, reactor: RequestReactor, foundation: Foundation) -> None:
+    def __init__(self, options: Options, reactor: Reactor, foundation: Foundation) -> None:
         self.options = options
         self.reactor = reactor
         self.on_failure: Callable[[Exception], None] = lambda error: None
@@ -128,8 +129,8 @@ class APIService(Service):
         """Certificates, keys and configuration as the files are now."""
         self.prepared.config.reloaders.run()
 
-    def _failed(self, failure: Any) -> None:
-        error = failure.value
+    def _failed(self, failure: Failure) -> None:
+        error: Any = failure.value
         if not self.running and isinstance(error, (StoreError, ConfigError)):
             return  # somebody stopped it while it waited for the store, or for the signer of tokens
         if not isinstance(error, (StoreError, ConfigError, HookError)):

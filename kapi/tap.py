@@ -18,7 +18,7 @@ from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, complain
 from kapi.options.options import Options as Flags
 from kapi.options.options import help_text
-from kapi.request.reactor import RequestReactor
+from kapi.request.reactor import Reactor, installed_reactor
 
 if TYPE_CHECKING:
     from kapi.app import App
@@ -56,7 +56,9 @@ def expand(arguments: Sequence[str]) -> list[str]:
     return [flag for file in files for flag in flags_from_file(file)] + rest
 
 
-def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, stays: bool = False) -> App | Supervisor:
+def make_service_from_flags(
+    arguments: Sequence[str], reactor: Reactor | None = None, *, stays: bool = False
+) -> App | Supervisor:
     """The service.  Writes what is wrong to stderr and raises SystemExit.
 
     ``stays``: this very process will serve, so its store may begin to start at once; twistd may fork before that.
@@ -68,7 +70,7 @@ def make_service_from_flags(arguments: Sequence[str], reactor: Any = None, *, st
     if version:
         _show_version(version.partition("=")[2])
     if reactor is None:
-        from twisted.internet import reactor
+        reactor = installed_reactor()
     use_monotonic_clock(reactor)
     try:
         arguments = expand(arguments)
@@ -101,9 +103,7 @@ def _show_version(what: str) -> None:
     raise SystemExit(0)
 
 
-def _prepared(
-    options: Flags, arguments: Sequence[str], reactor: RequestReactor, foundation: Foundation
-) -> App | Supervisor:
+def _prepared(options: Flags, arguments: Sequence[str], reactor: Reactor, foundation: Foundation) -> App | Supervisor:
     app: App | Supervisor
     try:
         if options.processes.workers > 1:
@@ -137,10 +137,8 @@ class Options(usage.Options):
 
 def makeService(options: Options) -> App | Supervisor:
     """Called by twistd, and by ``etc/kapi.tac``."""
-    from twisted.internet import reactor
-
-    app = make_service_from_flags(options.arguments, reactor)
-    running: Any = reactor
+    running: Any = installed_reactor()
+    app = make_service_from_flags(options.arguments, running)
 
     def end_with_zero() -> None:
         # twistd would end by the very signal that stopped it: a clean end is told by 0
@@ -168,17 +166,16 @@ def run(arguments: Sequence[str], prepared: Callable[[App | Supervisor], object]
 
     ``prepared`` is called with the service before it starts.
     """
-    from twisted.internet import reactor
     from twisted.logger import globalLogBeginner
 
     from kapi.server.logging import observer
 
-    app = make_service_from_flags(arguments, reactor, stays=True)
+    running = installed_reactor()
+    app = make_service_from_flags(arguments, running, stays=True)
     prepared(app)
     globalLogBeginner.beginLoggingTo([observer(app.options.logs)], redirectStandardIO=False)
     app.privilegedStartService()
     app.startService()
-    running: Any = reactor
     running.addSystemEventTrigger("before", "shutdown", app.stopService)
     if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # which is what the reactor replaces

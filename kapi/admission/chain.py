@@ -8,31 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from kapi.admission import metrics
 from kapi.admission.catalogue import enabled_names, make_plugins
 from kapi.admission.initializer import Initializer
-from kapi.admission.interface import AdmissionChain, Attributes, Pass, Plugin
+from kapi.admission.interface import AdmissionChain, Attributes, Pass, Plugin, Reinvocation
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Tree
 from kapi.schema.managedfields import InvalidManagedFields, decode
 
 _perf = time.perf_counter
-
-
-class Reinvocation:
-    """What mutating plugins tell each other about a second pass."""
-
-    __slots__ = ("again", "requested", "seen")
-
-    def __init__(self) -> None:
-        self.again = False  # this is the second pass
-        self.requested = False  # somebody changed the object after other plugins had run
-        self.seen: dict[str, Any] = {}  # plugin -> what it wants to remember between the passes
-
-    def request(self) -> None:
-        self.requested = True
 
 
 class Chain(AdmissionChain):
@@ -95,7 +80,7 @@ class Chain(AdmissionChain):
                 self.meter.step("validate", attributes.operation, rejected, _perf() - marks[0])
 
 
-def _managed_fields(attributes: Attributes) -> Any:
+def _managed_fields(attributes: Attributes) -> Tree:
     return None if attributes.obj is None else (attributes.obj.get("metadata") or {}).get("managedFields")
 
 

@@ -50,7 +50,7 @@ class Initializer:
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     serves: Callable[[str, str, str], bool] = _stable  # group, version and plural of a built-in resource
-    reactor: Any = None
+    reactor: Any = None  # a Reactor, which a test of a plugin may do without
     resolver: Any = None  # service -> address, for webhooks (kapi.admission.webhook.resolver)
     _clients: dict[tuple[str, str], ResourceClient] = field(default_factory=dict)
 

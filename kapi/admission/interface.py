@@ -17,6 +17,20 @@ from kapi.resources.definition import Resource
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 
+class Reinvocation:
+    """What mutating plugins tell each other about a second pass."""
+
+    __slots__ = ("again", "requested", "seen")
+
+    def __init__(self) -> None:
+        self.again = False  # this is the second pass
+        self.requested = False  # somebody changed the object after other plugins had run
+        self.seen: dict[str, Any] = {}  # plugin -> what it wants to remember between the passes
+
+    def request(self) -> None:
+        self.requested = True
+
+
 class Attributes:
     """One operation on one object, as plugins see it.
 
@@ -77,7 +91,7 @@ class Attributes:
         self.annotations = {} if annotations is None else annotations  # audit annotations
         #: quotas that the object was charged to, with the revisions that the charges gave them
         self.charges: dict[str, int] = {}
-        self.reinvocation: Any = None
+        self.reinvocation: Reinvocation | None = None
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
         self.request: RequestContext | None = None  # None for the server's own operations
         self.custom_resource: Resource | None = None  # the row of a custom resource

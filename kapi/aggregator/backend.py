@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from twisted.internet import ssl
 from twisted.internet.endpoints import wrapClientTLS
-from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
@@ -23,6 +23,7 @@ from kapi.client.tls_client import counted
 from kapi.client.tls_faults import AGGREGATOR
 from kapi.client.tls_trust import NoCertificates, authorities, unverified_options, verified_options
 from kapi.machinery.tree import Object
+from kapi.request.reactor import Reactor
 
 
 class Backend:
@@ -36,7 +37,7 @@ class Backend:
     def pick(self) -> Target:
         return random.choice(self.targets)
 
-    def endpoint(self, reactor: IReactorTime, target: Target | None = None) -> IStreamClientEndpoint:
+    def endpoint(self, reactor: Reactor, target: Target | None = None) -> IStreamClientEndpoint:
         """The way to a target, or to any."""
         target = target or self.pick()
         plain = Dialer(reactor, network=CLUSTER).endpoint(target.host, target.port)
@@ -75,7 +76,7 @@ class Backends:
     to all targets and a kept connection is used for no other.
     """
 
-    def __init__(self, reactor: IReactorTime) -> None:
+    def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
         self._known: dict[bytes, _Known] = {}
         self._count = 0

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
-from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.web.http_headers import Headers
@@ -24,6 +23,7 @@ from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
 from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
 from kapi.request.response import HijackedResponse, Response, StreamResponse
 from kapi.request.trace import told
 
@@ -54,7 +54,7 @@ class ReverseProxy:
 
     def __init__(
         self,
-        reactor: IReactorTime,
+        reactor: Reactor,
         backends: Backends,
         failed: Callable[[str], None] = lambda key: None,
         rejects_redirects: bool = True,

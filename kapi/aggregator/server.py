@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from twisted.internet.interfaces import IReactorTime
 from twisted.internet.ssl import PrivateCertificate
 
 from kapi.aggregator.backend import Backends
@@ -23,6 +22,7 @@ from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
 from kapi.resources.apiregistration.apiservices import is_available
 from kapi.resources.definition import Lister
 from kapi.server.delegation import Answer, Delegate
@@ -54,7 +54,7 @@ class AggregatorServer(GenericServer):
     def aggregate(
         self,
         client: Client,
-        reactor: IReactorTime,
+        reactor: Reactor,
         *,
         tables: Sequence[ResourceTable],
         address: Callable[[], str],

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from functools import partial
-from typing import Any
 
 import orjson
 from twisted.internet.defer import maybeDeferred
@@ -33,6 +32,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.client import Subscription
 from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
+from kapi.request.reactor import Reactor
 from kapi.resources.apiextensions.customresourcedefinitions import FINALIZER
 from kapi.resources.apiextensions.internal import is_true
 from kapi.schema import mergepatch
@@ -55,7 +55,7 @@ class CustomResources:
         registry: Registry,
         table: ResourceTable,
         client: Client,
-        reactor: Any,
+        reactor: Reactor,
         built_in: frozenset[GroupResource],
         post: Post | None = None,
     ) -> None:

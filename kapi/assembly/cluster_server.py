@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from typing import cast
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
@@ -32,6 +33,7 @@ from kapi.machinery import status
 from kapi.registry.identities import Identities
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.server.moved_clock import MovedClock
 from kapi.server.past_reads import OPTION as AS_OF
@@ -59,7 +61,7 @@ class ClusterServer:
         behind: Sequence[Filter] = (),
         identities: Identities | None = None,
     ) -> None:
-        given = replace(shared.config.given, reactor=clock)
+        given = replace(shared.config.given, reactor=cast(Reactor, clock))  # which passes on what it has not
         config = replace(shared.config, given=given, reloaders=Reloaders())
         store.max_object_bytes = config.options.storage.redis_max_object_bytes
         store.call = config.slices.call

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.admission.metrics import Meter as AdmissionMeter
@@ -29,6 +28,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalPolicy
 from kapi.options.options import Options
+from kapi.request.reactor import Reactor
 from kapi.server.metrics import Metrics
 from kapi.server.pki import Files
 from kapi.server.slices import Slices
@@ -71,7 +71,7 @@ class Config:
     """What is given: the flags, the stores, and where clients find the server."""
 
     options: Options
-    reactor: Any
+    reactor: Reactor
     files: Files
     store: RedisStore
     advertise: str  # address
@@ -164,7 +164,7 @@ def _observe_store(metrics: Metrics) -> Callable[[str, str, float], None]:
 
 
 def _authorization(
-    options: Options, reactor: IReactorTime, metrics: Metrics, slices: Slices, reloaders: Reloaders
+    options: Options, reactor: Reactor, metrics: Metrics, slices: Slices, reloaders: Reloaders
 ) -> Authorization:
     external = ExternalPolicy(options.authorization, reactor, metrics.registry)
     public = CONSOLE_PATHS if options.features.enable_console else ()
@@ -185,7 +185,7 @@ def _authorization(
     return built
 
 
-def _auditor(options: Options, reactor: IReactorTime, metrics: Metrics) -> Auditor | None:
+def _auditor(options: Options, reactor: Reactor, metrics: Metrics) -> Auditor | None:
     try:
         return build_auditor(options.audit, reactor, metrics.registry)
     except (OSError, ValueError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.assembly.chain import ServerChain
 from kapi.assembly.config import CompletedConfig
@@ -25,6 +24,7 @@ from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.registry.registry import Registry
+from kapi.request.reactor import Reactor
 
 POLICY_HOOK = "rbac/bootstrap-roles"
 #: what upstream has hooks of its own for
@@ -100,7 +100,7 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
 
 
 def _elected(
-    options: Options, reactor: Any, registry: Registry, make: Callable[[], list[Controller]]
+    options: Options, reactor: Reactor, registry: Registry, make: Callable[[], list[Controller]]
 ) -> list[Controller]:
     """The controllers that ``make`` gives, in the one of several servers that holds the Lease.
 
@@ -121,7 +121,7 @@ def _elected(
     return [election]
 
 
-def _coordination(options: Options, reactor: Any, registry: Registry) -> Controller:
+def _coordination(options: Options, reactor: Reactor, registry: Registry) -> Controller:
     """Elects leaders from their candidates, in one of several servers."""
     client, clock = registry.client.named(CONTROLLER), registry.environment.clock
 

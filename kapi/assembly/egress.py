@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.endpoints import UNIXClientEndpoint, wrapClientTLS
-from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IStreamClientEndpoint
 
 from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
 from kapi.client.egress import HTTPConnect, select
@@ -20,13 +20,14 @@ from kapi.machinery.meters import Counter, Histogram
 from kapi.options.egress import Selection
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
+from kapi.request.reactor import Reactor
 
 _FLAG = "egress-selector-config-file"
 _PROTOCOL = "http_connect"
 _LABELS = ("protocol", "transport")
 
 
-def select_egress(options: Options, reactor: IReactorTime, registry: CollectorRegistry) -> None:
+def select_egress(options: Options, reactor: Reactor, registry: CollectorRegistry) -> None:
     """Nothing without ``--egress-selector-config-file``; before anything is made that connects.  Raises ConfigError."""
     selections = options.egress.selections()
     if selections:
@@ -38,7 +39,7 @@ def _endpoint(selection: Selection) -> tuple[Callable[[Any], IStreamClientEndpoi
     """How to reach the proxy, its name in errors, and the transport.  Raises ConfigError."""
     if selection.socket:
 
-        def local(reactor: IReactorTime) -> IStreamClientEndpoint:
+        def local(reactor: Reactor) -> IStreamClientEndpoint:
             found: IStreamClientEndpoint = UNIXClientEndpoint(reactor, selection.socket, timeout=CONNECT_TIMEOUT)
             return found
 
@@ -46,7 +47,7 @@ def _endpoint(selection: Selection) -> tuple[Callable[[Any], IStreamClientEndpoi
     parts = urlsplit(selection.url)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
-    def plain(reactor: IReactorTime) -> IStreamClientEndpoint:
+    def plain(reactor: Reactor) -> IStreamClientEndpoint:
         return Dialer(reactor).endpoint(host, port)
 
     if parts.scheme == "http":
@@ -58,7 +59,7 @@ def _endpoint(selection: Selection) -> tuple[Callable[[Any], IStreamClientEndpoi
     except ValueError as error:
         raise ConfigError(f"--{_FLAG}: {selection.name}: TLS files cannot be used: {error}") from None
 
-    def secure(reactor: IReactorTime) -> IStreamClientEndpoint:
+    def secure(reactor: Reactor) -> IStreamClientEndpoint:
         wrapped: IStreamClientEndpoint = wrapClientTLS(creator, plain(reactor))
         return wrapped
 

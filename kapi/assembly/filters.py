@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from twisted.internet.interfaces import IReactorTime
-
 from kapi.assembly.config import CompletedConfig, is_fair
 from kapi.assembly.identity import Identity
 from kapi.assembly.storage import Storage
@@ -32,6 +30,7 @@ from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
 from kapi.flowcontrol.metrics import Meter as FlowMeter
 from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
 
@@ -59,7 +58,7 @@ def flow_control(config: CompletedConfig, storage: Storage, core: GenericServer)
     return priority_and_fairness(controller, storage.caches.find, reactor, default_wait=wait, concurrency=concurrency)
 
 
-def _install_dumps(core: GenericServer, controller: FlowController, reactor: IReactorTime) -> None:
+def _install_dumps(core: GenericServer, controller: FlowController, reactor: Reactor) -> None:
     """What waits and runs, for people who look for the reason of a 429."""
 
     def wall(seconds: float) -> float:

@@ -6,7 +6,6 @@ What a package counts for the whole process stands in its module ``metrics``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -26,6 +25,7 @@ from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.usage import usage
 from kapi.registry.registry import Registry
 from kapi.registry.self_requests import SELF_REQUESTS
+from kapi.request.reactor import Reactor
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.structural.metrics import RATCHETING
 from kapi.server.build_metrics import build_families
@@ -55,7 +55,7 @@ _OF_THE_PROCESS: tuple[Collector, ...] = (
 )
 
 
-def build_metrics(options: Options, stores: Sequence[RedisStore], reactor: Any) -> Metrics:
+def build_metrics(options: Options, stores: Sequence[RedisStore], reactor: Reactor) -> Metrics:
     """Of the process and its stores."""
     metrics = Metrics()
     if options.metrics.disabled_metrics or options.metrics.labels:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -21,6 +21,7 @@ from kapi.controllers.identity.controller import lease_name
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.options.tracing import TracingConfiguration
+from kapi.request.reactor import Reactor
 from kapi.server.lifecycle import bounded
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Tracing:
     stop: Callable[[], Awaitable[None]]
 
 
-def build_tracing(options: Options, reactor: Any) -> Tracing | None:
+def build_tracing(options: Options, reactor: Reactor) -> Tracing | None:
     """None without ``--tracing-config-file``.  Raises ConfigError."""
     configuration = options.tracing.configuration()
     if configuration is None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from prometheus_client.registry import CollectorRegistry
-from twisted.internet.interfaces import IReactorTime
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
@@ -17,6 +16,7 @@ from kapi.audit.policy import Policy, load_policy
 from kapi.audit.sinks import Backend, Batching, Blocking, Several, Sink, Truncating
 from kapi.audit.webhook import Webhook
 from kapi.client.kubeconfig import load_kubeconfig
+from kapi.request.reactor import Reactor
 
 log = Logger()
 
@@ -43,7 +43,7 @@ class Auditor:
         await self.sink.stop()
 
 
-def build(options: Options, reactor: IReactorTime, registry: CollectorRegistry | None = None) -> Auditor | None:
+def build(options: Options, reactor: Reactor, registry: CollectorRegistry | None = None) -> Auditor | None:
     """None when nothing is to be recorded.  Raises PolicyError, KubeconfigError, OSError."""
     meter = Meter(registry)
     if not options.audit_policy_file:
@@ -63,7 +63,7 @@ def build(options: Options, reactor: IReactorTime, registry: CollectorRegistry |
     return Auditor(policy, Several(sinks, meter), meter) if sinks else None
 
 
-def _log_file(options: Options, reactor: Any) -> LogFile:
+def _log_file(options: Options, reactor: Reactor) -> LogFile:
     def in_thread(work: Callable[[], None]) -> None:
         done = deferToThreadPool(reactor, reactor.getThreadPool(), work)
         done.addErrback(lambda failure: log.failure("tidying old audit logs failed", failure))
@@ -79,7 +79,7 @@ def _log_file(options: Options, reactor: Any) -> LogFile:
     )
 
 
-def _wrap(name: str, backend: Backend, options: Options, reactor: IReactorTime, meter: Meter) -> Sink:
+def _wrap(name: str, backend: Backend, options: Options, reactor: Reactor, meter: Meter) -> Sink:
     log_file = name == "log"
     mode = _option(options, f"audit_{name}_mode", "blocking" if log_file else "batch")
     truncate = _option(options, f"audit_{name}_truncate_enabled", False)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from twisted.internet.interfaces import IReactorTime
-
 from kapi.cli.messages import CommandError
 from kapi.client.config import Config
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session
 from kapi.machinery.status import StatusError
+from kapi.request.reactor import Reactor
 
 TIMEOUT = 30.0  # seconds
 
 
-async def download(url: str, reactor: IReactorTime) -> bytes:
+async def download(url: str, reactor: Reactor) -> bytes:
     """Raises CommandError, ClientError."""
     parsed = urlsplit(url)
     session = Session.for_config(Config(host=f"{parsed.scheme}://{parsed.netloc}", qps=0, timeout=TIMEOUT), reactor)

@@ -15,7 +15,7 @@ from kapi.client.mapper import RESTMapper
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session, base_path
 from kapi.machinery.duration import parse_duration
-from kapi.request.reactor import RequestReactor
+from kapi.request.reactor import Reactor
 
 QPS, BURST = 50.0, 300  # kubectl's
 
@@ -27,7 +27,7 @@ class Factory:
         self,
         command: str,
         flags: Flags,
-        reactor: RequestReactor,
+        reactor: Reactor,
         out: TextIO | None = None,
         err: TextIO | None = None,
         stdin: Any = None,

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from kapi.request.reactor import RequestReactor
+from twisted.python.failure import Failure
+
+from kapi.request.reactor import Reactor, installed_reactor
 
 #: command -> module, function, the name of its flags
 COMMANDS = {
@@ -35,7 +37,7 @@ PROGRAM = "kapi"
 
 async def run(
     arguments: Sequence[str],
-    reactor: RequestReactor,
+    reactor: Reactor,
     out: TextIO | None = None,
     err: TextIO | None = None,
     stdin: object = None,
@@ -88,13 +90,11 @@ def _help(name: str, flags: Sequence[Any]) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the reactor for one command.  Nothing is left to do at the end, so the process ends at once."""
-    from twisted.internet import reactor as installed
     from twisted.internet.defer import Deferred
 
-    reactor: Any = installed  # which type checkers do not know
-
+    reactor = installed_reactor()
     codes: list[int] = []
-    failures: list[Any] = []
+    failures: list[Failure] = []
 
     def begin() -> None:
         running = Deferred.fromCoroutine(run(arguments, reactor))

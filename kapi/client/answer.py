@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -123,7 +124,7 @@ def framing(answer: Answer, bodiless: bool) -> tuple[bool, int | None]:
     return True, None
 
 
-def content_length(values: Any) -> int | None:
+def content_length(values: Sequence[bytes] | None) -> int | None:
     """Of an answer with these Content-Length headers.  Raises BadAnswer."""
     if values is None:
         return None

@@ -13,15 +13,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
 from kapi.codecs import yaml_reading
 from kapi.machinery.tree import Object
+from kapi.request.reactor import Reactor, installed_reactor
 
 _LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
 
@@ -122,7 +120,7 @@ class Kubeconfig:
     def is_empty(self) -> bool:
         return not any(self.entries.values())
 
-    def config(self, reactor: Any = None, overrides: Overrides | None = None, **more: object) -> Config:
+    def config(self, reactor: Reactor | None = None, overrides: Overrides | None = None, **more: object) -> Config:
         """Of the current context, or the one of ``overrides``.  ``more`` are fields of Config.  Raises ConfigError."""
         over = overrides or Overrides()
         context_name = over.context or self.current_context
@@ -182,7 +180,7 @@ class Kubeconfig:
         }
 
     def _identity(
-        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: IReactorTime
+        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: Reactor | None
     ) -> Object:
         base = Path(file).resolve().parent if file else Path()
         certificate, key = _pem(user, "client-certificate", base, file), _pem(user, "client-key", base, file)
@@ -203,7 +201,7 @@ class Kubeconfig:
         return {"certificate": certificate, "key": key, "credentials": credentials, "impersonate": impersonate}
 
     def _credentials(
-        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: IReactorTime
+        self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: Reactor | None
     ) -> Authenticator:
         token, token_file = over.token or user.get("token") or "", user.get("tokenFile") or ""
         username, password = over.username or user.get("username"), over.password or user.get("password")
@@ -233,7 +231,7 @@ def default_files(environment: Mapping[str, str] | None = None) -> list[str]:
 
 
 def load_config(
-    reactor: Any = None,
+    reactor: Reactor | None = None,
     *,
     kubeconfig: str = "",
     context: str = "",
@@ -256,20 +254,18 @@ def load_config(
     return files.config(reactor, over, **more)
 
 
-def _exec(plugin: Object, user: str, file: str, cluster: Object, reactor: IReactorTime) -> Authenticator:
+def _exec(plugin: Object, user: str, file: str, cluster: Object, reactor: Reactor | None) -> Authenticator:
     from kapi.client.exec_credential import ExecPlugin
 
     if not isinstance(plugin, dict) or not plugin.get("command"):
         raise ConfigError("exec plugin: command must be specified", file=file, field="exec.command")
     _check_interactive(plugin, user, file)
-    if reactor is None:
-        from twisted.internet import reactor
     command = str(plugin["command"])
     if os.sep in command and file:
         command = str(Path(file).resolve().parent / command)
     known = {key: value for key, value in cluster.items() if key not in ("certificate-authority", "extensions")}
     return ExecPlugin(
-        reactor,
+        reactor or installed_reactor(),
         command,
         [str(argument) for argument in plugin.get("args") or ()],
         {str(item["name"]): str(item.get("value") or "") for item in plugin.get("env") or ()},

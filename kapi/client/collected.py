@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import ITransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import PotentialDataLoss
@@ -12,9 +13,9 @@ from twisted.web.http import PotentialDataLoss
 from kapi.client.answer import AnswerTooLarge
 
 
-def abort(transport: Any) -> None:
+def abort(transport: ITransport | None) -> None:
     """Ends the connection under an Agent's answer at once; its own way waits for the server to agree."""
-    inner = getattr(transport, "_producer", None) or transport
+    inner: Any = getattr(transport, "_producer", None) or transport
     (getattr(inner, "abortConnection", None) or inner.loseConnection)()
 
 

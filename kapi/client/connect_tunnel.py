@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Any
 
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IProtocol,
+    IProtocolFactory,
+    IStreamClientEndpoint,
+)
 
 from kapi.client.tunnel import ProxyError as ProxyError
 from kapi.client.tunnel import Tunnel, tunnelled
@@ -16,8 +20,14 @@ _TARGET = re.compile(r"[^\x00-\x20\x7f]+").fullmatch
 
 
 async def through(
-    proxy: IStreamClientEndpoint, target: str, factory: Any, options: Any = None, *, host: str = "", headers: str = ""
-) -> Any:
+    proxy: IStreamClientEndpoint,
+    target: str,
+    factory: IProtocolFactory,
+    options: IOpenSSLClientConnectionCreator | None = None,
+    *,
+    host: str = "",
+    headers: str = "",
+) -> IProtocol:
     """A protocol of ``factory``, connected to ``target`` (HOST:PORT), by TLS when there are ``options`` for it.
 
     ``host`` is the request's Host, by default the target; ``headers`` are further lines.  Raises ProxyError, and what the
@@ -32,12 +42,12 @@ async def through(
 class _Connect(Tunnel):
     kind = "CONNECT proxy"
 
-    def __init__(self, request: bytes, inner: Any) -> None:
+    def __init__(self, request: bytes, inner: IProtocolFactory) -> None:
         super().__init__(inner)
         self._request = request
 
     def connectionMade(self) -> None:
-        self.transport.write(self._request)  # type: ignore[union-attr]
+        self.transport.write(self._request)
 
     def negotiate(self) -> None:
         head, end, rest = self.received.partition(b"\r\n\r\n")

@@ -6,8 +6,8 @@ what TLS does.  This one writes a request in one piece, reads an answer in as fe
 
 from __future__ import annotations
 
-from socket import MSG_DONTWAIT, MSG_PEEK
-from typing import Any, Protocol
+import socket
+from typing import Any, Generic, Protocol, TypeVar
 
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
@@ -16,30 +16,35 @@ from twisted.python.failure import Failure
 
 from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, final_head, framing
 from kapi.client.transport import Stream
+from kapi.request.transport import StreamTransport
+
+Answered = TypeVar("Answered")  # what a request is answered with
 
 
-class Pool(Protocol):
+class Pool(Protocol[Answered]):
     """Who makes connections and keeps those that are idle."""
 
     limit: int  # bytes of a whole answer
 
-    def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Any:
+    def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Answered:
         """What the Deferred of a request fires with: at the end of the answer, or with its stream at the begin."""
 
-    def free(self, connection: Connection) -> None:
+    def free(self, connection: Connection[Answered]) -> None:
         """A connection has answered."""
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: Connection[Answered]) -> None:
         """A connection is no more."""
 
 
-class Connection(protocol.Protocol):
+class Connection(protocol.Protocol, Generic[Answered]):
     """``ask`` once, and again when the pool has been told that it is free."""
 
-    def __init__(self, pool: Pool) -> None:
+    transport: StreamTransport
+
+    def __init__(self, pool: Pool[Answered]) -> None:
         self._pool = pool
         self.since = 0.0  # reactor seconds of becoming idle
-        self.busy: Deferred[Any] | None = None
+        self.busy: Deferred[Answered] | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -55,24 +60,24 @@ class Connection(protocol.Protocol):
     def has_news(self) -> bool:
         """Whether the socket holds what nobody asked for: most likely that the server has closed, and the reactor has not come
         round to telling."""
-        socket: Any = getattr(self.transport, "socket", None)
+        sock: socket.socket | None = getattr(self.transport, "socket", None)
         try:
-            return socket is not None and len(socket.recv(1, MSG_PEEK | MSG_DONTWAIT)) >= 0
+            return sock is not None and len(sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)) >= 0
         except BlockingIOError:
             return False
         except (OSError, ValueError):
             return True
 
-    def ask(self, data: bytes, busy: Deferred[Any], streaming: bool = False, bodiless: bool = False) -> None:
+    def ask(self, data: bytes, busy: Deferred[Answered], streaming: bool = False, bodiless: bool = False) -> None:
         """``data`` is a whole request.  ``streaming``: an answer below 300 is given at its begin; ``bodiless``: it has no body
         whatever its head says."""
         self.busy, self._streaming, self._bodiless = busy, streaming, bodiless
-        self.transport.write(data)  # type: ignore[union-attr]
+        self.transport.write(data)
 
     def abort(self) -> None:
         """Ends the connection; who waits is not told."""
         self.busy = self._stream = None
-        self.transport.abortConnection()  # type: ignore[union-attr]
+        self.transport.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
         if self.busy is None and self._stream is None:
@@ -113,7 +118,7 @@ class Connection(protocol.Protocol):
 
     def _flow(self, wait: bool) -> None:
         if self.transport is not None:
-            (self.transport.pauseProducing if wait else self.transport.resumeProducing)()  # type: ignore[attr-defined]
+            (self.transport.pauseProducing if wait else self.transport.resumeProducing)()
 
     def _read_body(self, data: bytes) -> None:
         if self._chunks is not None:
@@ -153,7 +158,7 @@ class Connection(protocol.Protocol):
         self._begin()
         closing = answer.headers.getRawHeaders(b"connection", ())
         if extra or answer.version[2] == 0 or any(b"close" in value.lower() for value in closing):
-            self.transport.loseConnection()  # type: ignore[union-attr]
+            self.transport.loseConnection()
         else:
             if stream is not None:
                 self._flow(False)

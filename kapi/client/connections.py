@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from twisted.internet.defer import Deferred
@@ -12,7 +12,7 @@ from twisted.internet.protocol import Factory
 
 from kapi.client.answer import Answer
 from kapi.client.head import header_line, request_line
-from kapi.client.kept_connections import KeptConnections
+from kapi.client.kept_connections import Connect, KeptConnections
 from kapi.client.transport import Header, Response, Stream
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 MAX_ANSWER = 1024 * 1024 * 1024  # bytes of a whole answer
 
 
-class Connections(KeptConnections):
+class Connections(KeptConnections[Response]):
     """A Transport to one server.  ``connect`` makes a connection with a protocol factory; ``url`` names the server."""
 
-    def __init__(self, reactor: IReactorTime, url: str, connect: Callable[[Factory], Deferred[Any]]) -> None:
+    def __init__(self, reactor: IReactorTime, url: str, connect: Connect) -> None:
         super().__init__(reactor, connect, MAX_ANSWER)
         parsed = urlsplit(url)
         self._base = parsed.path.rstrip("/")
@@ -49,7 +49,7 @@ class Connections(KeptConnections):
 
         named = [(b"Host", self._host.partition(b": ")[2]), *headers]
         made = WebSocket(self._reactor, "GET", self._base + target, named, protocols)
-        factory: Any = Factory.forProtocol(lambda: made)
+        factory = Factory.forProtocol(lambda: made)
         factory.noisy = False
         await self._connect(factory)
         found: WebSocket | Response = await made.opened

@@ -17,10 +17,18 @@ from twisted.internet.address import IPv6Address as IPv6Endpoint
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import DNSLookupError
-from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver, IStreamClientEndpoint
+from twisted.internet.interfaces import (
+    IAddress,
+    IHostnameResolver,
+    IProtocol,
+    IProtocolFactory,
+    IResolutionReceiver,
+    IStreamClientEndpoint,
+)
 from zope.interface import directlyProvides, implementer, providedBy
 
 from kapi.client.egress import HTTPConnect, way
+from kapi.request.reactor import Reactor
 
 CONNECT_TIMEOUT = 10.0  # seconds
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
@@ -70,7 +78,7 @@ class Dialer:
     ``network`` is that of egress selections; one without a name is always reached directly.
     """
 
-    def __init__(self, reactor: Any, timeout: float = CONNECT_TIMEOUT, network: str = "") -> None:
+    def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, network: str = "") -> None:
         self._reactor = reactor
         self._timeout = timeout
         self._network = network
@@ -101,7 +109,8 @@ class Dialer:
     ) -> IStreamClientEndpoint:
         """``addresses`` if they were resolved (and judged) already; ``proxied`` ones are judged."""
         if self._network:
-            found = way(getattr(self._reactor, "plain", self._reactor), self._network)
+            plain: Reactor = getattr(self._reactor, "plain", self._reactor)
+            found = way(plain, self._network)
             if found is not None:
                 return _Behind(self, self._reactor, host, port, self._timeout, proxied, addresses, found)
         return _Host(self, self._reactor, host, port, self._timeout, proxied, addresses)
@@ -113,17 +122,17 @@ class _Host:
     """A host that is reached directly."""
 
     dialer: Dialer
-    reactor: Any
+    reactor: Reactor
     host: str
     port: int
     timeout: float
     proxied: bool
     addresses: Sequence[str]
 
-    def connect(self, protocolFactory: object) -> Deferred[Any]:
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         return Deferred.fromCoroutine(self._connect(protocolFactory))
 
-    async def _connect(self, factory: Any) -> Any:
+    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         addresses = self.addresses
         if not addresses:
             addresses = await (self.dialer.proxyable if self.proxied else self.dialer.resolve)(self.host)
@@ -137,14 +146,14 @@ class _Behind(_Host):
 
     proxy: HTTPConnect
 
-    async def _connect(self, factory: object) -> Any:
+    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         addresses, host = self.addresses, self.host
         if not addresses and self.proxied:
             addresses = await self.dialer.proxyable(host)
         if addresses:
             host = addresses[0]
         target = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
-        plain = getattr(self.reactor, "plain", self.reactor)
+        plain: Reactor = getattr(self.reactor, "plain", self.reactor)
         options = getattr(self.reactor, "tls_options", None)
         return await self.proxy.connect(plain, target, factory, options, self.timeout)
 
@@ -159,7 +168,8 @@ class _Receiver:
 
     def resolutionBegan(self, resolutionInProgress: object) -> None: ...
 
-    def addressResolved(self, address: Any) -> None:
+    def addressResolved(self, address: IAddress) -> None:
+        assert isinstance(address, (IPv4Endpoint, IPv6Endpoint))
         self._found.append(address.host)
 
     def resolutionComplete(self) -> None:
@@ -171,13 +181,15 @@ class _Receiver:
 class _Known:
     """A reactor for an endpoint, and its resolver, which knows one host."""
 
-    def __init__(self, reactor: Any, addresses: Sequence[str]) -> None:
+    def __init__(self, reactor: Reactor, addresses: Sequence[str]) -> None:
         self._reactor = reactor
         self._addresses = addresses
         self.nameResolver = self
         directlyProvides(self, providedBy(reactor), IHostnameResolver)
 
-    def resolveHostName(self, resolutionReceiver: Any, hostName: str, portNumber: int = 0, *_: Any, **__: Any) -> Any:
+    def resolveHostName(
+        self, resolutionReceiver: Any, hostName: str, portNumber: int = 0, *_: object, **__: object
+    ) -> Any:
         resolutionReceiver.resolutionBegan(self)
         for text in self._addresses:
             kind = IPv6Endpoint if ":" in text else IPv4Endpoint

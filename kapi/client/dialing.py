@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.protocol import Factory
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IProtocol, IProtocolFactory
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import ClientCertificate
 from kapi.client.dialer import Dialer
+from kapi.client.kept_connections import Connect
+from kapi.request.reactor import Reactor
 
-Connect = Callable[[Factory], Deferred[Any]]
 
-
-def connector(reactor: Any, config: Config) -> Connect:
+def connector(reactor: Reactor, config: Config) -> Connect:
     """A function that makes a connection with a protocol factory."""
     host, port, secure = _target(config)
-    made: list[tuple[ClientCertificate | None, Any]] = []  # TLS options, made anew for another certificate
+    made: list[
+        tuple[ClientCertificate | None, IOpenSSLClientConnectionCreator]
+    ] = []  # TLS options, made anew for another certificate
 
-    async def connect(factory: Factory) -> Any:
+    async def connect(factory: IProtocolFactory) -> IProtocol:
         if not secure:
             if config.proxy_url:
                 return await _through(reactor, config, factory, None)
@@ -34,9 +33,9 @@ def connector(reactor: Any, config: Config) -> Connect:
         options = made[0][1]
         if config.proxy_url:
             return await _through(reactor, config, factory, options)
-        from kapi.client.tls_client import TLSReactor
+        from kapi.client.tls_client import tls_reactor
 
-        return await Dialer(TLSReactor(reactor, options)).endpoint(host, port).connect(factory)
+        return await Dialer(tls_reactor(reactor, options)).endpoint(host, port).connect(factory)
 
     return lambda factory: Deferred.fromCoroutine(connect(factory))
 
@@ -47,7 +46,7 @@ def _target(config: Config) -> tuple[str, int, bool]:
     return parsed.hostname or "", _port(parsed.scheme, parsed.port), parsed.scheme == "https"
 
 
-def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> Any:
+def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> IOpenSSLClientConnectionCreator:
     from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
 
     certificate, key = own or (config.certificate, config.key)
@@ -66,7 +65,9 @@ def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> An
     return verified_options(name, trust, pair)
 
 
-async def _through(reactor: IReactorTime, config: Config, factory: Factory, options: object) -> Any:
+async def _through(
+    reactor: Reactor, config: Config, factory: IProtocolFactory, options: IOpenSSLClientConnectionCreator | None
+) -> IProtocol:
     """By the proxy of ``config``."""
     host, port, _ = _target(config)
     proxy = urlsplit(config.proxy_url)

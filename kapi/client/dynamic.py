@@ -27,6 +27,7 @@ from kapi.client.transport import Stream
 from kapi.client.watching import Watch
 from kapi.machinery.status import Expired, NotFound, StatusError
 from kapi.machinery.tree import Object
+from kapi.request.reactor import Reactor
 
 PAGE = 500  # objects
 
@@ -39,7 +40,7 @@ class DynamicClient:
         self.mapper = mapper or RESTMapper(Discovery(session))
 
     @classmethod
-    def for_config(cls, config: Config, reactor: Any = None, **more: Any) -> DynamicClient:
+    def for_config(cls, config: Config, reactor: Reactor | None = None, **more: Any) -> DynamicClient:
         return cls(Session.for_config(config, reactor, **more))
 
     async def resource(self, text: str) -> ResourceInterface:
@@ -55,7 +56,7 @@ class DynamicClient:
         namespace = str((obj.get("metadata") or {}).get("namespace") or "")
         return self.of(resource).namespace(namespace if resource.namespaced else "")
 
-    def close(self) -> Deferred[Any]:
+    def close(self) -> Deferred[None]:
         return self.session.close()
 
 
@@ -238,7 +239,7 @@ def condition_is(kind: str, status: str = "True") -> Callable[[Object | None], b
     """For ``wait``: ``condition_is("Ready")``."""
 
     def done(obj: Object | None) -> bool:
-        conditions: Iterable[Any] = ((obj or {}).get("status") or {}).get("conditions") or ()
+        conditions: Iterable[Object] = ((obj or {}).get("status") or {}).get("conditions") or ()
         return any(
             str(one.get("type")).lower() == kind.lower() and str(one.get("status")).lower() == status.lower()
             for one in conditions

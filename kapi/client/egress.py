@@ -7,12 +7,18 @@ The dialer asks here; ``select`` says once, when the server is put together, wha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import NoReturn, Protocol
 from weakref import WeakKeyDictionary
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError
-from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
 
 from kapi.client.connect_tunnel import ProxyError, through
 
@@ -35,13 +41,18 @@ class HTTPConnect:
     """The way through one proxy.  ``endpoint`` makes that of a connection to it; ``transport``: "tcp" or "uds"."""
 
     def __init__(
-        self, endpoint: Callable[[Any], IStreamClientEndpoint], name: str, transport: str, meter: Meter
+        self, endpoint: Callable[[IReactorTime], IStreamClientEndpoint], name: str, transport: str, meter: Meter
     ) -> None:
         self._endpoint, self._name, self._transport, self._meter = endpoint, name, transport, meter
 
     async def connect(
-        self, reactor: IReactorTime, target: str, factory: object, options: object, timeout: float
-    ) -> Any:
+        self,
+        reactor: IReactorTime,
+        target: str,
+        factory: IProtocolFactory,
+        options: IOpenSSLClientConnectionCreator | None,
+        timeout: float,
+    ) -> IProtocol:
         """A protocol of ``factory``, connected within ``timeout`` seconds.  Raises ProxyError, and what a connection raises."""
         meter, transport = self._meter, self._transport
         meter.begin(transport)
@@ -62,11 +73,11 @@ class HTTPConnect:
         return found
 
 
-def _timed_out(result: object, timeout: float) -> Any:
+def _timed_out(result: object, timeout: float) -> NoReturn:
     raise TimeoutError
 
 
-_selected: WeakKeyDictionary[Any, Mapping[str, HTTPConnect]] = WeakKeyDictionary()
+_selected: WeakKeyDictionary[IReactorTime, Mapping[str, HTTPConnect]] = WeakKeyDictionary()
 
 
 def select(reactor: IReactorTime, ways: Mapping[str, HTTPConnect]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
@@ -21,6 +20,7 @@ from kapi.client.config import ConfigError
 from kapi.client.credentials import ClientCertificate, Header
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
+from kapi.request.reactor import Reactor
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MAX_OUTPUT = 1024 * 1024  # bytes
@@ -33,13 +33,13 @@ class ExecPlugin:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: Reactor,
         command: str,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         *,
         api_version: str = VERSIONS[0],
-        cluster: Mapping[str, Any] | None = None,
+        cluster: Object | None = None,
         install_hint: str = "",
         file: str = "",
         now: Callable[[], float] = time.time,

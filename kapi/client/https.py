@@ -7,14 +7,14 @@ says that whoever answers is trusted; redirects are not followed, answers are bo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 from treq.client import HTTPClient
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.endpoints import wrapClientTLS
-from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
-from twisted.web.client import Agent, HTTPConnectionPool
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
+from twisted.web.client import URI, Agent, HTTPConnectionPool
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory, IPolicyForHTTPS
 from zope.interface import implementer
@@ -29,13 +29,14 @@ from kapi.client.kubeconfig import Endpoint
 from kapi.client.tls_client import counted
 from kapi.client.tls_faults import WEBHOOKS
 from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
+from kapi.request.reactor import Reactor
 
 MAX_ANSWER = 4 * 1024 * 1024  # bytes
 
 
 class Answer(NamedTuple):
     status: int
-    headers: Any
+    headers: Headers
     body: bytes
 
 
@@ -48,7 +49,7 @@ class _Policy:
         self._trust = authorities(endpoint.ca, required=False) if endpoint.ca else None
         self._own = identity(endpoint.certificate, endpoint.key)
 
-    def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
+    def creatorForNetloc(self, hostname: bytes, port: int) -> IOpenSSLClientConnectionCreator:
         name = self.endpoint.server_name or hostname.decode("ascii")
         if self.endpoint.anybody:
             return unverified_options(name, self._own)
@@ -60,7 +61,7 @@ class _Endpoints:
     def __init__(self, policy: _Policy, dialer: Dialer) -> None:
         self._policy, self._dialer = policy, dialer
 
-    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:
+    def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
         host: bytes = uri.host
         if uri.scheme != b"https":
             raise ValueError(f"URL scheme must be https: {uri.scheme.decode('ascii', 'replace')}")
@@ -69,7 +70,7 @@ class _Endpoints:
         return wrapped
 
 
-def _timed_out(result: object, timeout: float) -> Any:
+def _timed_out(result: object, timeout: float) -> NoReturn:
     """Whatever the connection makes of being cancelled."""
     raise TimeoutError(timeout, "Deferred")
 
@@ -77,13 +78,13 @@ def _timed_out(result: object, timeout: float) -> Any:
 class HTTPSClient:
     """Requests to one endpoint, on kept-alive connections."""
 
-    def __init__(self, reactor: Any, endpoint: Endpoint, timeout: float = 30.0) -> None:
+    def __init__(self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0) -> None:
         if urlsplit(endpoint.url).scheme != "https":
             raise ValueError(f"URL scheme must be https: {endpoint.url}")
         self.endpoint = endpoint
-        self._reactor: IReactorTCP = reactor
+        self._reactor = reactor
         self._timeout = timeout
-        self._pool: Any = HTTPConnectionPool(reactor, persistent=True)
+        self._pool = HTTPConnectionPool(reactor, persistent=True)
         dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), CONTROL_PLANE)
         agent = Agent.usingEndpointFactory(reactor, _Endpoints(_Policy(endpoint), dialer), self._pool)
         self._http = HTTPClient(agent)
@@ -110,14 +111,14 @@ class HTTPSClient:
         """
         target = url or self.endpoint.url
         running: Deferred[Answer] = Deferred.fromCoroutine(self._run(method, target, body, headers or {}))
-        running.addTimeout(self._timeout, self._reactor, _timed_out)  # type: ignore[arg-type]
-        began: float = self._reactor.seconds()  # type: ignore[attr-defined]
+        running.addTimeout(self._timeout, self._reactor, _timed_out)
+        began: float = self._reactor.seconds()
         answer: Answer | None = None
         try:
             answer = await running
         finally:
             code, size = (None, 0) if answer is None else (answer.status, len(answer.body))
-            took = self._reactor.seconds() - began  # type: ignore[attr-defined]
+            took = self._reactor.seconds() - began
             metrics.sent(method, urlsplit(target).netloc.rpartition("@")[2], code, took, len(body or b""), size)
         return answer
 

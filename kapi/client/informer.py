@@ -26,8 +26,8 @@ from kapi.client.indexer import Indexer, IndexFunction, key_of
 from kapi.client.reflector import Reflector
 from kapi.machinery.tree import Object
 
-OnObject = Callable[[Object], Any]
-OnUpdate = Callable[[Object, Object], Any]
+OnObject = Callable[[Object], object]
+OnUpdate = Callable[[Object, Object], object]
 
 
 class Handler:
@@ -160,7 +160,7 @@ class SharedInformer:
         for handler in list(self.handlers):
             self._call(handler.on_delete, last or known)
 
-    def _call(self, function: Callable[..., Any] | None, *objects: Object) -> None:
+    def _call(self, function: Callable[..., object] | None, *objects: Object) -> None:
         """What a handler raises is its own affair."""
         if function is None:
             return

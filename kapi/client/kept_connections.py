@@ -6,48 +6,50 @@ One that the server has closed meanwhile is noticed before it is used, so that a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Generic
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IProtocol, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import Factory
 
 from kapi.client.answer import Answer
-from kapi.client.connection import Connection
+from kapi.client.connection import Answered, Connection
 from kapi.client.transport import Stream
 
+#: makes a connection with a protocol factory
+Connect = Callable[[IProtocolFactory], Deferred[IProtocol]]
 KEEP = 90.0  # seconds an idle connection is kept
 MAX_IDLE = 25  # connections
 _SWEEP = 15.0  # seconds
 _FRESH = 1.0  # seconds for which a connection is believed to be as it was
 
 
-class KeptConnections:
+class KeptConnections(Generic[Answered]):
     """``connect`` makes a connection with a protocol factory; those in ``idle`` can be used again.
 
     ``limit`` is of a whole answer, in bytes.
     """
 
-    def __init__(self, reactor: IReactorTime, connect: Callable[[Factory], Deferred[Any]], limit: int) -> None:
+    def __init__(self, reactor: IReactorTime, connect: Connect, limit: int) -> None:
         self._reactor, self._connect, self.limit = reactor, connect, limit
-        self.idle: list[Connection] = []
-        self.open: set[Connection] = set()
-        self._factory: Any = Factory.forProtocol(lambda: Connection(self))
+        self.idle: list[Connection[Answered]] = []
+        self.open: set[Connection[Answered]] = set()
+        self._factory = Factory.forProtocol(lambda: Connection(self))
         self._factory.noisy = False
         self._sweeper: IDelayedCall | None = None
         self._closed: Deferred[None] | None = None
 
-    def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Any:
+    def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Answered:
         """What the Deferred of a request fires with: at the end of the answer, or with its stream at the begin."""
         raise NotImplementedError
 
-    def _ask(self, data: bytes, streaming: bool = False, bodiless: bool = False) -> Deferred[Any]:
+    def _ask(self, data: bytes, streaming: bool = False, bodiless: bool = False) -> Deferred[Answered]:
         """Fires as ``answered`` says; arguments as of Connection's ``ask``.
 
         Fails with what the connection failed with, with BadAnswer or AnswerTooLarge; cancelling ends the connection.
         """
-        running: list[Callable[[], Any]] = []  # how to stop what is under way; empty when it was stopped
-        done: Deferred[Any] = Deferred(lambda _: running.pop()())
+        running: list[Callable[[], None]] = []  # how to stop what is under way; empty when it was stopped
+        done: Deferred[Answered] = Deferred(lambda _: running.pop()())
         connection = self._kept()
         if connection is not None:
             running.append(connection.abort)
@@ -55,7 +57,8 @@ class KeptConnections:
             return done
         connecting = self._connect(self._factory)
 
-        def connected(made: Any) -> None:
+        def connected(made: IProtocol) -> None:
+            assert isinstance(made, Connection)
             self.open.add(made)
             running[0] = made.abort
             made.ask(data, done, streaming, bodiless)
@@ -64,7 +67,7 @@ class KeptConnections:
         connecting.addCallback(connected).addErrback(lambda why: done.errback(why) if running else None)
         return done
 
-    def _kept(self) -> Connection | None:
+    def _kept(self) -> Connection[Answered] | None:
         """An idle connection that the server has not closed, as far as can be known."""
         now: float = self._reactor.seconds()
         while self.idle:
@@ -74,17 +77,17 @@ class KeptConnections:
             connection.abort()
         return None
 
-    def free(self, connection: Connection) -> None:
+    def free(self, connection: Connection[Answered]) -> None:
         """A connection has answered."""
         if self._closed is not None or len(self.idle) >= MAX_IDLE:
-            connection.transport.loseConnection()  # type: ignore[union-attr]
+            connection.transport.loseConnection()
             return
         connection.since = self._reactor.seconds()
         self.idle.append(connection)
         if self._sweeper is None:
             self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: Connection[Answered]) -> None:
         if connection in self.idle:
             self.idle.remove(connection)
         self.open.discard(connection)
@@ -97,7 +100,7 @@ class KeptConnections:
         old = self._reactor.seconds() - KEEP
         for connection in [one for one in self.idle if one.since < old]:
             self.idle.remove(connection)
-            connection.transport.loseConnection()  # type: ignore[union-attr]
+            connection.transport.loseConnection()
         if self.idle:
             self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
 
@@ -110,7 +113,7 @@ class KeptConnections:
                 self._sweeper = None
             idle, self.idle = self.idle, []
             for connection in idle:
-                connection.transport.loseConnection()  # type: ignore[union-attr]
+                connection.transport.loseConnection()
             if not self.open:
                 self._closed.callback(None)
         return self._closed

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.task import deferLater
@@ -32,8 +31,8 @@ class LeaderElector:
         name: str,
         identity: str,
         *,
-        on_started: Callable[[], Any],
-        on_stopped: Callable[[], Any],
+        on_started: Callable[[], object],
+        on_stopped: Callable[[], object],
         lease_duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
@@ -100,7 +99,7 @@ class LeaderElector:
         self.log.info("{identity} no longer leads {name}", identity=self._identity, name=self._name)
         self._tell(self._on_stopped)
 
-    def _tell(self, function: Callable[[], Any]) -> None:
+    def _tell(self, function: Callable[[], object]) -> None:
         try:
             function()
         except Exception:

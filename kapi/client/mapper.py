@@ -6,8 +6,8 @@ group (``deployments.v1.apps``).  Of several matches the server's first group, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from kapi.client.discovery import APIResource, Discovered
 from kapi.client.errors import NoMatch
@@ -68,7 +68,7 @@ class RESTMapper:
         return (await self.table()).category(name)
 
     def _again(self) -> bool:
-        invalidate: Any = getattr(self._source, "invalidate", None)
+        invalidate: Callable[[], object] | None = getattr(self._source, "invalidate", None)
         if invalidate is None or getattr(self._source, "fresh", False):
             return False
         invalidate()

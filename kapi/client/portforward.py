@@ -7,11 +7,10 @@ and the first message of each repeats the port.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
-from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.internet.interfaces import IListeningPort, IPushProducer
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -21,6 +20,8 @@ from kapi.client.errors import ClientError, StatusError
 from kapi.client.remotecommand import V4
 from kapi.client.rest import RESTClient
 from kapi.client.websocket import WebSocket, WebSocketClosed
+from kapi.request.reactor import Reactor
+from kapi.request.transport import StreamTransport
 
 DATA, ERROR = 0, 1
 _PORT = 2  # bytes of the port at the begin of a channel
@@ -31,6 +32,8 @@ log = Logger()
 class _Local(Protocol):
     """A connection to the local port."""
 
+    transport: StreamTransport
+
     def __init__(self, forward: PortForward) -> None:
         self._forward = forward
         self._running: Deferred[None] | None = None
@@ -39,7 +42,7 @@ class _Local(Protocol):
         self._full = self._gone = False
 
     def connectionMade(self) -> None:
-        transport: Any = self.transport
+        transport = self.transport
         transport.registerProducer(self, True)
         transport.pauseProducing()  # until there is somebody to send it to
         self._running = Deferred.fromCoroutine(self._run())
@@ -60,7 +63,7 @@ class _Local(Protocol):
 
     async def _run(self) -> None:
         socket = self._socket = await self._forward.connect()
-        transport: Any = self.transport
+        transport = self.transport
         if self._gone:
             socket.close()
             return
@@ -83,7 +86,7 @@ class _Local(Protocol):
             socket.close()
 
     def dataReceived(self, data: bytes) -> None:
-        transport: Any = self.transport
+        transport = self.transport
         transport.pauseProducing()
         sending = Deferred.fromCoroutine(self._send(data))
         sending.addCallbacks(lambda _: None if self._gone else transport.resumeProducing(), self._forward.failed)
@@ -105,11 +108,11 @@ class PortForward:
     """``client`` is for ``v1``.  ``report`` is called with what went wrong with a connection; others go on."""
 
     def __init__(
-        self, client: RESTClient, namespace: str, pod: str, port: int, report: Callable[[str], Any] | None = None
+        self, client: RESTClient, namespace: str, pod: str, port: int, report: Callable[[str], object] | None = None
     ) -> None:
         self._client, self._namespace, self._pod, self.port = client, namespace, pod, port
         self._report = report or (lambda text: log.warn("port forwarding: {text}", text=text))
-        self._ports: list[Any] = []  # that are listened on
+        self._ports: list[IListeningPort] = []  # that are listened on
 
     async def connect(self) -> WebSocket:
         """One connection to the Pod's port.  Raises StatusError and ClientError."""
@@ -118,14 +121,14 @@ class PortForward:
         )
         return await request.param("ports", self.port).websocket(V4)
 
-    async def listen(self, reactor: IReactorTime, local_port: int = 0, address: str = "127.0.0.1") -> int:
+    async def listen(self, reactor: Reactor, local_port: int = 0, address: str = "127.0.0.1") -> int:
         """Listens at one more address.  The local port; 0 is any.  Raises Twisted's CannotListenError."""
-        endpoint: Any = TCP6ServerEndpoint if ":" in address else TCP4ServerEndpoint
-        factory: Any = Factory.forProtocol(lambda: _Local(self))
+        endpoint = TCP6ServerEndpoint if ":" in address else TCP4ServerEndpoint
+        factory = Factory.forProtocol(lambda: _Local(self))
         factory.noisy = False
-        port = await endpoint(reactor, local_port, interface=address).listen(factory)
+        port: IListeningPort = await endpoint(reactor, local_port, interface=address).listen(factory)  # type: ignore[no-untyped-call]
         self._ports.append(port)
-        return int(port.getHost().port)
+        return port.getHost().port  # type: ignore[attr-defined, no-any-return]
 
     async def close(self) -> None:
         """No more connections; those that are open go on."""

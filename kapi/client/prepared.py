@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hyperlink import EncodedURL
 from treq.cookies import IndexableCookieJar
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IConsumer
 from twisted.web.iweb import IBodyProducer
 from zope.interface import implementer
 
@@ -19,7 +18,7 @@ class Body:
         self.data = data
         self.length = len(data)
 
-    def startProducing(self, consumer: Any) -> Deferred[None]:
+    def startProducing(self, consumer: IConsumer) -> Deferred[None]:
         consumer.write(self.data)
         done: Deferred[None] = Deferred()
         done.callback(None)

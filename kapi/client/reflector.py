@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.client.dynamic import ResourceInterface
 from kapi.client.errors import ClientError, Gone, UnexpectedAnswer
@@ -56,7 +57,7 @@ class Reflector:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._resource, self._sink, self._jitter = resource, sink, jitter
-        self._selection: dict[str, Any] = {"label_selector": label_selector, "field_selector": field_selector}
+        self._labels, self._fields = label_selector, field_selector
         self._reactor = resource.session.reactor
         self._initial_events = True  # until the server says that it does not know them
         self._running: Deferred[None] | None = None
@@ -68,7 +69,7 @@ class Reflector:
             self._running = Deferred.fromCoroutine(self._run())
             self._running.addErrback(self._ended)
 
-    def _ended(self, failure: Any) -> None:
+    def _ended(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
             self.log.failure("following {resource} has ended", failure, resource=self._resource.resource.name)
 
@@ -108,18 +109,28 @@ class Reflector:
         return int(MIN_WATCH * (1 + self._jitter()))
 
     async def _open(self) -> Watch:
-        return await self._resource.watch(resource_version=self.revision, timeout=self._timeout(), **self._selection)
+        return await self._resource.watch(
+            resource_version=self.revision,
+            timeout=self._timeout(),
+            label_selector=self._labels,
+            field_selector=self._fields,
+        )
 
     async def _begin(self) -> None:
         if self._initial_events:
             try:
-                watch = await self._resource.watch(initial_events=True, timeout=self._timeout(), **self._selection)
+                watch = await self._resource.watch(
+                    initial_events=True,
+                    timeout=self._timeout(),
+                    label_selector=self._labels,
+                    field_selector=self._fields,
+                )
             except (BadRequest, Invalid):
                 self._initial_events = False
             else:
                 await self._follow(watch, set())
                 return
-        page = await self._resource.list(resource_version="0", **self._selection)
+        page = await self._resource.list(resource_version="0", label_selector=self._labels, field_selector=self._fields)
         keys = set()
         for obj in typed_items(page):
             keys.add(key_of(obj))

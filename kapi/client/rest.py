@@ -37,6 +37,8 @@ from kapi.client.server_warnings import parse_warnings
 from kapi.client.session import Session, base_path
 from kapi.client.transport import Response, Stream
 from kapi.client.watching import Watch
+from kapi.machinery.tree import Tree
+from kapi.request.reactor import Reactor
 
 if TYPE_CHECKING:
     from kapi.client.websocket import WebSocket
@@ -62,7 +64,9 @@ class RESTClient:
         self.content, self.accept = content, accept or content.accept
 
     @classmethod
-    def for_config(cls, config: Config, group_version: str = "", reactor: Any = None, **more: Any) -> RESTClient:
+    def for_config(
+        cls, config: Config, group_version: str = "", reactor: Reactor | None = None, **more: Any
+    ) -> RESTClient:
         """``more`` is for Session.for_config."""
         return cls(Session.for_config(config, reactor, **more), base_path(group_version) if group_version else "")
 
@@ -84,7 +88,7 @@ class RESTClient:
     def patch(self, kind: PatchType) -> Request:
         return Request(self, "PATCH").header("Content-Type", PATCH_TYPES[kind])
 
-    def close(self) -> Deferred[Any]:
+    def close(self) -> Deferred[None]:
         """Closes the session, which other clients may use, too."""
         return self.session.close()
 
@@ -200,7 +204,7 @@ class Request:
             path += ("&" if "?" in path else "?") + urlencode(self._params)
         return path
 
-    async def do(self) -> Any:
+    async def do(self) -> Tree:
         """The answer as a tree.  Raises StatusError, ClientError, ConfigError."""
         response = await self.response()
         data = response.body

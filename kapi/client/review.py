@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 from twisted.internet.defer import CancelledError, TimeoutError
@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, list_of, struct, text, text_lists, truth
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 if TYPE_CHECKING:
     from kapi.client.https import HTTPSClient
@@ -94,7 +94,7 @@ class ReviewClient:
         if not 200 <= answer.status < 300:
             raise ReviewError(f"{self.what} answered {answer.status}")
         try:
-            status: Any = orjson.loads(answer.body).get("status") or {}
+            status: Tree = orjson.loads(answer.body).get("status") or {}
         except (ValueError, AttributeError):
             status = None
         try:

@@ -8,26 +8,27 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent, IBodyProducer
+from twisted.web.iweb import IAgent, IBodyProducer, IResponse
 from zope.interface import implementer
 
 from kapi.client.answer import Answer
 from kapi.client.dialer import Dialer
 from kapi.client.head import header_line, request_line
 from kapi.client.kept_connections import KeptConnections
-from kapi.client.tls_client import TLSReactor
+from kapi.client.tls_client import tls_reactor
 from kapi.client.tls_faults import CertificateFaults
 from kapi.client.transport import Stream
+from kapi.request.reactor import Reactor
 
 _HEADS = 1000  # URIs whose first lines are kept
 
 
 @implementer(IAgent)
-class ServerAgent(KeptConnections):
+class ServerAgent(KeptConnections[IResponse]):
     """Requests to one server at ``host`` and ``port``, whatever host the URIs name; TLS as ``options`` say.
 
     ``headers`` go with every request.  ``limit`` is of an answer's body, in bytes.  ``faults`` counts certificates.
@@ -35,16 +36,16 @@ class ServerAgent(KeptConnections):
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: Reactor,
         host: str,
         port: int,
-        options: Any,
+        options: IOpenSSLClientConnectionCreator,
         limit: int,
         headers: Sequence[tuple[bytes, bytes]] = (),
         faults: CertificateFaults | None = None,
         network: str = "",
     ) -> None:
-        endpoint = Dialer(TLSReactor(reactor, options, faults), network=network).endpoint(host, port)
+        endpoint = Dialer(tls_reactor(reactor, options, faults), network=network).endpoint(host, port)
         super().__init__(reactor, endpoint.connect, limit)
         self._heads: OrderedDict[tuple[bytes, bytes], bytes] = OrderedDict()
         self._headers = b"".join(b"\r\n" + header_line(*pair) for pair in headers)
@@ -55,7 +56,7 @@ class ServerAgent(KeptConnections):
 
     def request(
         self, method: bytes, uri: bytes, headers: Headers | None = None, bodyProducer: IBodyProducer | None = None
-    ) -> Deferred[Any]:
+    ) -> Deferred[IResponse]:
         """Fires with an Answer.  ``bodyProducer`` is a Body.  Fails with what the connection failed with, with BadAnswer
         or AnswerTooLarge; cancelling ends the connection."""
         body = b"" if bodyProducer is None else bodyProducer.data  # type: ignore[attr-defined]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
@@ -16,9 +15,10 @@ from kapi.client.limiter import TokenBucket
 from kapi.client.server_warnings import WarningHandler, log_warning
 from kapi.client.transport import Transport
 from kapi.machinery.gvk import GroupVersion
+from kapi.request.reactor import Reactor, installed_reactor
 
 
-def connect(config: Config, reactor: IReactorTime) -> Transport:
+def connect(config: Config, reactor: Reactor) -> Transport:
     """The transport that a Config describes, for any number of RESTClients."""
     from kapi.client.connections import Connections
     from kapi.client.dialing import connector
@@ -49,13 +49,12 @@ class Session:
     def for_config(
         cls,
         config: Config,
-        reactor: Any = None,
+        reactor: Reactor | None = None,
         *,
         transport: Transport | None = None,
         warnings: WarningHandler = log_warning,
     ) -> Session:
-        if reactor is None:
-            from twisted.internet import reactor
+        reactor = reactor or installed_reactor()
         return cls(
             reactor,
             transport or connect(config, reactor),
@@ -81,7 +80,7 @@ class Session:
             self.transport.forget()
         return again
 
-    def close(self) -> Deferred[Any]:
+    def close(self) -> Deferred[None]:
         return self.transport.close()
 
 

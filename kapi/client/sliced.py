@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -12,18 +12,20 @@ from twisted.python.failure import Failure
 from kapi.client.work import call_of
 from kapi.machinery.checkpoint import Call, Interrupted, in_slices
 
+Result = TypeVar("Result")
 
-def begin(reactor: IReactorTime, coroutine: Coroutine[Any, Any, Any]) -> Deferred[Any]:
+
+def begin(reactor: IReactorTime, coroutine: Coroutine[Deferred[object], object, Result]) -> Deferred[Result]:
     """What ``Deferred.fromCoroutine`` would give; its steps run in slices where ``kapi.client.work`` says so."""
     call = call_of(reactor)
     return Deferred.fromCoroutine(coroutine) if call is None else Sliced(coroutine, call).done
 
 
-class Sliced:
+class Sliced(Generic[Result]):
     """``done`` is what ``Deferred.fromCoroutine`` would give; ``call`` runs each step up to the next wait."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], call: Call) -> None:
-        self.done: Deferred[Any] = Deferred(self._cancel)
+    def __init__(self, coroutine: Coroutine[Deferred[object], object, Result], call: Call) -> None:
+        self.done: Deferred[Result] = Deferred(self._cancel)
         self._coroutine = coroutine
         self._call = call
         self._awaited: Any = None
@@ -33,7 +35,7 @@ class Sliced:
         self._awaited = work = self._call(self._step, failure)
         work.addCallbacks(self._take, self._failed)  # type: ignore[attr-defined]  # it is a Deferred
 
-    def _step(self, failure: Failure | None) -> tuple[Deferred[Any] | None, Any] | Failure:
+    def _step(self, failure: Failure | None) -> tuple[Deferred[object] | None, Any] | Failure:
         """The Deferred that the coroutine waits for next, or None and what it returned; or why it ended."""
         coroutine = self._coroutine
         try:
@@ -48,7 +50,7 @@ class Sliced:
             return Failure()
         return awaited, None
 
-    def _take(self, outcome: tuple[Deferred[Any] | None, Any]) -> None:
+    def _take(self, outcome: tuple[Deferred[object] | None, Any]) -> None:
         awaited, result = outcome
         if awaited is not None:
             self._awaited = awaited
@@ -56,7 +58,7 @@ class Sliced:
         elif not self.done.called:
             self.done.callback(result)
 
-    def _come(self, result: object) -> Any:
+    def _come(self, result: object) -> object:
         """The coroutine takes a result from the Deferred itself; a failure it is given."""
         failure = result if isinstance(result, Failure) else None
         self._compute(failure)
@@ -66,5 +68,5 @@ class Sliced:
         if not self.done.called:
             self.done.errback(failure)
 
-    def _cancel(self, _: Deferred[Any]) -> None:
+    def _cancel(self, _: Deferred[Result]) -> None:
         self._awaited.cancel()

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from functools import partial
 from ipaddress import ip_address
-from typing import Any
 
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IProtocol,
+    IProtocolFactory,
+    IStreamClientEndpoint,
+)
 
 from kapi.client.tunnel import ProxyError, Tunnel, tunnelled
 
@@ -25,12 +29,12 @@ async def through_socks(
     proxy: IStreamClientEndpoint,
     host: str,
     port: int,
-    factory: object,
-    options: object = None,
+    factory: IProtocolFactory,
+    options: IOpenSSLClientConnectionCreator | None = None,
     *,
     username: str = "",
     password: str = "",
-) -> Any:
+) -> IProtocol:
     """A protocol of ``factory``, connected to a host, by TLS when there are ``options`` for it.
 
     Raises ProxyError, and what the connection raises.
@@ -60,7 +64,7 @@ def _sized(text: str, what: str) -> bytes:
 class _Socks(Tunnel):
     kind = "SOCKS proxy"
 
-    def __init__(self, request: bytes, who: bytes, inner: Any) -> None:
+    def __init__(self, request: bytes, who: bytes, inner: IProtocolFactory) -> None:
         super().__init__(inner)
         self._request, self._who = request, who
         self._step = self._method
@@ -73,7 +77,7 @@ class _Socks(Tunnel):
         self._step()
 
     def _write(self, data: bytes) -> None:
-        self.transport.write(data)  # type: ignore[union-attr]
+        self.transport.write(data)
 
     def _method(self) -> None:
         if len(self.received) < 2:

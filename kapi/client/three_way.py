@@ -8,14 +8,14 @@ merged by a key; without one it is a JSON merge patch.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 MAX_REFERENCES = 16  # one behind the other
-_ABSENT: Any = object()
+_ABSENT: Tree = object()
 
 
 class Schema(Protocol):
@@ -94,7 +94,7 @@ def _object(original: Object, modified: Object, current: Object, schema: Schema 
 
 
 def _one(
-    patch: Object, key: str, values: tuple[Any, Any, Any], schema: Schema | None, strategies: str, merge_key: str
+    patch: Object, key: str, values: tuple[Tree, Tree, Tree], schema: Schema | None, strategies: str, merge_key: str
 ) -> None:
     """Puts what a field needs into the patch."""
     old, new, now = values
@@ -121,7 +121,7 @@ def _one(
 
 
 def _merged_list(
-    patch: Object, key: str, values: tuple[list[Any], list[Any], list[Any]], schema: Schema, merge_key: str
+    patch: Object, key: str, values: tuple[list[Object], list[Object], list[Object]], schema: Schema, merge_key: str
 ) -> None:
     """A list of objects that belong together when they have the same value of ``merge_key``."""
     known, wanted, there = ({_mark(item, merge_key): item for item in items} for items in values)
@@ -147,7 +147,7 @@ def _mark(item: object, merge_key: str) -> bytes:
     return orjson.dumps(item[merge_key])
 
 
-def _merged_set(patch: Object, key: str, old: list[Any], new: list[Any], now: list[Any]) -> None:
+def _merged_set(patch: Object, key: str, old: list[Tree], new: list[Tree], now: list[Tree]) -> None:
     """A list of single values, each at most once."""
     before, wanted, there = ({orjson.dumps(value): value for value in values} for values in (old, new, now))
     added = [value for mark, value in wanted.items() if mark not in there]

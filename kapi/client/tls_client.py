@@ -7,21 +7,29 @@ sent anything.
 from __future__ import annotations
 
 import copy
+import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from OpenSSL import SSL
 from twisted.internet import main, tcp
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
 from kapi.client.tls_trust import context_of
 from kapi.client.tls_writing import READS, RECORD, TLSWriting
+from kapi.request.reactor import Reactor
 
 if TYPE_CHECKING:  # a command has no metrics, and little time to load them
-    from kapi.client.tls_faults import CertificateFaults
+    from kapi.client.tls_faults import CertificateFaults, Verify
+
+
+class SocketOptions(Protocol):
+    """Twisted's options of a client, for connections over sockets."""
+
+    def clientConnectionForTLS(self, transport: TLSClient, /) -> SSL.Connection: ...
 
 
 class TLSClient(TLSWriting, tcp.Client):
@@ -33,7 +41,7 @@ class TLSClient(TLSWriting, tcp.Client):
 
     _verdict: BaseException | None = None  # why the server is not who it should be
 
-    def __init__(self, options: Any, *arguments: object) -> None:
+    def __init__(self, options: SocketOptions, *arguments: object) -> None:
         self._options = options
         super().__init__(*arguments)  # type: ignore[no-untyped-call]
 
@@ -48,7 +56,7 @@ class TLSClient(TLSWriting, tcp.Client):
         """Called in the handshake, which OpenSSL then ends."""
         self._verdict = reason.value
 
-    def _shake(self) -> Any:
+    def _shake(self) -> BaseException | None:
         """One step of the handshake."""
         self.stopWriting()  # type: ignore[no-untyped-call]
         try:
@@ -67,7 +75,7 @@ class TLSClient(TLSWriting, tcp.Client):
     def doRead(self) -> Any:
         return self._read() if self._established else self._shake()
 
-    def _read(self) -> Any:
+    def _read(self) -> BaseException | None:
         receive = self._tlsConnection.recv
         try:
             for _ in range(READS):
@@ -110,7 +118,7 @@ def _reason(problem: SSL.Error) -> Exception:
 
 
 class _Connector(tcp.Connector):
-    def __init__(self, options: Any, *arguments: Any) -> None:
+    def __init__(self, options: SocketOptions, *arguments: Any) -> None:
         self._options = options
         super().__init__(*arguments)
 
@@ -124,7 +132,9 @@ class TLSReactor:
     ``options`` are what ``optionsForClientTLS`` returns; ``faults`` counts the certificates that servers show.
     """
 
-    def __init__(self, reactor: IReactorTime, options: Any, faults: CertificateFaults | None = None) -> None:
+    def __init__(
+        self, reactor: Reactor, options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None = None
+    ) -> None:
         self._reactor = reactor
         self.plain = reactor
         #: for connections whose TLS is inside of something else
@@ -143,24 +153,35 @@ class TLSReactor:
         return getattr(self._reactor, name)
 
 
+def tls_reactor(
+    reactor: Reactor, options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None = None
+) -> Reactor:
+    """A TLSReactor: it is what the reactor is."""
+    return cast(Reactor, TLSReactor(reactor, options, faults))
+
+
 class _Connection(SSL.Connection):
     """Its verification is looked at by ``faults``."""
 
     faults: CertificateFaults | None = None
 
-    def set_verify(self, mode: int, callback: Any = None) -> None:
+    def set_verify(self, mode: int, callback: Verify | None = None) -> None:
         if self.faults is not None and callback is not None:
             callback = self.faults.looking(callback)
         super().set_verify(mode, callback)
 
 
-def _copy(options: Any, faults: CertificateFaults | None, socket: Callable[[Any], Any]) -> Any:
-    """The same options for connections over ``socket(transport)``; None is in memory, as Twisted's are."""
-    made = copy.copy(options)
+def _copy(
+    options: IOpenSSLClientConnectionCreator,
+    faults: CertificateFaults | None,
+    socket_of: Callable[[Any], socket.socket | None],
+) -> Any:
+    """The same options for connections over ``socket_of(transport)``; None is in memory, as Twisted's are."""
+    made: Any = copy.copy(options)
     context = context_of(options)
 
     def connection(transport: object) -> SSL.Connection:
-        found = _Connection(context, socket(transport))
+        found = _Connection(context, socket_of(transport))
         found.faults = faults
         found.set_app_data(transport)
         return found
@@ -169,10 +190,12 @@ def _copy(options: Any, faults: CertificateFaults | None, socket: Callable[[Any]
     return made
 
 
-def _on_sockets(options: object, faults: CertificateFaults | None) -> Any:
-    return _copy(options, faults, lambda transport: transport.socket)
+def _on_sockets(options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None) -> SocketOptions:
+    made: SocketOptions = _copy(options, faults, lambda transport: transport.socket)
+    return made
 
 
-def counted(options: object, faults: CertificateFaults) -> Any:
+def counted(options: IOpenSSLClientConnectionCreator, faults: CertificateFaults) -> IOpenSSLClientConnectionCreator:
     """The same options, for connections in memory; ``faults`` counts the certificates that servers show."""
-    return _copy(options, faults, lambda transport: None)
+    made: IOpenSSLClientConnectionCreator = _copy(options, faults, lambda transport: None)
+    return made

@@ -6,14 +6,14 @@ Upstream: apiserver ``util/x509metrics``.  Nothing is judged here; the handshake
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA1
+from OpenSSL import SSL, crypto
 
 from kapi.machinery.meters import Counter
 
-Verify = Callable[[Any, Any, int, int, int], bool]
+Verify = Callable[[SSL.Connection, crypto.X509, int, int, int], bool]
 _WEAK_DIGEST = 68  # what OpenSSL says of a signature that it does not take any more
 
 
@@ -37,7 +37,7 @@ class CertificateFaults:
     def looking(self, callback: Verify) -> Verify:
         """A verification callback (pyOpenSSL's) that looks at the server's certificate first."""
 
-        def look(connection: Any, certificate: Any, problem: int, depth: int, fine: int) -> bool:
+        def look(connection: SSL.Connection, certificate: crypto.X509, problem: int, depth: int, fine: int) -> bool:
             if depth == 0 and problem in (0, _WEAK_DIGEST):
                 self.look(certificate.to_cryptography(), weak=problem == _WEAK_DIGEST)
             return bool(callback(connection, certificate, problem, depth, fine))

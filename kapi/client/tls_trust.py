@@ -14,6 +14,7 @@ from typing import Any
 
 from OpenSSL import SSL, crypto
 from twisted.internet import ssl
+from twisted.internet._sslverify import IOpenSSLTrustRoot
 from twisted.internet.error import VerifyError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.protocol import Factory, Protocol
@@ -27,7 +28,7 @@ class NoCertificates(ValueError):
     """There is none in the bundle."""
 
 
-def authorities(bundle: bytes, *, required: bool = True) -> Any:
+def authorities(bundle: bytes, *, required: bool = True) -> IOpenSSLTrustRoot:
     """The certificates of a PEM bundle as Twisted's trust root.
 
     Raises ValueError for one that cannot be read; NoCertificates for a bundle without any, unless that is to mean that
@@ -39,7 +40,8 @@ def authorities(bundle: bytes, *, required: bool = True) -> Any:
         raise ValueError(str(error)) from None
     if required and not found:
         raise NoCertificates("no PEM certificate in it")
-    return ssl.trustRootFromCertificates(found)
+    root: IOpenSSLTrustRoot = ssl.trustRootFromCertificates(found)
+    return root
 
 
 def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:
@@ -55,7 +57,9 @@ def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:
     return pair
 
 
-def verified_options(name: str, trust: Any, own: ssl.PrivateCertificate | None) -> Any:
+def verified_options(
+    name: str, trust: IOpenSSLTrustRoot | None, own: ssl.PrivateCertificate | None
+) -> IOpenSSLClientConnectionCreator:
     """What Twisted makes connections with; ``trust`` None is the system's authorities."""
     if trust is None:
         return ssl.optionsForClientTLS(name, clientCertificate=own)
@@ -66,11 +70,11 @@ def verified_options(name: str, trust: Any, own: ssl.PrivateCertificate | None) 
     return made
 
 
-def context_of(options: Any) -> SSL.Context:
+def context_of(options: IOpenSSLClientConnectionCreator) -> SSL.Context:
     """What OpenSSL makes the connections of ``options`` from."""
-    in_memory: Any = TLSMemoryBIOFactory(options, True, Factory.forProtocol(Protocol))
-    context: SSL.Context = options.clientConnectionForTLS(in_memory.buildProtocol(None)).get_context()
-    return context
+    in_memory = TLSMemoryBIOFactory(options, True, Factory.forProtocol(Protocol)).buildProtocol(None)
+    assert in_memory is not None
+    return options.clientConnectionForTLS(in_memory).get_context()
 
 
 @implementer(IOpenSSLClientConnectionCreator)
@@ -80,7 +84,7 @@ class _Unverified:
     def __init__(self, context: SSL.Context, name: str) -> None:
         self._context = context
         self._name = None if not name or _is_address(name) else name.encode("idna")
-        self._createConnection: Callable[[Any], SSL.Connection] = self._create
+        self._createConnection: Callable[[object], SSL.Connection] = self._create
 
     def _create(self, transport: object) -> SSL.Connection:
         connection = SSL.Connection(self._context, None)
@@ -94,7 +98,7 @@ class _Unverified:
         return connection
 
 
-def unverified_options(name: str, own: ssl.PrivateCertificate | None) -> Any:
+def unverified_options(name: str, own: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
     """As ``verified_options``, with whoever answers."""
     pair = {} if own is None else {"privateKey": own.privateKey.original, "certificate": own.original}
     made: Any = ssl.CertificateOptions

@@ -7,6 +7,7 @@ from typing import Any
 
 from OpenSSL import SSL
 from twisted.internet import main, tcp
+from twisted.internet.error import ConnectionLost
 
 RECORD = 16384  # bytes that a TLS record carries at most
 READS = 8  # full records read in one turn, so that others get theirs
@@ -23,7 +24,7 @@ class TLSWriting(tcp.Connection):
     #: OpenSSL must write (a message of a handshake) before it can read on
     _read_wants_write = False
 
-    def _read(self) -> Any:
+    def _read(self) -> BaseException | None:
         """Reads what there is, as ``doRead`` does."""
         raise NotImplementedError
 
@@ -43,7 +44,7 @@ class TLSWriting(tcp.Connection):
     def writeSequence(self, iovec: Iterable[bytes]) -> None:
         self.write(b"".join(iovec))
 
-    def writeSomeData(self, data: Any) -> Any:
+    def writeSomeData(self, data: bytes) -> int | ConnectionLost:
         """How many bytes OpenSSL has taken; a record that the socket took in part is offered again, unchanged."""
         size = len(data)
         sent = 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -112,6 +112,6 @@ class Transport(Protocol):
         """``target`` is path and query, escaped.  Fails with what the connection failed with; cancelling ends it."""
         ...
 
-    def close(self) -> Deferred[Any]:
+    def close(self) -> Deferred[None]:
         """Ends what is idle, later what is busy; fires when nothing is open."""
         ...

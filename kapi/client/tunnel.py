@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
+    IProtocol,
+    IProtocolFactory,
+    IStreamClientEndpoint,
+)
 from twisted.internet.protocol import Factory, Protocol, connectionDone
-from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
+
+from kapi.request.transport import StreamTransport
 
 
 class ProxyError(Exception):
@@ -22,14 +28,16 @@ class Tunnel(Protocol):
     ``inner`` is the factory of the protocol that then has the connection; ``kind`` is how texts call the proxy.
     """
 
+    transport: StreamTransport
+
     kind = "proxy"
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: IProtocolFactory) -> None:
         self._factory = inner
         self.received = b""  # of the proxy's words, what was not read yet
         self.is_through = False
-        self._made: Deferred[Any] = Deferred()
-        self._inner: Any = None
+        self._made: Deferred[IProtocol] = Deferred()
+        self._inner: IProtocol | None = None
 
     def negotiate(self) -> None:
         """There is more in ``received``."""
@@ -49,9 +57,10 @@ class Tunnel(Protocol):
             self.refuse(f"unexpected {len(self.received)} bytes of buffered data from {self.kind}")
         elif not self._made.called:
             self.is_through = True
-            self._inner = self._factory.buildProtocol(self.transport.getPeer())  # type: ignore[union-attr]
-            self._inner.makeConnection(self.transport)
-            self._made.callback(self._inner)
+            self._inner = inner = self._factory.buildProtocol(self.transport.getPeer())
+            assert inner is not None  # the factory has agreed when it was given to the endpoint
+            inner.makeConnection(self.transport)
+            self._made.callback(inner)
 
     def refuse(self, why: str) -> None:
         if not self._made.called:
@@ -63,25 +72,29 @@ class Tunnel(Protocol):
         else:
             self.refuse("the proxy has closed the connection")
 
-    async def made(self) -> Any:
+    async def made(self) -> IProtocol:
         """The protocol that the connection was handed over to.  Raises ProxyError."""
         try:
             return await self._made
         finally:
             if not self.is_through and self.transport is not None:
-                self.transport.abortConnection()  # type: ignore[attr-defined]
+                self.transport.abortConnection()
 
 
 async def tunnelled(
-    proxy: IStreamClientEndpoint, tunnel: Callable[[Any], Tunnel], factory: Any, options: Any = None
-) -> Any:
+    proxy: IStreamClientEndpoint,
+    tunnel: Callable[[IProtocolFactory], Tunnel],
+    factory: IProtocolFactory,
+    options: IOpenSSLClientConnectionCreator | None = None,
+) -> IProtocol:
     """A protocol of ``factory`` at the end of a tunnel, with TLS in it when there are ``options`` for it.
 
     Raises ProxyError, and what the connection raises.
     """
-    inner: Any = factory if options is None else TLSMemoryBIOFactory(options, True, factory)
-    asking: Any = Factory.forProtocol(lambda: tunnel(inner))
+    inner: IProtocolFactory = factory if options is None else TLSMemoryBIOFactory(options, True, factory)
+    asking = Factory.forProtocol(lambda: tunnel(inner))
     asking.noisy = False
-    connected: Any = await proxy.connect(asking)
+    connected = await proxy.connect(asking)
+    assert isinstance(connected, Tunnel)
     found = await connected.made()
-    return found if options is None else found.wrappedProtocol
+    return found.wrappedProtocol if isinstance(found, TLSMemoryBIOProtocol) else found

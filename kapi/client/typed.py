@@ -6,10 +6,9 @@ Whoever runs a webhook writes what it answers: ``"false"`` where a truth value b
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 #: raises WrongType for a value that is not of the type; the text is the field's path
-Check = Callable[[Any, str], None]
+Check = Callable[[object, str], None]
 
 
 class WrongType(ValueError):

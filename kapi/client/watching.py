@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 from twisted.internet.defer import CancelledError
 
 from kapi.client.errors import ConnectionFailed, UnexpectedAnswer, from_status
 from kapi.client.transport import Stream, StreamClosed
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 MAX_EVENT = 64 * 1024 * 1024  # bytes
 
@@ -28,7 +28,7 @@ class Watch:
     An ERROR event is raised as the StatusError it says (Expired for 410); a connection that breaks as ConnectionFailed.
     """
 
-    def __init__(self, stream: Stream, decode: Callable[[bytes], Any] = orjson.loads) -> None:
+    def __init__(self, stream: Stream, decode: Callable[[bytes], Tree] = orjson.loads) -> None:
         self._stream = stream
         self._decode = decode
         self._lines: list[bytes] = []  # complete, the next one last

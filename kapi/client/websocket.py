@@ -19,6 +19,7 @@ from zope.interface import implementer
 from kapi.client.answer import Answer, BadAnswer, content_length, next_head
 from kapi.client.head import request_head
 from kapi.client.transport import Header, Response
+from kapi.request.transport import StreamTransport
 
 MAX_REFUSAL = 64 * 1024  # bytes of an answer that is no upgrade
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes
@@ -37,6 +38,8 @@ class WebSocket(Protocol):
     ``protocol`` is the subprotocol that the server has chosen.
     """
 
+    transport: StreamTransport
+
     def __init__(
         self, reactor: IReactorTime, method: str, target: str, headers: Sequence[Header], protocols: Sequence[str]
     ) -> None:
@@ -51,7 +54,7 @@ class WebSocket(Protocol):
             (b"Sec-WebSocket-Protocol", ", ".join(protocols).encode("ascii")),
         ]
         self._request = request_head(method.encode("ascii"), target.encode("ascii"), [*headers, *more])
-        self.opened: Deferred[Any] = Deferred(lambda _: self.abort())
+        self.opened: Deferred[WebSocket | Response] = Deferred(lambda _: self.abort())
         self.protocol = ""
         self._raw = b""
         self._answer: Answer | None = None  # while it is no upgrade
@@ -71,8 +74,8 @@ class WebSocket(Protocol):
     # the transport
 
     def connectionMade(self) -> None:
-        self.transport.registerProducer(self, True)  # type: ignore[union-attr]
-        self.transport.write(self._request)  # type: ignore[union-attr]
+        self.transport.registerProducer(self, True)
+        self.transport.write(self._request)
 
     def pauseProducing(self) -> None:
         self._full = True
@@ -120,7 +123,7 @@ class WebSocket(Protocol):
         length = content_length(self._answer.headers.getRawHeaders(b"content-length"))
         if len(self._raw) >= min(MAX_REFUSAL if length is None else length, MAX_REFUSAL):
             self._raw = self._raw[:MAX_REFUSAL]
-            self.transport.loseConnection()  # type: ignore[union-attr]
+            self.transport.loseConnection()
 
     def _agree(self, answer: Answer) -> None:
         def header(name: bytes) -> bytes:
@@ -167,7 +170,7 @@ class WebSocket(Protocol):
         self._part, self._size = [], 0
         if self._buffered > MAX_BUFFERED and not self._paused:
             self._paused = True
-            self.transport.pauseProducing()  # type: ignore[union-attr]
+            self.transport.pauseProducing()
         self._wake()
 
     def _closed(self, code: int, reason: str | None) -> None:
@@ -177,7 +180,7 @@ class WebSocket(Protocol):
             self._write(self._frames.close(CloseReason.NORMAL_CLOSURE))
         fine = code in (CloseReason.NORMAL_CLOSURE, CloseReason.GOING_AWAY, CloseReason.NO_STATUS_RCVD)
         self._finish(None if fine else WebSocketClosed(reason or f"closed with code {int(code)}"))
-        self.transport.loseConnection()  # type: ignore[union-attr]
+        self.transport.loseConnection()
 
     def _finish(self, why: Exception | None) -> None:
         if self._ended:
@@ -214,7 +217,7 @@ class WebSocket(Protocol):
         if self._paused and self._buffered < MAX_BUFFERED // 2:
             self._paused = False
             if not self._ended:
-                self.transport.resumeProducing()  # type: ignore[union-attr]
+                self.transport.resumeProducing()
         return message
 
     async def send(self, message: bytes) -> None:
@@ -235,6 +238,5 @@ class WebSocket(Protocol):
         self._closing = self._reactor.callLater(CLOSE_TIME, self.abort)
 
     def abort(self) -> None:
-        transport: Any = self.transport
-        if transport is not None:
-            transport.abortConnection()
+        if self.transport is not None:
+            self.transport.abortConnection()

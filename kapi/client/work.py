@@ -5,7 +5,7 @@ Upstream has nothing like it: a goroutine holds up nobody, and tests that wait f
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakKeyDictionary, WeakSet
 
 from twisted.internet.interfaces import IReactorTime
@@ -18,8 +18,8 @@ class Work(Protocol):
         """Whether something is done now, or will be begun within so many seconds."""
 
 
-_known: WeakKeyDictionary[Any, WeakSet[Any]] = WeakKeyDictionary()
-_calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()
+_known: WeakKeyDictionary[IReactorTime, WeakSet[Work]] = WeakKeyDictionary()
+_calls: WeakKeyDictionary[IReactorTime, Call] = WeakKeyDictionary()
 
 
 def run_by(reactor: IReactorTime, call: Call) -> None:
@@ -40,6 +40,6 @@ def register(reactor: IReactorTime, work: Work) -> None:
     found.add(work)
 
 
-def busy(reactor: Any, within: float) -> bool:
+def busy(reactor: IReactorTime, within: float) -> bool:
     """Whether anything on the reactor is."""
     return any(work.busy(within) for work in list(_known.get(reactor, ())))

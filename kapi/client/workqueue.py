@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.client.sliced import begin
@@ -53,7 +53,7 @@ class WorkQueue(Generic[Key]):
         self._waiting: set[Key] = set()  # keys in _ready
         self._running: dict[Key, Deferred[None] | None] = {}  # None: it has not waited for anything yet
         self._again: set[Key] = set()  # came while running
-        self._later: dict[Key, Any] = {}
+        self._later: dict[Key, IDelayedCall] = {}
         self._failures: dict[Key, int] = {}
         self._retries = _Bucket(RETRY_RATE, RETRY_BURST)
         self._woken = False

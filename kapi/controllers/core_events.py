@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from twisted.logger import Logger
 
@@ -40,7 +40,7 @@ class CoreEventRecorder:
         self._events = client.resource("", "events")
         self._component = component
         self._now = now
-        self._known: OrderedDict[tuple[Any, ...], tuple[str, str, int]] = OrderedDict()  # namespace, name, count
+        self._known: OrderedDict[tuple[object, ...], tuple[str, str, int]] = OrderedDict()  # namespace, name, count
         self._last_name = 0
 
     async def record(self, event: CoreEvent) -> None:
@@ -62,7 +62,7 @@ class CoreEventRecorder:
         except status.StatusError as error:
             self.log.info("cannot record {reason}: {message}", reason=event.reason, message=error.message)
 
-    def _remember(self, key: tuple[Any, ...], namespace: str, name: str, count: int) -> None:
+    def _remember(self, key: tuple[object, ...], namespace: str, name: str, count: int) -> None:
         self._known[key] = namespace, name, count
         if len(self._known) > CACHE_SIZE:
             self._known.popitem(last=False)

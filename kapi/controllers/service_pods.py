@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 HEADLESS = "service.kubernetes.io/headless"
 
@@ -101,7 +100,7 @@ def matters(pod: Object, old: Object | None) -> bool:
     return old is None or _shown(pod) != _shown(old)
 
 
-def _shown(pod: Object) -> tuple[Any, ...]:
+def _shown(pod: Object) -> tuple[Tree, ...]:
     metadata, spec, state = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
     return (
         metadata.get("labels"), is_going(pod), spec.get("nodeName"), spec.get("hostname"), spec.get("subdomain"),

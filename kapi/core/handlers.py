@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from twisted.internet.interfaces import IReactorTime
-
 from kapi.endpoints.componentstatuses import ComponentStatuses
 from kapi.endpoints.connect.kubelet import Kubelets, KubeletSettings
 from kapi.endpoints.connect.log import Log
@@ -16,9 +14,10 @@ from kapi.endpoints.pods.eviction import Eviction
 from kapi.endpoints.scale import scale
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.registry import Registry
+from kapi.request.reactor import Reactor
 
 
-def built_in_handlers(registry: Registry, reactor: IReactorTime, kubelet: KubeletSettings) -> dict[str, Endpoint]:
+def built_in_handlers(registry: Registry, reactor: Reactor, kubelet: KubeletSettings) -> dict[str, Endpoint]:
     """Needs the pods, nodes and budgets to be in the registry."""
     kubelets = Kubelets(registry.stores[GroupResource("", "nodes")], kubelet)
     transport = Transport(reactor, kubelet.timeout, kubelet.bytes_per_second)

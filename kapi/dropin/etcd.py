@@ -24,11 +24,13 @@ from twisted.logger import (
     globalLogBeginner,
     textFileLogObserver,
 )
+from twisted.python.failure import Failure
 
 from kapi.clock import use_monotonic_clock
 from kapi.dropin.etcd_flags import EtcdFlags, from_command_line, help_text
 from kapi.dropin.etcd_port import VERSION, ClientPort
 from kapi.options.errors import ConfigError, read_file
+from kapi.request.reactor import Reactor, installed_reactor
 from kapi.store.connection import ConnectionFactory
 from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreError, UnsuitableStore
@@ -41,7 +43,7 @@ _LEVELS = {"debug": LogLevel.debug, "info": LogLevel.info, "warn": LogLevel.warn
 class Etcd:
     """The store's server and the ports in front of it."""
 
-    def __init__(self, flags: EtcdFlags, reactor: Any) -> None:
+    def __init__(self, flags: EtcdFlags, reactor: Reactor) -> None:
         self._flags = flags
         self._reactor = reactor
         directory = Path(flags.directory).absolute()
@@ -61,7 +63,7 @@ class Etcd:
             for scheme, host, port in urls:
                 self._listen(factory, scheme, host, port, context)
 
-    def _listen(self, factory: ClientPort, scheme: str, host: str, port: int, context: object) -> None:
+    def _listen(self, factory: Any, scheme: str, host: str, port: int, context: Any) -> None:
         try:
             if scheme == "https":
                 listening = self._reactor.listenSSL(port, factory, context, interface=host)
@@ -150,9 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ConfigError as error:
         _complain(error)
         raise SystemExit(2) from None
-    from twisted.internet import reactor
-
-    running: Any = reactor
+    running = installed_reactor()
     use_monotonic_clock(running)
     level = _LEVELS.get(flags.log_level, LogLevel.critical)
     output = io.TextIOWrapper(os.fdopen(2, "wb", closefd=False), line_buffering=True)
@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     etcd = Etcd(flags, running)
     code = 0
 
-    def failed(failure: Any) -> None:
+    def failed(failure: Failure) -> None:
         nonlocal code
         code = 1
         if failure.check(ConfigError, StoreError, UnsuitableStore):
@@ -177,7 +177,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _complain(error: Exception) -> None:
+def _complain(error: BaseException | None) -> None:
     for line in str(error).splitlines():
         sys.stderr.write(f"etcd: {line}\n")
 

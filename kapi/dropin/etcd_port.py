@@ -16,6 +16,7 @@ from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
@@ -98,7 +99,7 @@ class ClientConnection(Protocol):
         inner.dataReceived(waiting)
         client.resumeProducing()
 
-    def _refused(self, failure: Any) -> None:
+    def _refused(self, failure: Failure) -> None:
         self._connecting = None
         log.warn("the store's server takes no connection: {why}", why=failure.getErrorMessage())
         self._drop()

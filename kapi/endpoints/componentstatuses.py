@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.error import ConnectError, ConnectionRefusedError, TimeoutError
@@ -21,6 +20,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.store.interface import Store
 
@@ -30,7 +30,7 @@ _TIMEOUT = 20.0  # seconds
 _SCHEDULER, _CONTROLLER_MANAGER = 10259, 10257
 
 
-def probe_https(port: int, reactor: Any) -> Probe:
+def probe_https(port: int, reactor: Reactor) -> Probe:
     """Asks ``https://127.0.0.1:PORT/healthz``, whatever its certificate: the components make their own."""
     target = Target("https", "127.0.0.1", port, b"/healthz")
 
@@ -65,7 +65,7 @@ def probe_store(store: Store) -> Probe:
 class ComponentStatuses:
     """GET of one or all; the stores have the names that clients expect."""
 
-    def __init__(self, reactor: Any, stores: Sequence[Store]) -> None:
+    def __init__(self, reactor: Reactor, stores: Sequence[Store]) -> None:
         self._probes: Mapping[str, Probe] = {
             "scheduler": probe_https(_SCHEDULER, reactor),
             "controller-manager": probe_https(_CONTROLLER_MANAGER, reactor),

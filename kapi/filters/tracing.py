@@ -77,13 +77,13 @@ class RequestTrace:
     def headers(self) -> dict[bytes, list[bytes]]:
         return _headers(self._context)
 
-    def begin(self, name: str, attributes: Mapping[str, Any]) -> None:
+    def begin(self, name: str, attributes: Mapping[str, object]) -> None:
         if self._spans[0].is_recording():
             span = self._tracer.start_span(name, self._context, attributes=attributes)
             self._spans.append(span)
             self._context = set_span_in_context(span, self._context)
 
-    def call(self, name: str, attributes: Mapping[str, Any]) -> _Call:
+    def call(self, name: str, attributes: Mapping[str, object]) -> _Call:
         span = self._tracer.start_span(name, self._context, SpanKind.CLIENT, attributes)
         return _Call(span, self._context)
 

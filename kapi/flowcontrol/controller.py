@@ -9,7 +9,7 @@ works even when the objects are missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from twisted.internet.interfaces import IReactorTime
@@ -78,8 +78,8 @@ class FlowController:
         self._schema_objects: dict[str, Object] = {}
         self._level_objects: dict[str, Object] = {}
         self._scheduled = False
-        self._known: dict[Any, Classification] = {}
-        self._flows: WeakValueDictionary[tuple[Any, ...], Flow] = WeakValueDictionary()
+        self._known: dict[object, Classification] = {}
+        self._flows: WeakValueDictionary[tuple[object, ...], Flow] = WeakValueDictionary()
         self._nominal_sum = 0
         self._stops: list[Callable[[], None]] = []
         self._adjusting = LoopingCall(self.adjust)
@@ -223,7 +223,15 @@ class FlowController:
     def classify(self, info: RequestInfo, user: UserInfo) -> Classification:
         """The first schema that matches; the catch-all matches everybody."""
         if info.is_resource:
-            key: Any = (user.name, user.groups, info.verb, info.group, info.resource, info.subresource, info.namespace)
+            key: tuple[object, ...] = (
+                user.name,
+                user.groups,
+                info.verb,
+                info.group,
+                info.resource,
+                info.subresource,
+                info.namespace,
+            )
         else:
             key = (user.name, user.groups, info.verb, info.path)
         known = self._known.get(key)

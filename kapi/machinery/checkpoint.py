@@ -13,8 +13,7 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 Item = TypeVar("Item")
-#: runs a function with arguments, in slices or (Twisted's ``execute``) in one piece
-Call = Callable[..., Awaitable[Any]]
+Result = TypeVar("Result")
 _EVERY = 32  # items of a walk between two checkpoints
 
 
@@ -24,6 +23,12 @@ class Interrupted(BaseException):
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+class Call(Protocol):
+    """Runs a function with arguments, in slices or (Twisted's ``execute``) in one piece."""
+
+    def __call__(self, function: Callable[..., Result], /, *arguments: Any) -> Awaitable[Result]: ...
 
 
 class Slice(Protocol):

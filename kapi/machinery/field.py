@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Any
 
 import orjson
 
@@ -80,7 +79,7 @@ class FieldError:
 
     __slots__ = ("type", "field", "value", "detail", "origin")
 
-    def __init__(self, type: ErrorType, field: Path | str, value: Any, detail: str, origin: str = "") -> None:
+    def __init__(self, type: ErrorType, field: Path | str, value: object, detail: str, origin: str = "") -> None:
         if checkpoint.running is not None:
             checkpoint.checkpoint()
         self.type = type

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from sys import getrefcount
-from typing import Any
 
 from kapi.machinery.checkpoint import checkpoint
 
@@ -17,21 +16,21 @@ _NODES = 200  # between two checkpoints
 _UNSHARED = 2  # references to what is asked for: the one there is, and that of the question
 
 #: takes a tree that somebody may still have; None: nobody takes it
-taker: Callable[[Any], None] | None = None
+taker: Callable[[object], None] | None = None
 
 
-def free_in_steps(tree: Any, size: int = LARGE) -> None:
+def free_in_steps(tree: object, size: int = LARGE) -> None:
     """``size``: bytes of JSON."""
     if taker is not None and size >= LARGE:
         taker(tree)
 
 
-def is_unused(holder: list[Any]) -> bool:
+def is_unused(holder: list[object]) -> bool:
     """Whether nobody but ``holder``, of one element, has that element."""
     return getrefcount(holder[0]) == _UNSHARED
 
 
-def dismantle(stack: list[Any]) -> None:
+def dismantle(stack: list[object]) -> None:
     """Lets go of trees, and of their parts as far as nobody else has them."""
     left = _NODES
     while stack:

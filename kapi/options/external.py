@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.authentication.configuration import (
@@ -32,6 +31,7 @@ from kapi.client.kubeconfig import Endpoint, KubeconfigError, load_kubeconfig
 from kapi.machinery.field import quote
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.reloads import Reloads
+from kapi.request.reactor import Reactor
 
 if TYPE_CHECKING:
     from kapi.authentication.oidc.authenticator import OIDCAuthenticator
@@ -44,7 +44,7 @@ _WEBHOOK_TIMEOUT = 30.0  # seconds
 class ExternalIdentity:
     """OIDC, structured configuration and the token webhook, as the flags say."""
 
-    def __init__(self, flags: Any, reactor: IReactorTime, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, flags: Any, reactor: Reactor, registry: CollectorRegistry | None = None) -> None:
         self._flags, self._reactor = flags, reactor
         self._jwt = ReplaceableTokenAuthenticators()
         self._content = b""  # of the file whose issuers count
@@ -205,7 +205,7 @@ class ExternalIdentity:
 class ExternalPolicy:
     """The authorizers in order: mode names, and authorizers made here."""
 
-    def __init__(self, flags: Any, reactor: IReactorTime, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, flags: Any, reactor: Reactor, registry: CollectorRegistry | None = None) -> None:
         self._flags, self._reactor = flags, reactor
         self._content = b""
         self.others: dict[str, Authorizer] = {}

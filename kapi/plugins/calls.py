@@ -12,6 +12,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from kapi.request.reactor import Reactor
+
 #: method, gRPC's name of the outcome, seconds
 Observe = Callable[[str, str, float], None]
 
@@ -37,7 +39,7 @@ class Calls:
     ``max_message``: bytes of an answer.
     """
 
-    def __init__(self, reactor: Any, path: str, service: str, max_message: int, observe: Observe) -> None:
+    def __init__(self, reactor: Reactor, path: str, service: str, max_message: int, observe: Observe) -> None:
         import grpc
 
         self._grpc = grpc

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
+
+from twisted.internet.interfaces import IDelayedCall
 
 from kapi.authorization.interface import Authorizer
 from kapi.machinery.gvk import GroupResource
@@ -21,7 +23,7 @@ DELETE_WORKERS = 128  # one after the other, each deletion would wait for the st
 class Timers(Protocol):
     """The part of IReactorTime that ends what lasts long."""
 
-    def callLater(self, delay: float, function: Callable[..., object], /) -> Any: ...
+    def callLater(self, delay: float, function: Callable[..., object], /) -> IDelayedCall: ...
 
 
 @dataclass(slots=True)

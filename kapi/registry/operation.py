@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from kapi.machinery import warnings
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.registry.deletions import Outcome
 from kapi.request.context import RequestContext
 from kapi.request.user import LOOPBACK_USER, UserInfo
@@ -37,10 +36,11 @@ class Operation:
     deadline: float = 0.0  # by when the request is to be answered, in reactor seconds; 0 = no end
     request: RequestContext | None = None  # whose operation it is
     refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
-    authorize_create: Any = None  # async callable, raises Forbidden: asked when an update would create
+    #: raises Forbidden: asked when an update would create
+    authorize_create: Callable[[], Awaitable[None]] | None = None
     stored_bytes: int = 0  # of what is stored now, where that is to be changed
     outcome: Outcome | None = None  # of a deletion that may go to the store with others
-    sent: Callable[[], Any] | None = None  # the object as the client sent it, for messages that quote it
+    sent: Callable[[], Tree] | None = None  # the object as the client sent it, for messages that quote it
 
     @property
     def strategy(self) -> Strategy:

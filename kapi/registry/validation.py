@@ -7,7 +7,6 @@ reactor is never held up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.threads import deferToThread
 
@@ -16,7 +15,7 @@ from kapi.machinery import checkpoint, status
 from kapi.machinery.field import FieldError
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupVersion
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.registry.operation import Operation
 from kapi.registry.resource_store import ResourceStore
 from kapi.resources.definition import Resource, StrategyContext
@@ -55,7 +54,7 @@ def refusal(store: ResourceStore, op: Operation, obj: Object, errors: list[Field
 
 
 def invalid_answer(
-    row: Resource, type_: Type, obj: Object, errors: list[FieldError], sent: Callable[[], Any] | None
+    row: Resource, type_: Type, obj: Object, errors: list[FieldError], sent: Callable[[], Tree] | None
 ) -> status.Invalid:
     """The answer, of a row and its type; ``sent`` returns the object as the client sent it, None when nobody knows it."""
     if type_.schema is None:  # else a map to Go, too

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 JSON = b"application/json"
 SLICE = 64 * 1024  # bytes in one write: a larger one is quadratic in HTTP/2
@@ -38,7 +37,7 @@ class StreamResponse(Response):
 
     def __init__(
         self,
-        run: Callable[[Any], Awaitable[None]],
+        run: Callable[[object], Awaitable[None]],
         status: int = 200,
         content_type: bytes = JSON,
         headers: Iterable[tuple[bytes, bytes]] = (),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 
 class Call(Protocol):
@@ -33,9 +33,9 @@ class Trace(Protocol):
     def headers(self) -> dict[bytes, list[bytes]]:
         """What tells another server of the trace."""
 
-    def begin(self, name: str, attributes: Mapping[str, Any]) -> None: ...
+    def begin(self, name: str, attributes: Mapping[str, object]) -> None: ...
 
-    def call(self, name: str, attributes: Mapping[str, Any]) -> Call: ...
+    def call(self, name: str, attributes: Mapping[str, object]) -> Call: ...
 
 
 def told(trace: Trace | None, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -6,7 +6,6 @@ Whoever scans or attacks a server makes thousands of them, and no more than a li
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from twisted.logger import Logger
 
@@ -20,8 +19,8 @@ _PERIOD = 10.0  # seconds
 class _Burst:
     since: float
     count: int = 0
-    peer: Any = None
-    error: Any = None
+    peer: object = None
+    error: object = None
 
 
 class ConnectionErrors:

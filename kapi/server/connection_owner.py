@@ -15,7 +15,7 @@ class ConnectionOwner(Protocol):
     closing: bool
     max_streams: int
     #: connections on which something has a deadline
-    watched: set[Any]
+    watched: set[object]
     errors: ConnectionErrors
     runner: RequestRunner
     #: makes the request of an HTTP/2 stream

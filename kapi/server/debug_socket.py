@@ -16,6 +16,7 @@ from twisted.web.server import Site
 from kapi.filters.chain import FilterChain
 from kapi.filters.request_info import request_info
 from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
 from kapi.server.not_found import NotFound
@@ -27,7 +28,7 @@ from kapi.server.site import SiteResource
 class DebugSocket:
     """``logs`` are the log flags, whose ``v`` can be changed."""
 
-    def __init__(self, path: str, reactor: Any, logs: Any) -> None:
+    def __init__(self, path: str, reactor: Reactor, logs: Any) -> None:
         self._path = path
         self._reactor = reactor
         server = GenericServer("debug", NotFound())
@@ -39,7 +40,7 @@ class DebugSocket:
             return answer
 
         runner = RequestRunner(FilterChain([request_info], handle), reactor)
-        self._site = Site(SiteResource(runner.answer))
+        self._site: Any = Site(SiteResource(runner.answer))
         self._port: Any = None
 
     def open(self) -> None:

@@ -11,8 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
+from twisted.internet.interfaces import IListeningPort
 
 from kapi.flowcontrol.rounds import Rounds
+from kapi.request.reactor import Reactor
 from kapi.server.http import Connections
 from kapi.server.tls import ServerContexts
 from kapi.server.tls_connection import TLSConnection
@@ -92,16 +94,17 @@ class Port:
 
     def __init__(
         self,
-        reactor: Any,
+        reactor: Reactor,
         listener: socket.socket,
         connections: Connections,
         contexts: ServerContexts,
         rounds: Rounds | None = None,
     ) -> None:
         listener.listen(BACKLOG)
-        self._port = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
+        port: Any = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
         bound = {"create": staticmethod(contexts.connection), "rounds": rounds}
-        self._port.transport = type("BoundConnection", (TLSConnection,), bound)
+        port.transport = type("BoundConnection", (TLSConnection,), bound)
+        self._port: IListeningPort = port
         listener.close()
 
     async def stop(self) -> None:

@@ -7,7 +7,7 @@ that a watch goes on where it was.  The controllers are started by the first wri
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
@@ -198,7 +198,7 @@ class LogicalCluster:
         }
 
 
-def _fire(result: object, waiting: Deferred[None]) -> Any:
+def _fire(result: object, waiting: Deferred[None]) -> object:
     if not waiting.called:
         waiting.callback(None)
     return result

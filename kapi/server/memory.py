@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
+
+from kapi.request.reactor import Reactor
 
 log = Logger()
 EVERY = 5.0  # seconds
@@ -58,7 +59,7 @@ class Allocator:
 class MemoryReturn:
     """Looks every few seconds."""
 
-    def __init__(self, reactor: Any, allocator: Allocator | None = None) -> None:
+    def __init__(self, reactor: Reactor, allocator: Allocator | None = None) -> None:
         self._reactor = reactor
         self._allocator = Allocator() if allocator is None else allocator
         self._returned = 0  # bytes that are free and have been returned, or could not be

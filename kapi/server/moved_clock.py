@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from zope.interface import implementer
 
 from kapi.endpoints.body import raw_body
 from kapi.machinery import status
@@ -25,6 +26,7 @@ PATH = "/kapi/clock"
 MAX_SECONDS = 10 * 365 * 86400.0  # ahead; further than anything that expires
 
 
+@implementer(IDelayedCall)
 class MovedCall:
     """A delayed call that a step of the clock brings nearer (IDelayedCall)."""
 
@@ -55,6 +57,7 @@ class MovedCall:
         self.call.delay(seconds)
 
 
+@implementer(IReactorTime)
 class MovedClock:
     """Stands for the reactor in all that has timers; ``clock`` gives unix seconds."""
 
@@ -74,8 +77,11 @@ class MovedClock:
     def seconds(self) -> float:
         return float(self.reactor.seconds()) + self.ahead
 
-    def callLater(self, delay: float, function: Callable[..., object], *args: object, **how: object) -> MovedCall:
-        return MovedCall(self, delay, lambda: function(*args, **how))
+    def callLater(self, delay: float, callable: Callable[..., object], *args: object, **kwargs: object) -> MovedCall:
+        return MovedCall(self, delay, lambda: callable(*args, **kwargs))
+
+    def getDelayedCalls(self) -> list[IDelayedCall]:
+        return list(self.calls)
 
     def advance(self, seconds: float) -> None:
         """Raises ValueError for a step back, and beyond MAX_SECONDS."""

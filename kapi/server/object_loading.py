@@ -7,9 +7,9 @@ are replaced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import orjson
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from kapi.endpoints.body import raw_body
@@ -36,7 +36,7 @@ _TURNS = 3  # until definitions that were established are served
 class LoadEndpoint:
     """POST of a List; ``tables`` have everything that is served."""
 
-    def __init__(self, tables: Sequence[ResourceTable], reactor: Any, now: Callable[[], str]) -> None:
+    def __init__(self, tables: Sequence[ResourceTable], reactor: IReactorTime, now: Callable[[], str]) -> None:
         self._tables = tables
         self._reactor = reactor
         self._now = now

@@ -12,6 +12,7 @@ from twisted.internet.threads import deferToThreadPool
 
 from kapi.machinery import status
 from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
 from kapi.server.profile import Sampler, encode
@@ -30,7 +31,7 @@ _PROFILES = {
 class Profiler:
     """One profile at a time."""
 
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
         self._thread = threading.get_ident()  # that of the reactor, which is put together in its own
         self._busy = False
@@ -69,7 +70,7 @@ def _cmdline(ctx: RequestContext) -> Response:
     return Response(200, "\0".join(sys.argv).encode(), _PLAIN, _NOSNIFF)
 
 
-def install_profiling(server: GenericServer, reactor: Any, logs: Any) -> None:
+def install_profiling(server: GenericServer, reactor: Reactor, logs: Any) -> None:
     """``logs`` are the log flags, whose ``v`` can be changed."""
     server.route(
         "/debug/pprof", lambda ctx: Response(301, b"", _PLAIN, ((b"location", b"/debug/pprof/"),)), listed=False

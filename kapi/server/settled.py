@@ -7,9 +7,8 @@ answered, and the controllers in the process have nothing to do now or within a 
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from kapi.client import work
@@ -33,7 +32,7 @@ _EVERY = 0.01  # seconds between two looks
 class Settled:
     """``requests`` counts what is being answered."""
 
-    def __init__(self, caches: AnyCaches, requests: RequestWaitGroup, reactor: Any) -> None:
+    def __init__(self, caches: AnyCaches, requests: RequestWaitGroup, reactor: IReactorTime) -> None:
         self._caches = caches
         self._requests = requests
         self._reactor = reactor

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from typing import Any
+
+from kapi.request.reactor import Reactor
 
 
 def on_signal(number: int, action: Callable[[], object]) -> None:
@@ -15,7 +16,7 @@ def on_signal(number: int, action: Callable[[], object]) -> None:
         pass  # not the main thread
 
 
-def stop_reactor(reactor: Any) -> None:
+def stop_reactor(reactor: Reactor) -> None:
     """Now, or as soon as it runs."""
     if reactor.running:
         reactor.stop()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import orjson
 
@@ -52,7 +51,7 @@ def _wanted(accept: str, kind: str) -> tuple[str, str]:
 class Page:
     """``text`` makes what stands below the heading, ``fields`` those of the object."""
 
-    def __init__(self, name: str, text: Callable[[], str], fields: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, name: str, text: Callable[[], str], fields: Callable[[], Mapping[str, object]]) -> None:
         self.name, self.kind = name, name.capitalize()
         self._text, self._fields = text, fields
 

@@ -20,6 +20,7 @@ import txredisapi
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.store.connection import Connection
 from kapi.store.entries import counter_of
@@ -57,7 +58,7 @@ class _Cycle:
     def fenced(self, revision: Any) -> None:
         self.revision, self.problem = counter_of(revision), ""
 
-    def not_fenced(self, failure: Any) -> None:
+    def not_fenced(self, failure: Failure) -> None:
         self.problem += f": {failure.getErrorMessage()}"
 
     def waited(self, reply: Any) -> None:
@@ -69,7 +70,7 @@ class _Cycle:
         elif not local:
             self.problem = "the store's server has not written to disk what was written"
 
-    def not_waited(self, failure: Any) -> None:
+    def not_waited(self, failure: Failure) -> None:
         self.problem = failure.getErrorMessage()
 
 

@@ -27,7 +27,9 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from kapi.request.reactor import Reactor
 from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.private_files import make_private
@@ -72,7 +74,7 @@ def _ask_package() -> str:
 class EmbeddedValkey(ProcessProtocol):
     """``directory`` is made if need be; ``socket_path`` is where the server listens once ``start`` is done."""
 
-    def __init__(self, directory: str | Path, reactor: Any, *, fsync: str = "always") -> None:
+    def __init__(self, directory: str | Path, reactor: Reactor, *, fsync: str = "always") -> None:
         self.directory = Path(directory).absolute()
         self.socket_path = str(self.directory / "valkey.sock")
         if len(os.fsencode(self.socket_path)) > _LONGEST_SOCKET:
@@ -303,7 +305,7 @@ class EmbeddedValkey(ProcessProtocol):
 
     errReceived = outReceived
 
-    def processEnded(self, reason: Any) -> None:
+    def processEnded(self, reason: Failure) -> None:
         self._process = None
         ended = self._ended
         if self._supervised and not self._stopping:

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from twisted.internet.interfaces import IReactorTime
-
+from kapi.request.reactor import Reactor
 from kapi.store.address import Address, Dial, parse
 from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
@@ -18,7 +17,7 @@ from kapi.store.redis_store import RedisStore
 class EmbeddedStore(RedisStore):
     """A Redis store whose server is ours: started before it and stopped after it."""
 
-    def __init__(self, directory: str | Path, reactor: IReactorTime, **more: Any) -> None:
+    def __init__(self, directory: str | Path, reactor: Reactor, **more: Any) -> None:
         self.server = EmbeddedValkey(directory, reactor)
         more.setdefault("exclusive", True)
         super().__init__(Address(path=self.server.socket_path), reactor, **more)
@@ -49,14 +48,12 @@ class EmbeddedStore(RedisStore):
         await self.server.stop()
 
 
-def embedded_store(directory: str | Path, reactor: IReactorTime, *, prefix: str = "kapi") -> EmbeddedStore:
+def embedded_store(directory: str | Path, reactor: Reactor, *, prefix: str = "kapi") -> EmbeddedStore:
     """The store in a data directory, whose server starts and ends with it."""
     return EmbeddedStore(directory, reactor, prefix=prefix)
 
 
-def shared_store(
-    directory: str | Path, reactor: IReactorTime, *, prefix: str = "kapi", patience: float = 0.0
-) -> RedisStore:
+def shared_store(directory: str | Path, reactor: Reactor, *, prefix: str = "kapi", patience: float = 0.0) -> RedisStore:
     """The same for one of several processes: somebody else starts and ends its server, and starts it again.
 
     ``patience``: as below.
@@ -67,7 +64,7 @@ def shared_store(
 
 def external_store(
     url: str,
-    reactor: IReactorTime,
+    reactor: Reactor,
     *,
     prefix: str = "kapi",
     min_replicas: int | None = None,
@@ -88,7 +85,7 @@ def external_store(
 
 def store_at(
     address: Address,
-    reactor: Any,
+    reactor: Reactor,
     *,
     prefix: str = "kapi",
     min_replicas: int | None = None,

@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from twisted.internet.defer import execute
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.machinery.checkpoint import Call
 from kapi.store.entries import Skipped
@@ -44,7 +45,11 @@ class MemoryStore:
     max_object_bytes = MAX_OBJECT_BYTES
 
     def __init__(
-        self, reactor: Any = None, clock: Callable[[], float] = time.time, *, snapshot: Snapshot | None = None
+        self,
+        reactor: IReactorTime | None = None,
+        clock: Callable[[], float] = time.time,
+        *,
+        snapshot: Snapshot | None = None,
     ) -> None:
         self.skipped = Skipped()
         self._objects: dict[str, Value] = dict(snapshot.objects) if snapshot is not None else {}

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import txredisapi
 from twisted.internet import defer
-from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from kapi.machinery.checkpoint import Call, steps
+from kapi.request.reactor import Reactor
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone
@@ -67,7 +67,7 @@ class RedisStore:
     def __init__(
         self,
         address: Address,
-        reactor: IReactorTime,
+        reactor: Reactor,
         *,
         prefix: str = "kapi",
         exclusive: bool = False,

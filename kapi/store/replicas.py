@@ -18,6 +18,7 @@ from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
@@ -83,7 +84,7 @@ class Replicas:
             self._slow_until = -math.inf
         self._listed = listed
 
-    def refused(self, failure: Any) -> None:
+    def refused(self, failure: Failure) -> None:
         """The primary does not answer ROLE."""
         why = failure.getErrorMessage()
         if why != self._refusal and not failure.check(ConnectionGone):

@@ -6,9 +6,10 @@ Any number of processes may sweep one store: each expired object is deleted once
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
@@ -35,13 +36,14 @@ class Sweepable(Protocol):
 
 
 class Sweeper:
-    """``clock`` gives unix seconds: what ``expires`` is compared with."""
+    """``clock`` gives unix seconds: what ``expires`` is compared with.  Without a reactor it only sweeps when it is asked to."""
 
-    def __init__(self, store: Sweepable, reactor: Any, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Sweepable, reactor: IReactorTime | None, clock: Callable[[], float]) -> None:
         self._store = store
         self._clock = clock
         self._loop = LoopingCall(lambda: Deferred.fromCoroutine(self._tick()))
-        self._loop.clock = reactor
+        if reactor is not None:
+            self._loop.clock = reactor
 
     def start(self) -> None:
         if not self._loop.running:

@@ -14,6 +14,7 @@ from typing import Any
 
 from twisted.internet import defer
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.store.connection import Connection, Pending, PendingWrite
 from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
@@ -102,7 +103,7 @@ class Writing:
         self.failing = ""
         log.info("the store takes writes again")
 
-    def _still_failing(self, failure: Any, connection: Connection) -> None:
+    def _still_failing(self, failure: Failure, connection: Connection) -> None:
         self._probing = False
         if not connection.gone:
             self.refused_by_server(failure.getErrorMessage())

@@ -8,7 +8,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from kapi.machinery.tree import Tree
 
 _OBJECTS = frozenset(
     ["apply", "create", "get", "patch", "label", "annotate", "replace", "scale", "set", "run", "expose"]
@@ -38,7 +39,7 @@ class Kubectl:
         self.binary = binary
         self.environment = dict(environment)
 
-    def __call__(self, *arguments: str, input: object = None, seconds: float = 60.0) -> Any:
+    def __call__(self, *arguments: str, input: object = None, seconds: float = 60.0) -> Tree:
         """``input`` is text, or a tree that is sent as JSON, with ``-f -``.  Raises KubectlError."""
         if input is not None and "-f" not in arguments:
             arguments = (*arguments, "-f", "-")

@@ -6,7 +6,7 @@ No sockets, no files, no authentication; time is a Twisted ``Clock``.  Admission
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import orjson
 from twisted.internet.defer import Deferred
@@ -26,6 +26,7 @@ from kapi.machinery import status
 from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
@@ -59,9 +60,10 @@ class MemoryAPI:
         self.table = ResourceTable()
         self.rows = list(rows)
         install(self.table, self.registry, self.rows)
-        self.table.handlers.update(built_in_handlers(self.registry, self.clock, KubeletSettings()))
+        reactor = cast(Reactor, self.clock)  # no threads, no network: nobody asks for them
+        self.table.handlers.update(built_in_handlers(self.registry, reactor, KubeletSettings()))
         chain = FilterChain([received_timestamp(self.clock.seconds), request_info, self._identify], self._dispatch)
-        self.runner = RequestRunner(chain, self.clock)  # type: ignore[arg-type]  # no threads: nobody asks for gzip
+        self.runner = RequestRunner(chain, reactor)
 
     @classmethod
     async def started(cls, **how: Any) -> MemoryAPI:

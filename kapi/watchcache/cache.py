@@ -6,7 +6,7 @@ import builtins
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -57,7 +57,7 @@ class Feed(Protocol):
 
     def seconds(self) -> float: ...
 
-    def later(self, function: Callable[[], Any]) -> None: ...
+    def later(self, function: Callable[[], object]) -> None: ...
 
     def reload_of(self, cache: Cache) -> Reload: ...
 
@@ -293,7 +293,7 @@ class Cache:
     def count_terminated(self) -> None:
         self.terminated += 1
 
-    def later(self, function: Callable[[], Any]) -> None:
+    def later(self, function: Callable[[], object]) -> None:
         self._feed.later(function)
 
     def bookmark(self) -> Batch | None:

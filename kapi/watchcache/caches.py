@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from twisted.internet.defer import Deferred, execute
 from twisted.internet.interfaces import IReactorTime
@@ -162,7 +161,7 @@ class Caches:
     def seconds(self) -> float:
         return float(self._reactor.seconds())
 
-    def later(self, function: Callable[[], Any]) -> None:
+    def later(self, function: Callable[[], object]) -> None:
         self._reactor.callLater(0, function)
 
     # -- life

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakSet
 
 import msgspec
@@ -114,7 +114,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     name: str
     revision: int
     data: bytes
-    served_as: Any = None  # for whom ``data`` is known to be what is served
+    served_as: object = None  # for whom ``data`` is known to be what is served
     _object: Object | None = None
     _labels: Mapping[str, str] | None = None
     _fields: dict[str, str] | None = None

@@ -12,6 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.machinery import status
 from kapi.machinery.checkpoint import Call, steps
@@ -106,7 +107,7 @@ class Reload:
         if not deferred.called:
             deferred.errback(status.too_many_requests("storage is (re)initializing", 1))
 
-    def _ended(self, failure: Any) -> None:
+    def _ended(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
             log.failure("reloading the cache of {name} ended", failure, name=self._name)
 

@@ -7,7 +7,6 @@ per resource, and etcd's revisions per cluster).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList, FirstError, gatherResults
 from twisted.internet.interfaces import IReactorTime
@@ -139,7 +138,7 @@ class SplitCaches:
 AnyCaches = Caches | SplitCaches
 
 
-async def caught_up(caches: AnyCaches, reactor: Any) -> None:
+async def caught_up(caches: AnyCaches, reactor: IReactorTime) -> None:
     """Done when observers have been told of everything that was acknowledged before the call.
 
     With one store this is so when they are told of anything later, and nothing is waited for.  Raises StoreUnavailable.

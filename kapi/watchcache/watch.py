@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.logger import Logger
 
@@ -38,7 +38,7 @@ class Source(Protocol):
 
     def count_terminated(self) -> None: ...
 
-    def later(self, function: Callable[[], Any]) -> None: ...
+    def later(self, function: Callable[[], object]) -> None: ...
 
 
 class Watch:

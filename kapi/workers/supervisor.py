@@ -26,10 +26,12 @@ from twisted.internet.error import ProcessExitedAlready
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
+from kapi.request.reactor import Reactor
 from kapi.server.listening import BACKLOG, ListenError, bind, local_url
 from kapi.server.notify import notify
 from kapi.server.signals import on_signal, stop_reactor
@@ -74,10 +76,10 @@ class Worker(ProcessProtocol):
         except ProcessExitedAlready:
             pass
 
-    def processEnded(self, reason: Any) -> None:
+    def processEnded(self, reason: Failure) -> None:
         if not self.ready.called:
             self.ready.errback(StartFailed())
-        value = reason.value
+        value: Any = reason.value
         self.ended.callback(-value.signal if value.signal else value.exitCode or 0)
 
 
@@ -92,7 +94,7 @@ class Supervisor(Service):
 
     exit_code = 0
 
-    def __init__(self, options: Options, arguments: Sequence[str], reactor: Any, foundation: Foundation) -> None:
+    def __init__(self, options: Options, arguments: Sequence[str], reactor: Reactor, foundation: Foundation) -> None:
         self.options = options
         self.reactor = reactor
         self.on_failure: Callable[[Exception], None] = lambda error: None
@@ -171,7 +173,7 @@ class Supervisor(Service):
         finally:
             self._replacing = False
 
-    def _failed(self, failure: Any) -> None:
+    def _failed(self, failure: Failure) -> None:
         error = failure.value
         if isinstance(error, FirstError):
             error = error.subFailure.value

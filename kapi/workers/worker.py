@@ -15,7 +15,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.main import CONNECTION_DONE
+from zope.interface import implementer
+
+from kapi.request.reactor import Reactor
 
 if TYPE_CHECKING:
     from kapi.app import App
@@ -24,10 +28,11 @@ LISTENER = 3  # the listening socket's file descriptor
 READY = b"ready"  # the line on standard output that tells the supervisor so
 
 
+@implementer(IReadDescriptor)
 class Lifeline:
     """Calls ``ended`` once nobody holds the other end of standard input any more."""
 
-    def __init__(self, reactor: Any, ended: Callable[[], object]) -> None:
+    def __init__(self, reactor: Reactor, ended: Callable[[], object]) -> None:
         self._reactor = reactor
         self._ended = ended
         os.set_blocking(0, False)
@@ -39,7 +44,7 @@ class Lifeline:
     def logPrefix(self) -> str:
         return "supervisor"
 
-    def doRead(self) -> Exception | None:
+    def doRead(self) -> Any:
         """Nobody writes to it: what there is to read is the end."""
         try:
             return None if os.read(0, 4096) else CONNECTION_DONE
@@ -52,7 +57,7 @@ class Lifeline:
             self._ended()
 
 
-def orphaned(app: App, reactor: Any) -> None:
+def orphaned(app: App, reactor: Reactor) -> None:
     """Without a supervisor: whoever is started next needs the port at once, not only when all requests are answered."""
     Deferred.fromCoroutine(app.close_port()).addBoth(lambda _: reactor.stop())
 
@@ -60,7 +65,6 @@ def orphaned(app: App, reactor: Any) -> None:
 def main() -> None:
     gc.disable()  # as in kapi.__main__
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's business, which ends us in order
-    from twisted.internet import reactor as installed
     from twisted.logger import globalLogBeginner
 
     from kapi.app import App
@@ -68,9 +72,10 @@ def main() -> None:
     from kapi.foundation import Foundation
     from kapi.options.errors import ConfigError, complain
     from kapi.options.options import Options
+    from kapi.request.reactor import installed_reactor
     from kapi.server.logging import observer
 
-    reactor: Any = installed
+    reactor = installed_reactor()
     use_monotonic_clock(reactor)
     os.umask(0o077)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
@@ -35,7 +34,7 @@ def _only_collection_fields(attributes: Attributes) -> bool:
     """Whether nothing but what the garbage collector edits has changed."""
     own = ("ownerReferences", "finalizers", "managedFields")
 
-    def rest(obj: Object | None) -> Any:
+    def rest(obj: Object | None) -> object:
         obj = obj or {}
         metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in own}
         return {**obj, "metadata": metadata}

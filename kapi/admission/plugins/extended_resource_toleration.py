@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import is_pod
@@ -26,7 +24,7 @@ class ExtendedResourceToleration(Plugin):
         if not names:
             return
         tolerations = spec.setdefault("tolerations", [])
-        places: dict[Any, int] = {}
+        places: dict[object, int] = {}
         for i, toleration in enumerate(tolerations):
             if [toleration.get(key) for key in ("operator", "effect", "value")] == ["Exists", "NoSchedule", None]:
                 places.setdefault(toleration.get("key"), i)

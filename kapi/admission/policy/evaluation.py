@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.cel.environment import MATCH_CONDITIONS_BUDGET, RUNTIME_BUDGET, Environment
-from kapi.cel.types import BOOL, CelType
+from kapi.cel.types import BOOL, CelType, Value
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import not_found
 from kapi.machinery.tree import Object
@@ -42,11 +41,11 @@ class Evaluation:
     ) -> None:
         self._bindings = bindings
         self.budget = budget
-        values: dict[str, Any] = {**bindings.values, "params": param}
+        values: dict[str, Value] = {**bindings.values, "params": param}
         self._variables = values["variables"] = LazyVariables(composition, values, budget)
         self._values = values
 
-    async def run(self, expression: Compiled) -> Any:
+    async def run(self, expression: Compiled) -> Value:
         """The value.  Raises EvaluationError, fatal when the budget is used up."""
         if isinstance(expression, CompileError):
             raise EvaluationError(f"compilation error: {expression}")

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, NoReturn
 
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
@@ -99,7 +100,7 @@ class ResourceQuota(Plugin):
         if waiter.result is not None:
             raise waiter.result
 
-    def _abandon(self, failure: Any, namespace: str, queue: deque[_Waiter]) -> None:
+    def _abandon(self, failure: Failure, namespace: str, queue: deque[_Waiter]) -> None:
         """The store is away, or something nobody foresaw: those who wait get that, and the next request starts anew."""
         self._queues.pop(namespace, None)
         error = failure.value
@@ -203,7 +204,7 @@ class ResourceQuota(Plugin):
             return None
 
 
-def _timed_out(result: object, timeout: float) -> Any:
+def _timed_out(result: object, timeout: float) -> NoReturn:
     raise internal("resource quota evaluation timed out")
 
 

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 import orjson
 from twisted.internet import defer, error
-from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol
 from twisted.web.http_headers import Headers
 
@@ -32,6 +31,7 @@ from kapi.client.server_agent import ServerAgent
 from kapi.client.tls_trust import NoCertificates, authorities, identity, verified_options
 from kapi.codecs import json_reading
 from kapi.machinery.tree import Object, Tree
+from kapi.request.reactor import Reactor
 
 if TYPE_CHECKING:
     from kapi.client.prepared import prepared_url
@@ -85,9 +85,7 @@ class _Content(Protocol):
 class WebhookClient:
     """Posts reviews.  Shared by all webhook plugins of a server."""
 
-    def __init__(
-        self, reactor: IReactorTime, resolver: ServiceResolver, credentials: CredentialStore | None = None
-    ) -> None:
+    def __init__(self, reactor: Reactor, resolver: ServiceResolver, credentials: CredentialStore | None = None) -> None:
         self._reactor = reactor
         self._resolver = resolver
         self._credentials = credentials or CredentialStore()

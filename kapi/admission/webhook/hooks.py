@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
 from kapi.machinery.tree import Object
+from kapi.resources.admissionregistration.expressions import CompileError, Expression
 from kapi.resources.definition import Lister
 
 
@@ -55,7 +56,7 @@ class Hook:
     review_versions: tuple[str, ...]
     conditions: tuple[tuple[str, str], ...]  # (name, expression)
     reinvoke: bool  # reinvocationPolicy IfNeeded
-    compiled: Any = field(default=None)  # compiled conditions
+    compiled: list[Expression | CompileError] | None = None  # compiled conditions
 
     @classmethod
     def read(cls, webhook: Object, configuration: str, uid: str) -> Hook:
@@ -91,7 +92,7 @@ class HookSource:
         self._seen: list[Object] = []
         self._hooks: tuple[Hook, ...] = ()
         #: what somebody found out about the hooks of the moment; starts anew when one of them changes
-        self.memo: dict[Any, Any] = {}
+        self.memo: dict[object, Any] = {}
 
     def hooks(self) -> tuple[Hook, ...]:
         configurations = self._lister().list()

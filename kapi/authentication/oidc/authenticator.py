@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
 
 from kapi import cel
 from kapi.authentication.cache import ExpiringCache
@@ -17,6 +16,7 @@ from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.verification import verified_claims
 from kapi.authentication.service_account.signed import unverified
 from kapi.authentication.static_tokens import for_any_audience
+from kapi.cel.types import Value
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 from kapi.request.user import CREDENTIAL_ID, UserInfo
@@ -171,14 +171,14 @@ class OIDCAuthenticator:
         return extra
 
     @staticmethod
-    def _evaluate(program: cel.Program, claims: Object, what: str) -> Any:
+    def _evaluate(program: cel.Program, claims: Object, what: str) -> Value:
         try:
             return program.evaluate({"claims": claims})
         except cel.CelError as error:
             raise AuthenticationError(f"oidc: error evaluating {what}: {error}") from None
 
     @staticmethod
-    def _require(program: cel.Program, variables: Mapping[str, Any], message: str, what: str) -> None:
+    def _require(program: cel.Program, variables: Mapping[str, Value], message: str, what: str) -> None:
         try:
             passed = program.evaluate(variables)
         except cel.CelError as error:

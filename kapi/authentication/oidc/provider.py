@@ -7,12 +7,13 @@ flood of forged key ids does not reach the provider.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
 
 from kapi.authentication.interface import AuthenticationError
+from kapi.machinery.tree import Tree
 
 if TYPE_CHECKING:
     import jwt
@@ -82,7 +83,7 @@ class Provider:
             for each in waiters or ():
                 each.callback(None)
 
-    async def _get(self, url: str) -> Any:
+    async def _get(self, url: str) -> Tree:
         answer = await self.client.request("GET", url)
         if answer.status != 200:
             raise AuthenticationError(f"oidc: {url} answered {answer.status}")

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeGuard, Union
+from typing import NamedTuple, TypeGuard, Union
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -80,7 +80,7 @@ class VerificationKey(NamedTuple):
         }
 
 
-def _public(block: bytes, kind: str) -> Any:
+def _public(block: bytes, kind: str) -> object:
     if "PRIVATE KEY" in kind:
         return load_pem_private_key(block, None).public_key()
     if kind == "CERTIFICATE":
@@ -90,7 +90,7 @@ def _public(block: bytes, kind: str) -> Any:
     return None
 
 
-def is_supported(key: Any) -> TypeGuard[PublicKey]:
+def is_supported(key: object) -> TypeGuard[PublicKey]:
     return isinstance(key, rsa.RSAPublicKey) or (
         isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES
     )

@@ -21,6 +21,7 @@ from kapi.authentication.service_account.signer_keys import key_id_of, read_keys
 from kapi.authentication.service_account.signer_metrics import SignerMeter
 from kapi.plugins.calls import Calls, PluginError
 from kapi.plugins.wire import WireError, decode, encode, last_signed, last_text
+from kapi.request.reactor import Reactor
 
 _log = Logger()
 _SERVICE = "v1.ExternalJWTSigner"
@@ -34,7 +35,7 @@ _MIN_TOKEN_SECONDS = 600
 class FetchedKeys(KeySet):
     """The signer's keys.  ``refresh`` asks for them."""
 
-    def __init__(self, reactor: Any, meter: SignerMeter) -> None:
+    def __init__(self, reactor: Reactor, meter: SignerMeter) -> None:
         super().__init__(())
         self._reactor, self._meter = reactor, meter
         self._calls: Calls
@@ -111,7 +112,7 @@ class FetchedKeys(KeySet):
 class ExternalSigner:
     """One signer.  ``path``: of its socket."""
 
-    def __init__(self, reactor: Any, path: str, meter: SignerMeter) -> None:
+    def __init__(self, reactor: Reactor, path: str, meter: SignerMeter) -> None:
         self._reactor, self._path, self._meter = reactor, path, meter
         self._calls: Calls | None = None
         self.keys = FetchedKeys(reactor, meter)

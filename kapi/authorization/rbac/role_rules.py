@@ -7,7 +7,6 @@ up, so that a request of whoever has a role of 3 MB costs no more than others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kapi.authorization.interface import Attributes
 from kapi.authorization.rbac.covers import HeldRules
@@ -39,7 +38,7 @@ class RoleRules:
     def large(self) -> bool:
         return self._index is not None
 
-    def parts(self) -> list[Any]:
+    def parts(self) -> list[object]:
         """What most of its memory is in, for ``free``."""
         return [*self.rules, *(() if self._index is None else self._index.parts())]
 
@@ -47,7 +46,7 @@ class RoleRules:
         return any_allows(self.rules, attributes) if self._index is None else self._index.allows(attributes)
 
 
-def free(parts: list[Any]) -> None:
+def free(parts: list[object]) -> None:
     """Lets go of a few at a time: nobody is served while a role of 60,000 rules is freed in one piece."""
     while parts:
         del parts[-_FREED:]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
@@ -27,7 +26,7 @@ class Semver(Opaque):
     def __init__(self, major: int, minor: int, patch: int, pre: tuple[str, ...]) -> None:
         self.major, self.minor, self.patch, self.pre = major, minor, patch, pre
 
-    def order(self) -> tuple[Any, ...]:
+    def order(self) -> tuple[object, ...]:
         """A key that sorts by precedence."""
         pre = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre)
         return (self.major, self.minor, self.patch, not self.pre, pre)

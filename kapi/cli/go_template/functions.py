@@ -6,7 +6,6 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote_plus
 
 from kapi.cli.go_template.printing import sprint, sprintf
@@ -22,7 +21,7 @@ class FunctionError(Exception):
 class Signature:
     """``most`` is None for any number; ``texts``: the arguments that must be strings."""
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     least: int
     most: int | None
     texts: Sequence[int] = ()

@@ -6,7 +6,6 @@ Upstream: ``pkg/controller/clusterroleaggregation``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.selectors import from_label_selector
@@ -24,7 +23,7 @@ def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | No
     waiting = [
         each for each in by_name if each["metadata"]["name"] != own
     ]  # not chosen yet: one is enough to have all rules
-    wanted: dict[Any, Object] = {}
+    wanted: dict[object, Object] = {}
     for tree in steps(rule.get("clusterRoleSelectors") or ()):
         selector = from_label_selector(tree)
         if selector is None:

@@ -6,12 +6,12 @@ What there was before is read in slices soon after the start; until that is done
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, FirstError, execute, gatherResults
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.client.sliced import begin
 from kapi.client.work import register
@@ -138,7 +138,7 @@ class GarbageCollector:
             self._reading = begin(self._reactor, self._read())
             self._reading.addErrback(self._reading_ended)
 
-    def _reading_ended(self, failure: Any) -> None:
+    def _reading_ended(self, failure: Failure) -> None:
         self._reading = None
         if not failure.check(CancelledError):
             self.log.failure("what there is could not be read", failure)

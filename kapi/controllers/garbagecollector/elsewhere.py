@@ -6,13 +6,14 @@ Upstream: the monitors of ``graph_builder.go``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.client.sliced import begin
 from kapi.controllers.garbagecollector.metadata import UNREADABLE, Metadata, read
@@ -127,7 +128,7 @@ class Monitors:
     def _end(self, resource: GroupResource) -> None:
         self._running.pop(resource).cancel()
 
-    def _ended(self, failure: Any, resource: GroupResource) -> None:
+    def _ended(self, failure: Failure, resource: GroupResource) -> None:
         if not failure.check(CancelledError):
             self.log.failure("{resource} is not followed any more", failure, resource=str(resource))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kapi.controllers.garbagecollector.metadata import FOREGROUND, ORPHAN, Metadata, Reference
 from kapi.machinery.tree import Object
@@ -81,7 +81,7 @@ def without_finalizer(tree: Object, finalizer: str) -> Object | None:
     return None if len(kept) == len(finalizers) else _patch(tree, "finalizers", kept)
 
 
-def _patch(tree: Object, field: str, kept: list[Any]) -> Object:
+def _patch(tree: Object, field: str, kept: list[Object]) -> Object:
     """Of this very object, as it was seen."""
     metadata = tree["metadata"]
     return {

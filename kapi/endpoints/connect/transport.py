@@ -22,7 +22,7 @@ from twisted.internet.error import (
     NoRouteError,
     TimeoutError,
 )
-from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -40,6 +40,7 @@ from kapi.endpoints.throttle import Throttle
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
 from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
 from kapi.request.response import HijackedResponse, Response, StreamResponse
 from kapi.request.streamed_body import StreamedBody
 from kapi.request.trace import told
@@ -120,7 +121,7 @@ class _Endpoints:
 
 
 def ask(
-    reactor: IReactorTime,
+    reactor: Reactor,
     dialer: Dialer,
     target: Target,
     method: bytes,
@@ -167,7 +168,7 @@ class Transport:
     a tunnel takes from either side, 0 is no limit.
     """
 
-    def __init__(self, reactor: IReactorTime, timeout: float = CONNECT_TIMEOUT, rate: int = 0) -> None:
+    def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, rate: int = 0) -> None:
         self._limit = partial(Throttle, bytes_per_second=rate, clock=reactor) if rate else None
         self._reactor = reactor
         self.dialer = Dialer(reactor, timeout, CLUSTER)

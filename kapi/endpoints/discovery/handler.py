@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import orjson
 
@@ -143,7 +142,7 @@ class DiscoveryHandler:
         return Response(200, body, form, headers)
 
 
-def _encoded(group: GroupEntry) -> Any:
+def _encoded(group: GroupEntry) -> object:
     """The group's part of the aggregated document, encoded once."""
     found = group.made.get("aggregated")
     if found is None:

@@ -8,13 +8,12 @@ would keep everybody from having ours.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 
 from kapi.endpoints.openapi import protobuf
 from kapi.machinery.checkpoint import checkpoint, steps
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _MAX_DEPTH = 100  # objects and lists that are in each other
 _PLACES = {"#/definitions/": "definitions", "#/parameters/": "parameters"}
@@ -54,7 +53,7 @@ class RemoteDocuments:
 def restricted(document: Object, prefix: str) -> Object:
     """The paths below a prefix, and what they refer to."""
     result: Object = {"paths": {}, "definitions": {}, "parameters": {}}
-    waiting: list[Any] = []
+    waiting: list[object] = []
     for path, item in steps(document["paths"].items()):
         if path.startswith(prefix):
             result["paths"][path] = item
@@ -118,7 +117,7 @@ def _references(node: object) -> list[tuple[str, str]]:
     return found
 
 
-def _renamed(node: object, names: dict[tuple[str, str], str]) -> Any:
+def _renamed(node: object, names: dict[tuple[str, str], str]) -> Tree:
     """A copy that refers to the new names."""
     if not names:
         return node

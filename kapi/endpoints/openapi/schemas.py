@@ -7,10 +7,9 @@ Upstream: kube-openapi ``builder`` and ``builder3``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin
 from kapi.schema.types import Field, Kind
 
@@ -18,7 +17,7 @@ Schema = Object
 V2, V3 = "#/definitions/", "#/components/schemas/"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-_ZEROS: dict[Kind, Any] = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
+_ZEROS: dict[Kind, Tree] = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
 
 
 def definition_v2(name: str) -> Schema:
@@ -74,7 +73,7 @@ def _property_v3(schema: Schema, field: Field | None) -> Schema:
     return result
 
 
-def _default(field: Field) -> Any:
+def _default(field: Field) -> Tree:
     """The default that the generator writes for fields that Go always has."""
     if field.type.kind is Kind.STRUCT:
         return {}

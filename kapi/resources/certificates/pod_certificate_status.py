@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime
 from email.utils import parseaddr
-from typing import Any
 
 from cryptography import x509
 
@@ -15,7 +14,7 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.certificates.pod_certificate_keys import requested_key
-from kapi.resources.shared.key_pairs import pem_blocks
+from kapi.resources.shared.key_pairs import Block, pem_blocks
 from kapi.resources.shared.metadata import validate_conditions
 from kapi.resources.shared.rules import Errors, not_supported, same
 
@@ -106,7 +105,7 @@ def _check_issued(status: Object, spec: Object, now: str, errors: Errors) -> Non
             return
 
 
-def _leaf(block: Any, chain: str, errors: Errors) -> x509.Certificate | None:
+def _leaf(block: Block | None, chain: str, errors: Errors) -> x509.Certificate | None:
     if block is None:
         text = "issued certificate chain must contain at least one certificate"
     elif block.kind != "CERTIFICATE":

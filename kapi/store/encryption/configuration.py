@@ -7,12 +7,11 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
 from kapi.machinery.duration import parse_duration
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.plugins.calls import require
 from kapi.store.encryption.kms import Kms
 from kapi.store.encryption.providers import AesCbc, AesGcm, Identity, Provider, SecretBox
@@ -80,7 +79,7 @@ class _Reader:
             found.append(Rule(names, self._providers(f"{at}.providers", entry.get("providers"))))
         return found
 
-    def _list(self, at: str, value: object) -> Sequence[Any]:
+    def _list(self, at: str, value: object) -> Sequence[Tree]:
         if not isinstance(value, list) or not value:
             self.errors.append(f"{at}: Required value: at least one {at} is required")
             return ()

@@ -14,15 +14,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
-from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.plugins.calls import PluginError
 from kapi.plugins.wire import WireError
+from kapi.request.reactor import Reactor
 from kapi.store.encryption.envelope import SEED, Source, hashed, key_id_problem, seal, split, tail_of, unseal
 from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, DATA_KEY_SECONDS, KmsMeter
 from kapi.store.encryption.plugin import Plugin
@@ -61,7 +60,7 @@ class Kms:
         self._write: _Write | None = None
         self._seeds: dict[Source, bytes] = {}
         self._missing: set[Source] = set()
-        self._reactor: Any = None
+        self._reactor: Reactor
         self._plugin: Plugin
         self._meter: KmsMeter
         self._recovered: Callable[[], None] = lambda: None
@@ -71,7 +70,7 @@ class Kms:
     # -- life
 
     def begin(
-        self, reactor: IReactorTime, meter: KmsMeter, recovered: Callable[[], None], before: Kms | None = None
+        self, reactor: Reactor, meter: KmsMeter, recovered: Callable[[], None], before: Kms | None = None
     ) -> None:
         """Connects.  ``recovered`` is called when something can be decrypted that could not before.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from kapi.plugins.calls import Calls, Observe
 from kapi.plugins.wire import decode, decode_map, encode, encode_map, last_bytes, last_text
+from kapi.request.reactor import Reactor
 
 _SERVICE = "v2.KeyManagementService"
 _MAX_MESSAGE = 64 * 1024  # bytes of an answer
@@ -15,7 +15,7 @@ _MAX_MESSAGE = 64 * 1024  # bytes of an answer
 class Plugin:
     """One plugin.  ``timeout``: seconds of each call."""
 
-    def __init__(self, reactor: Any, path: str, timeout: float, observe: Observe) -> None:
+    def __init__(self, reactor: Reactor, path: str, timeout: float, observe: Observe) -> None:
         self._calls = Calls(reactor, path, _SERVICE, _MAX_MESSAGE, observe)
         self._timeout = timeout
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred, gatherResults
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.meters import Counter, Histogram, exponential
+from kapi.request.reactor import Reactor
 from kapi.store.encryption.configuration import Rule
 from kapi.store.encryption.kms import Kms
 from kapi.store.encryption.kms_metrics import KmsMeter
@@ -44,7 +44,7 @@ class Encryption:
         self._known: dict[str, tuple[str, tuple[Provider, ...]]] = {}
         self._rules = tuple(rules)
         self._meter: KmsMeter = KmsMeter() if beside is None else beside._meter
-        self._reactor: Any = None
+        self._reactor: Reactor | None = None
         self._recovered: Callable[[], None] = lambda: None
         #: key -> what was just written, sealed and in halves: its change comes soon, and need not be decrypted
         self._written: dict[str, tuple[bytes, bytes, bytes]] = {}
@@ -77,7 +77,7 @@ class Encryption:
     def plugins(self) -> list[Kms]:
         return [one for rule in self._rules for one in rule.providers if isinstance(one, Kms)]
 
-    async def begin(self, reactor: IReactorTime, recovered: Callable[[], None]) -> None:
+    async def begin(self, reactor: Reactor, recovered: Callable[[], None]) -> None:
         """Asks the plugins for their keys, once: one that is away is asked again while the server runs.
 
         ``recovered`` is called when stored values can be decrypted that could not before.
@@ -219,7 +219,7 @@ def _seconds() -> Histogram:
     )
 
 
-def _tell(failure: Any) -> None:
+def _tell(failure: Failure) -> None:
     _log.failure("asking a KMS plugin failed", failure)
 
 
