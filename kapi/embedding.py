@@ -24,12 +24,13 @@ from kapi.machinery import status
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
 from kapi.request.reactor import Reactor, installed_reactor
 from kapi.request.response import Response
 from kapi.server.listening import default_address
 from kapi.server.pending_figures import pending_families
 from kapi.server.runner import RequestRunner
-from kapi.server.site import SiteRequest, SiteResource
+from kapi.server.site import SiteResource
 from kapi.server.tree import descend
 from kapi.service import APIService
 
@@ -81,7 +82,7 @@ class EmbeddedService(APIService):
         self.prepared.storage.caches.pending = runner.pending
         config.metrics.add(lambda: pending_families(runner.pending))
 
-    def answer(self, http: SiteRequest) -> None:
+    def answer(self, http: HTTPRequest) -> None:
         self.runner.answer(http)
 
     def _gate(self, ctx: RequestContext) -> None:

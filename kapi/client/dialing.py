@@ -18,9 +18,8 @@ from kapi.request.reactor import Reactor
 def connector(reactor: Reactor, config: Config) -> Connect:
     """A function that makes a connection with a protocol factory."""
     host, port, secure = _target(config)
-    made: list[
-        tuple[ClientCertificate | None, IOpenSSLClientConnectionCreator]
-    ] = []  # TLS options, made anew for another certificate
+    #: TLS options, made anew for another certificate
+    made: list[tuple[ClientCertificate | None, IOpenSSLClientConnectionCreator]] = []
 
     async def connect(factory: IProtocolFactory) -> IProtocol:
         if not secure:

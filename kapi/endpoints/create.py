@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kapi.codecs.negotiation import input_media_type, output_media_type
+from kapi.codecs.negotiation import MediaType, input_media_type, output_media_type
 from kapi.endpoints.body import decode_object, raw_body, read_any
 from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import write_options
@@ -40,7 +38,9 @@ async def create_object(ctx: RequestContext, scope: RequestScope) -> Response:
     return await stored_response(ctx, scope, 201, stored, media)
 
 
-async def stored_response(ctx: RequestContext, scope: RequestScope, code: int, stored: Stored, media: Any) -> Response:
+async def stored_response(
+    ctx: RequestContext, scope: RequestScope, code: int, stored: Stored, media: MediaType
+) -> Response:
     """The answer of a write: the stored bytes themselves when they are in the version asked for."""
     if ctx.audit is not None:
         ctx.audit.response_object(stored.obj)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from kapi.codecs import json_pieces
@@ -12,7 +10,7 @@ from kapi.endpoints import transform
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import checkpoint, status
 from kapi.machinery.gvk import GroupVersionKind
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource
@@ -22,7 +20,7 @@ from kapi.watchcache.entry import Entry
 PROTOBUF_TYPE = PROTOBUF.encode()
 
 
-def encode(tree: Any, media: MediaType) -> bytes:
+def encode(tree: Tree, media: MediaType) -> bytes:
     """A tree as JSON (one line, or pretty), YAML or protobuf."""
     if media.protobuf:
         return protobuf_writing.encode_tree(tree)
@@ -37,7 +35,7 @@ def encode(tree: Any, media: MediaType) -> bytes:
     return orjson.dumps(tree, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def _in_parts(tree: Any) -> Any:
+def _in_parts(tree: Tree) -> Tree:
     """A list or table whose entries are JSON already, written one by one."""
     for name in ("items", "rows"):
         entries = tree.get(name)

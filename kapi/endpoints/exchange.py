@@ -8,19 +8,21 @@ this request alone, and nothing is ever sent twice.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IDelayedCall, IProtocol, IPushProducer, IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import _ChunkedTransferDecoder
+from twisted.web.http_headers import Headers
+from zope.interface import implementer
 
 from kapi.client.answer import BadAnswer, final_head, framing
 from kapi.client.head import Header, request_head
 from kapi.request.context import RequestContext
 from kapi.request.streamed_body import StreamedBody
+from kapi.request.transport import StreamTransport
 
 PATIENCE = 315.0  # seconds in which a server has to take something of what it is sent
 
@@ -65,11 +67,14 @@ async def exchange(
     return made
 
 
+@implementer(IPushProducer)
 class Exchange(Protocol):
     """One request and its answer, which has ``code``, ``headers`` and ``deliverBody`` as an agent's has.
 
     ``answered`` fires when the head of the answer is here.
     """
+
+    transport: StreamTransport
 
     def __init__(self, reactor: IReactorTime, head: bytes, body: StreamedBody, bodyless: bool) -> None:
         self._reactor = reactor
@@ -78,27 +83,27 @@ class Exchange(Protocol):
         self._bodyless = bodyless
         self.answered: Deferred[None] = Deferred(lambda _: self.give_up())
         self.code = 0
-        self.headers: Any = None
+        self.headers = Headers()
         self._raw = b""  # of the head, and then what came with it
-        self._reader: Any = None  # of the answer's body
+        self._reader: IProtocol | None = None  # of the answer's body
         self._left: int | None = None  # bytes of it still to come; None: until the end of the connection
-        self._chunks: Any = None
+        self._chunks: _ChunkedTransferDecoder | None = None
         self._over = False  # nothing is expected any more
         self._lost: Failure | None = None
-        self._stalled: Any = None  # the timer of a server that takes nothing
+        self._stalled: IDelayedCall | None = None  # the timer of a server that takes nothing
 
     def connectionMade(self) -> None:
         if self._over:
-            self.transport.abortConnection()  # type: ignore[union-attr]
+            self.transport.abortConnection()
             return
-        self.transport.write(self._head)  # type: ignore[union-attr]
-        self.transport.registerProducer(self, True)  # type: ignore[union-attr]
+        self.transport.write(self._head)
+        self.transport.registerProducer(self, True)
         self._body.read(self._send, self._sent)
 
     # -- the request
 
     def _send(self, data: bytes) -> None:
-        self.transport.write(data if self._body.length is not None else b"%x\r\n%s\r\n" % (len(data), data))  # type: ignore[union-attr]
+        self.transport.write(data if self._body.length is not None else b"%x\r\n%s\r\n" % (len(data), data))
 
     def _sent(self, why: Failure | None) -> None:
         """The body has ended, one way or the other."""
@@ -107,8 +112,8 @@ class Exchange(Protocol):
             self._end(Failure(Abandoned(f"the body did not come: {why.getErrorMessage()}")))
             return
         if self._body.length is None:
-            self.transport.write(b"0\r\n\r\n")  # type: ignore[union-attr]
-        self.transport.unregisterProducer()  # type: ignore[union-attr]
+            self.transport.write(b"0\r\n\r\n")
+        self.transport.unregisterProducer()
 
     def pauseProducing(self) -> None:
         """The server takes nothing for now."""
@@ -138,7 +143,7 @@ class Exchange(Protocol):
             self._decode(data)
             return
         self._raw += data
-        if self.headers is None:
+        if not self.code:
             try:
                 self._read_head()
             except BadAnswer as error:
@@ -152,10 +157,10 @@ class Exchange(Protocol):
         if in_chunks:
             self._chunks = _ChunkedTransferDecoder(self._deliver, self._whole)
         self.code, self.headers = found.code, found.headers
-        self.transport.pauseProducing()  # type: ignore[union-attr]  # until somebody reads the body
+        self.transport.pauseProducing()  # until somebody reads the body
         self.answered.callback(None)
 
-    def deliverBody(self, reader: Any) -> None:
+    def deliverBody(self, reader: IProtocol) -> None:
         """Gives the body to a protocol, whose connection is lost with ResponseDone at the body's end."""
         self._reader = reader
         reader.makeConnection(self.transport)
@@ -169,7 +174,7 @@ class Exchange(Protocol):
         if self._lost is not None:
             self._end_with_connection(self._lost)
         else:
-            self.transport.resumeProducing()  # type: ignore[union-attr]
+            self.transport.resumeProducing()
 
     def _decode(self, data: bytes) -> None:
         if self._chunks is not None:
@@ -187,7 +192,7 @@ class Exchange(Protocol):
                 self._whole(b"")
 
     def _deliver(self, data: bytes) -> None:
-        if not self._over:
+        if not self._over and self._reader is not None:
             self._reader.dataReceived(data)
 
     def _whole(self, rest: bytes) -> None:
@@ -206,7 +211,7 @@ class Exchange(Protocol):
         self._over = True
         self._patience_ends()
         self._body.stop()
-        transport: Any = self.transport
+        transport: StreamTransport | None = self.transport
         if transport is not None and self._lost is None:
             transport.unregisterProducer()
             transport.abortConnection()
@@ -217,14 +222,14 @@ class Exchange(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._lost = reason
-        if self.headers is not None and self._reader is None:
+        if self.code and self._reader is None:
             self._body.stop()
             self._patience_ends()
         else:
             self._end_with_connection(reason)
 
     def _end_with_connection(self, reason: Failure) -> None:
-        if self.headers is None:
+        if not self.code:
             self._end(Failure(BadAnswer("unexpected EOF")) if self._raw else reason)
         elif self._chunks is None and self._left is None and reason.check(ConnectionDone):
             self._end(_done())

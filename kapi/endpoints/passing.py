@@ -6,17 +6,21 @@ Upstream: apimachinery ``util/proxy/upgradeaware.go`` over Go's ``httputil.Rever
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+import typing
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IProtocol, IPushProducer
 from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
+from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
 from kapi.endpoints.body import raw_body
 from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
+from kapi.request.transport import StreamTransport
 
 if TYPE_CHECKING:
     from twisted.web.client import FileBodyProducer
@@ -37,7 +41,7 @@ def body_to_pass(ctx: RequestContext) -> FileBodyProducer | None:
     return FileBodyProducer(io.BytesIO(data)) if data or ctx.method not in _BODYLESS else None
 
 
-def passed_on(http: Any) -> list[tuple[bytes, bytes]]:
+def passed_on(http: HTTPRequest) -> list[tuple[bytes, bytes]]:
     """The client's headers without its credentials, what vouches for a user, and those of its connection alone."""
     request = http.requestHeaders
     named = {
@@ -70,7 +74,16 @@ def check_code(code: int) -> None:
         raise ValueError(f"invalid status code {code}")
 
 
-def pipe(answer: Any, http: Any) -> Deferred[None]:
+class BackendAnswer(typing.Protocol):
+    """What an agent answers, or an Exchange."""
+
+    code: int
+    headers: Headers
+
+    def deliverBody(self, protocol: IProtocol, /) -> None: ...
+
+
+def pipe(answer: BackendAnswer, http: HTTPRequest) -> Deferred[None]:
     """Writes the body of an Agent's answer to the client, no faster than the client reads; fires when it is over."""
     done: Deferred[None] = Deferred()
     answer.deliverBody(_Pipe(http, done))
@@ -79,7 +92,9 @@ def pipe(answer: Any, http: Any) -> Deferred[None]:
 
 @implementer(IPushProducer)
 class _Pipe(Protocol):
-    def __init__(self, http: Any, done: Deferred[None]) -> None:
+    transport: StreamTransport
+
+    def __init__(self, http: HTTPRequest, done: Deferred[None]) -> None:
         self._http = http
         self._done = done
         self._over = False
@@ -109,10 +124,10 @@ class _Pipe(Protocol):
         self.stopProducing()
 
     def pauseProducing(self) -> None:
-        self.transport.pauseProducing()  # type: ignore[union-attr]
+        self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
-        self.transport.resumeProducing()  # type: ignore[union-attr]
+        self.transport.resumeProducing()
 
     def stopProducing(self) -> None:
         if self._over:

@@ -6,7 +6,7 @@ between the two forms of ``managedFields`` (apimachinery ``managedfields/scaleha
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from kapi.admission.interface import UPDATE
 from kapi.codecs.negotiation import check_patch_route, output_media_type
@@ -161,7 +161,9 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
     return respond_object(ctx, _view_scope(scope), 200, shown, None, media)
 
 
-async def _transform(scope: RequestScope, op: Operation, parent: Object, change: Any, kind: str) -> Object:
+async def _transform(
+    scope: RequestScope, op: Operation, parent: Object, change: Callable[[Object], Object], kind: str
+) -> Object:
     """The parent with the replicas that the write to its Scale asks for."""
     resource, store = scope.resource, scope.store
     mapping = _mapping(resource)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
 from zope.interface import implementer
 
 
@@ -15,12 +13,12 @@ class Throttle:
     Call ``passed`` with the number of bytes that were taken.
     """
 
-    def __init__(self, transport: Any, bytes_per_second: int, clock: Any) -> None:
+    def __init__(self, transport: IPushProducer, bytes_per_second: int, clock: IReactorTime) -> None:
         self._transport = transport
         self._rate = bytes_per_second
         self._clock = clock
         self._free = 0.0  # when what was taken until now is within the limit
-        self._timer: Any = None
+        self._timer: IDelayedCall | None = None
         self._full = False  # the consumer takes no more
         self._over = False
 

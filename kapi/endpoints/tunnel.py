@@ -12,16 +12,19 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
 
 from kapi.endpoints.throttle import Throttle
 from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
+from kapi.request.transport import StreamTransport
 
 MAX_HEAD = 64 * 1024  # bytes of a backend's answer before its body
 MAX_BODY = 64 * 1024  # bytes of the body of an answer that upgrades nothing
-Limit = Callable[[Any], Throttle]  # of a transport
+Limit = Callable[[IPushProducer], Throttle]  # of a transport
 _code = re.compile(rb"[1-5][0-9][0-9]").fullmatch
 
 
@@ -42,8 +45,8 @@ def wants_websocket(ctx: RequestContext) -> bool:
 class TakenConnection:
     """A client's connection without HTTP; what arrives, early bytes included, is a subclass's ``dataReceived``."""
 
-    def __init__(self, http: Any) -> None:
-        channel = http.channel
+    def __init__(self, http: HTTPRequest) -> None:
+        channel: Any = getattr(http, "channel", None)
         transport = getattr(channel, "transport", None)
         owner = getattr(transport, "wrappedProtocol", None)
         if transport is None or owner is None or not hasattr(channel, "unread"):
@@ -69,12 +72,18 @@ class TakenConnection:
         self.transport.loseConnection()
 
 
+class Peer(Protocol):
+    """The other end of a tunnel."""
+
+    transport: StreamTransport
+
+
 class _Tunnelled(TakenConnection):
     """What arrives goes to ``peer``; what ``peer`` has is written here."""
 
     endless = True  # only its ends know when it is over: a server that stops does not wait for it
 
-    def __init__(self, http: object, peer: Protocol, limit: Limit | None = None) -> None:
+    def __init__(self, http: HTTPRequest, peer: Peer, limit: Limit | None = None) -> None:
         super().__init__(http)
         self._peer = peer
         self._throttle = None if limit is None else limit(self.transport)
@@ -84,7 +93,7 @@ class _Tunnelled(TakenConnection):
         """Passes on what the client sent early, and lets it send more; ``peers`` is what holds the peer back."""
         assert self._peer.transport is not None
         self._peers = peers
-        self._peer.transport.registerProducer(self._throttle or self.transport, True)  # type: ignore[attr-defined]
+        self._peer.transport.registerProducer(self._throttle or self.transport, True)
         self.transport.registerProducer(peers or self._peer.transport, True)
         early = self.early()
         if early:
@@ -115,14 +124,14 @@ class _Tunnelled(TakenConnection):
             self._peer.transport.loseConnection()
 
 
-class TunnelBackend(Protocol):
+class TunnelBackend(Peer):
     """The backend's side: sends the request, reads the head of the answer, then is a pipe or hands the answer over.
 
     ``decided`` fires with (status, headers, start of the body); after 101 the pipe is open already.  ``limit`` makes what holds a
     side back that sends too fast.
     """
 
-    def __init__(self, http: Any, request: bytes, limit: Limit | None = None) -> None:
+    def __init__(self, http: HTTPRequest, request: bytes, limit: Limit | None = None) -> None:
         self._limit = limit
         self._throttle: Throttle | None = None
         self._http = http
@@ -182,12 +191,12 @@ class TunnelBackend(Protocol):
         status, headers, length = self._refusal
         if len(self._body) >= min(length, MAX_BODY):
             self.decided.callback((status, headers, self._body[: min(length, MAX_BODY)]))
-            self.transport.abortConnection()  # type: ignore[attr-defined]
+            self.transport.abortConnection()
 
     def _fail(self, error: Exception) -> None:
         self.decided.errback(error)
         assert self.transport is not None
-        self.transport.abortConnection()  # type: ignore[attr-defined]
+        self.transport.abortConnection()
 
     def connectionLost(self, reason: Failure = CLEAN) -> None:
         if self._throttle is not None:

@@ -35,6 +35,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.read import parse_revision
 from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
 from kapi.schema import protobuf_writing
 from kapi.store.errors import Compacted
@@ -254,12 +255,12 @@ class WatchStream:
         self._paused = False  # by the client
         self._held = False  # by a fault on command
         self._converting = False  # a batch waits for a webhook or a slice; those behind it wait in the watch
-        self._work: Deferred[Any] | None = None  # of a batch that is encoded in slices
+        self._work: Deferred[bytes | None] | None = None  # of a batch that is encoded in slices
         self.error: status.StatusError | None = None
         self.arguments: dict[str, Any] = {}
         self.done: Deferred[None] = Deferred()
 
-    def run(self, http: Any) -> Deferred[None]:
+    def run(self, http: HTTPRequest) -> Deferred[None]:
         """Begins to write; fires when the stream has ended."""
         self._http = http
         http.registerProducer(self, True)

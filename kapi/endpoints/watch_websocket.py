@@ -6,7 +6,7 @@ Upstream: ``endpoints/handlers/watch.go`` (HandleWS), over golang.org/x/net/webs
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import cast
 
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import connectionDone
@@ -17,12 +17,13 @@ from wsproto.utilities import generate_accept_token
 from kapi.endpoints.tunnel import NotUpgradable, TakenConnection
 from kapi.machinery import status
 from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
 from kapi.request.response import StreamResponse
 
 _VERSION = "13"
 
 
-def websocket_response(ctx: RequestContext, events: Callable[[Any], Awaitable[None]]) -> StreamResponse:
+def websocket_response(ctx: RequestContext, events: Callable[[HTTPRequest], Awaitable[None]]) -> StreamResponse:
     """101 and then what ``events`` writes to the request it is given, each line a message.
 
     Raises BadRequest and Forbidden for a handshake that is none.
@@ -46,9 +47,9 @@ def websocket_response(ctx: RequestContext, events: Callable[[Any], Awaitable[No
     ]
     head = b"\r\n".join(lines) + b"\r\n\r\n"
 
-    def run(http: Any) -> Awaitable[None]:
+    def run(http: HTTPRequest) -> Awaitable[None]:
         try:
-            return events(WatchSocket(http, head))
+            return events(cast(HTTPRequest, WatchSocket(http, head)))  # it has what they use
         except NotUpgradable:  # HTTP/2 knows no upgrade: the events come as those of any watch
             http.setResponseCode(200)
             return events(http)
@@ -59,7 +60,7 @@ def websocket_response(ctx: RequestContext, events: Callable[[Any], Awaitable[No
 class WatchSocket(TakenConnection):
     """The part of a Twisted request that a stream of events uses; each line is a message."""
 
-    def __init__(self, http: object, head: bytes) -> None:
+    def __init__(self, http: HTTPRequest, head: bytes) -> None:
         super().__init__(http)
         self._frames = FrameProtocol(client=False, extensions=[])
         self._producer: IPushProducer | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Awaitable
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IPullProducer, IReactorTime
@@ -17,6 +17,7 @@ from zope.interface import implementer
 
 from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
 from kapi.request.pending import Pending, Share
 from kapi.request.response import SLICE, HijackedResponse, Response, StreamResponse, leaves_whole
 
@@ -53,7 +54,7 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
         fields += [(b"Warning", value) for value in _warning_headers(ctx.warnings)]
     body = response.body
     if leaves_whole(response):
-        http.write_whole(fields, body)
+        http.write_whole(fields, body)  # type: ignore[arg-type]  # it is bytes
         return None
     headers = http.responseHeaders
     for name, value in fields:
@@ -112,7 +113,7 @@ def _slices(body: bytes) -> list[bytes]:
 
 
 def _produce(
-    http: Any, slices: list[bytes], reactor: IReactorTime | None = None, pending: Pending | None = None
+    http: HTTPRequest, slices: list[bytes], reactor: IReactorTime | None = None, pending: Pending | None = None
 ) -> Deferred[None]:
     producer = SliceProducer(http, slices)
     if reactor is not None:
@@ -127,7 +128,7 @@ def _produce(
 class SliceProducer:
     """Feeds slices to a request as fast as its peer reads them; ``done`` fires at the end or when the peer goes."""
 
-    def __init__(self, http: Any, slices: list[bytes]) -> None:
+    def __init__(self, http: HTTPRequest, slices: list[bytes]) -> None:
         self._http = http
         self._slices = slices
         self._next = 0

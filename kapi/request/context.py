@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from kapi.machinery import warnings
 from kapi.machinery.status import StatusError
 from kapi.request.bodies import BodySizes
+from kapi.request.http import HTTPRequest
 from kapi.request.info import RequestInfo
 from kapi.request.pending import Pending
 from kapi.request.reactor import RequestReactor
@@ -91,7 +92,7 @@ class RequestContext:
 
     reactor: RequestReactor  # set by the server
 
-    def __init__(self, http: Any, method: str, path: str, query: dict[str, list[str]]) -> None:
+    def __init__(self, http: HTTPRequest, method: str, path: str, query: dict[str, list[str]]) -> None:
         self.http = http
         self.method = method  # upper case
         self.path = path  # decoded, without query

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
+from kapi.request.http import HTTPRequest
+
 JSON = b"application/json"
 SLICE = 64 * 1024  # bytes in one write: a larger one is quadratic in HTTP/2
 
@@ -37,7 +39,7 @@ class StreamResponse(Response):
 
     def __init__(
         self,
-        run: Callable[[object], Awaitable[None]],
+        run: Callable[[HTTPRequest], Awaitable[None]],
         status: int = 200,
         content_type: bytes = JSON,
         headers: Iterable[tuple[bytes, bytes]] = (),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from operator import attrgetter
-from typing import Any
 
 import orjson
 from twisted.internet.defer import Deferred
@@ -121,7 +120,7 @@ class Clusters:
         await cluster.remove()
         return True
 
-    def _tick(self) -> Any:
+    def _tick(self) -> Deferred[None] | None:
         self._ticks += 1
         for cluster in list(self._clusters.values()):
             if cluster.served is not None:

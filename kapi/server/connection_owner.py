@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from kapi.server.connection_errors import ConnectionErrors
+from kapi.server.http2_stream import StreamRequest
 from kapi.server.runner import RequestRunner
+
+
+class Swept(Protocol):
+    """A connection on which something has a deadline."""
+
+    def sweep(self, now: float) -> None:
+        """Ends what its client has taken too long for; ``now``: reactor seconds."""
 
 
 class ConnectionOwner(Protocol):
@@ -15,8 +23,8 @@ class ConnectionOwner(Protocol):
     closing: bool
     max_streams: int
     #: connections on which something has a deadline
-    watched: set[object]
+    watched: set[Swept]
     errors: ConnectionErrors
     runner: RequestRunner
     #: makes the request of an HTTP/2 stream
-    stream_request_class: Any
+    stream_request_class: type[StreamRequest]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 _SLOT = 0.125  # seconds, by which a deadline may be late
 
@@ -27,7 +27,7 @@ class Deadlines:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self._slots: dict[int, dict[Expiring, None]] = {}
-        self._calls: dict[int, Any] = {}
+        self._calls: dict[int, IDelayedCall] = {}
 
     def add(self, waiting: Expiring, deadline: float) -> int:
         """At ``deadline`` (reactor seconds) ``waiting`` expires.  Returns the number that ``remove`` needs."""

@@ -6,7 +6,6 @@ Only with ``--enable-fault-injection``; ``/kapi/faults`` is for members of syste
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
 
 import orjson
 from twisted.internet.interfaces import IReactorTime
@@ -16,6 +15,7 @@ from kapi.endpoints.body import raw_body
 from kapi.filters.chain import Handler
 from kapi.machinery import status
 from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
 from kapi.server.fault_rules import CUT, EXPIRED, Rule, Rules, decoded
 from kapi.server.generic import GenericServer
@@ -113,7 +113,7 @@ class FaultInjection:
             raise _status(rule, rule.status)
 
     def _cut(self, rule: Rule, answer: StreamResponse) -> Response:
-        async def run(http: Any) -> None:
+        async def run(http: HTTPRequest) -> None:
             call = self._reactor.callLater(rule.watch_seconds, http.abort)
             try:
                 await answer.run(http)

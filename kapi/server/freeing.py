@@ -23,7 +23,8 @@ class Freeing:
     def __init__(self, reactor: IReactorTime, call: Call) -> None:
         self._reactor = reactor
         self._call = call
-        self._trees: deque[tuple[float, list[Any]]] = deque()  # until when it is in view, and the tree alone in a list
+        #: until when it is in view, and the tree alone in a list
+        self._trees: deque[tuple[float, list[object]]] = deque()
         self._looking = False
 
     def install(self) -> None:
@@ -36,7 +37,7 @@ class Freeing:
             freeing.taker = None
         self._trees.clear()
 
-    def take(self, tree: Any) -> None:
+    def take(self, tree: object) -> None:
         """It is in use, and goes when it is not."""
         self._trees.append((self._reactor.seconds() + _LONGEST, [tree]))
         if len(self._trees) > _MAX_TREES:

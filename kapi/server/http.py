@@ -13,7 +13,9 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.machinery.meters import Counter
+from kapi.request.transport import StreamTransport
 from kapi.server.connection_errors import ConnectionErrors
+from kapi.server.connection_owner import Swept
 from kapi.server.http1 import Channel
 from kapi.server.http2 import Http2
 from kapi.server.http2_stream import StreamRequest
@@ -30,6 +32,8 @@ _LAST_REQUEST = 1.0  # seconds for the next request of a connection that is used
 class Negotiator(protocol.Protocol):
     """Waits for the handshake, then is the channel that ALPN chose."""
 
+    transport: StreamTransport
+
     def __init__(self, owner: Connections) -> None:
         self.owner = owner
         self.channel: Any = None
@@ -42,7 +46,7 @@ class Negotiator(protocol.Protocol):
     def sweep(self, now: float) -> None:
         """Ends the connection when its client says nothing."""
         if now - self._since >= HANDSHAKE_TIMEOUT and self.transport is not None:
-            self.transport.abortConnection()  # type: ignore[attr-defined]
+            self.transport.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
         chosen = getattr(self.transport, "negotiatedProtocol", None)
@@ -50,7 +54,7 @@ class Negotiator(protocol.Protocol):
         channel: Any
         if chosen == b"h2":
             channel = Http2(owner, self.transport)
-            self.transport.registerProducer(channel, True)  # type: ignore[union-attr]
+            self.transport.registerProducer(channel, True)
         else:
             channel = Channel()
             channel.owner = owner
@@ -75,11 +79,11 @@ class Negotiator(protocol.Protocol):
             problem = getattr(self.transport, "problem", None)
             log.debug(
                 "http: TLS handshake error from {peer}: {error}",
-                peer=getattr(self.transport.getPeer(), "host", ""),  # type: ignore[union-attr]
+                peer=getattr(self.transport.getPeer(), "host", ""),
                 error="EOF" if problem is None else str(problem),
             )
             if problem is not None:
-                self.owner.errors.add("handshake", self.transport.getPeer(), problem, self.owner.now)  # type: ignore[union-attr]
+                self.owner.errors.add("handshake", self.transport.getPeer(), problem, self.owner.now)
 
     def writeConnectionLost(self) -> None:
         """The transport has sent all, and that this was all."""
@@ -111,7 +115,7 @@ class Connections(protocol.ServerFactory):
         self.max_streams = max_streams or STREAMS
         self.open: set[Negotiator] = set()
         #: connections on which something has a deadline: the idle watches of thousands of clients are not among them
-        self.watched: set[Any] = set()
+        self.watched: set[Swept] = set()
         self._all_closed: Deferred[None] | None = None
         self.handshake_errors = Counter(
             "apiserver_tls_handshake_errors_total",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from twisted.internet.interfaces import IAddress
 from twisted.protocols import basic
 from twisted.python.failure import Failure
 from twisted.web import http
@@ -74,7 +75,7 @@ class Channel(http.HTTPChannel):
     _since = 0.0  # reactor seconds; 0 while a request is being answered
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
     _patience = IDLE_TIMEOUT
-    _peer: Any = None
+    _peer: IAddress | None = None
     _host = b""  # that the request's target names
     _resting = False  # not looked at by the sweep until the request in hand is answered
     _line: tuple[bytes, bytes, bytes] | None = None  # of the request whose header is being read
@@ -265,7 +266,7 @@ class Channel(http.HTTPChannel):
         """What came behind the request in hand, for one who takes the connection over."""
         return b"".join(self._dataBuffer)
 
-    def getPeer(self) -> Any:
+    def getPeer(self) -> IAddress:
         """The client's address, asked of the socket once."""
         if self._peer is None:
             self._peer = super().getPeer()

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.error import ConnectionLost
+from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kapi.request.transport import StreamTransport
 from kapi.server import http2_frames as wire
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.server.http2_heads import CONTINUE, Head, answer_block
@@ -60,7 +62,7 @@ class Http2(Receiving):
     _idle_frames = float(_IDLE_FRAMES)  # that are still allowed
     _idle_frame_at = 0.0  # reactor seconds of the last one
 
-    def __init__(self, owner: ConnectionOwner, transport: Any) -> None:
+    def __init__(self, owner: ConnectionOwner, transport: StreamTransport) -> None:
         super().__init__(owner.max_streams)
         self.owner = owner
         self.transport = transport
@@ -69,7 +71,7 @@ class Http2(Receiving):
         #: the streams whose bodies are not complete, with the reactor seconds of their beginning
         self._bodies: dict[int, float] = {}
         self._whole: list[Stream] = []  # those whose requests are to be answered
-        self._peer: Any = None
+        self._peer: IAddress | None = None
         ours = {
             wire.MAX_CONCURRENT_STREAMS: self.max_streams,
             wire.INITIAL_WINDOW_SIZE: WINDOW,
@@ -78,7 +80,7 @@ class Http2(Receiving):
         more = CONNECTION_WINDOW - wire.DEFAULT_WINDOW
         transport.write(wire.settings(ours) + wire.window_update(0, more))
 
-    def getPeer(self) -> Any:
+    def getPeer(self) -> IAddress:
         """The client's address, asked of the socket once."""
         if self._peer is None:
             self._peer = self.transport.getPeer()
@@ -112,7 +114,8 @@ class Http2(Receiving):
             stream.complete = ends
             self.sending.whole(stream, _BAD_REQUEST, b"")
             return
-        request = stream.request = self.owner.stream_request_class(stream)
+        request: Any = self.owner.stream_request_class(stream)
+        stream.request = request
         request.requestHeaders.fields = head.headers.copy()
         request.gotLength(head.length)
         stream.head = head

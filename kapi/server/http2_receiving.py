@@ -6,7 +6,7 @@ Priorities are checked and not listened to, as RFC 9113 has given them up.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from kapi.server import http2_frames as wire
 from kapi.server.http2_fields import Decoder, Field, Oversized, Undecodable
@@ -377,7 +377,7 @@ class Receiving:
 
 
 #: by the type of the frame
-_HANDLERS: tuple[Any, ...] = (
+_HANDLERS: tuple[Callable[[Receiving, int, int, bytes], None], ...] = (
     Receiving._data,
     Receiving._headers,
     Receiving._priority,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from twisted.internet.interfaces import IAddress, IPushProducer
 from twisted.web import http
 
 from kapi.server.http2_heads import answer_block
 from kapi.server.request import APIRequest
+
+if TYPE_CHECKING:
+    from kapi.server.http2 import Http2
 
 _BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
 NOTHING: deque[memoryview] = deque(maxlen=0)  # what waits of most streams: one of its own takes 600 bytes
@@ -27,7 +31,7 @@ class Stream:
         "window", "waiting", "block", "ends", "ended", "ready", "producer", "streaming", "paused",
     )  # fmt: skip
 
-    def __init__(self, connection: Any, number: int, window: int, receive_window: int) -> None:
+    def __init__(self, connection: Http2, number: int, window: int, receive_window: int) -> None:
         self.connection = connection
         self.transport = connection.transport
         self.number = number
@@ -52,16 +56,16 @@ class Stream:
 
     # -- what a request asks of its channel
 
-    def getPeer(self) -> Any:
+    def getPeer(self) -> IAddress:
         return self.connection.getPeer()
 
-    def getHost(self) -> Any:
+    def getHost(self) -> IAddress:
         return self.transport.getHost()
 
     def isSecure(self) -> bool:
         return True
 
-    def registerProducer(self, producer: object, streaming: bool) -> None:
+    def registerProducer(self, producer: IPushProducer, streaming: bool) -> None:
         self.producer, self.streaming = producer, streaming
         self.connection.sending.registered(self)
 
@@ -77,7 +81,7 @@ class Stream:
 
     # -- a body that is passed on while it comes
 
-    def stream_body(self, request: Any, size: int) -> None:
+    def stream_body(self, request: StreamRequest, size: int) -> None:
         """A request begins before its body has come; ``size`` bytes of it wait."""
         self.head = None
         self.connection.hold_window(self, size)
@@ -88,7 +92,7 @@ class Stream:
     def body_taken(self, size: int) -> None:
         self.connection.taken(self, size)
 
-    def requestDone(self, request: Any) -> None:
+    def requestDone(self, request: StreamRequest) -> None:
         """The answer is whole, though it may still wait."""
         if self.held:
             request.end_streaming()
@@ -105,13 +109,13 @@ class StreamRequest(APIRequest):
 
     def abort(self) -> None:
         """Ends an answer in the middle so that nobody takes it for a whole one."""
-        stream: Any = getattr(self, "channel", None)
+        stream: Stream | None = getattr(self, "channel", None)
         if stream is not None:
             stream.connection.reset(stream.number)
 
     def write(self, data: bytes) -> None:
         """Headers before the first data."""
-        stream: Any = getattr(self, "channel", None)
+        stream: Stream | None = getattr(self, "channel", None)
         if stream is None:
             if self.finished:
                 raise RuntimeError("an answer goes on after its end")
@@ -132,7 +136,7 @@ class StreamRequest(APIRequest):
             stream.connection.sending.data(stream, data)
 
     def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        stream: Any = getattr(self, "channel", None)
+        stream: Stream | None = getattr(self, "channel", None)
         if stream is None or self.startedWriting:
             return
         self.startedWriting = 1

@@ -9,16 +9,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from kapi.request.context import Stream
 from kapi.server.delegation import PostStartHook, PreShutdownHook
 
 log = Logger()
+Result = TypeVar("Result")
 _STEP = 0.05  # seconds between the watches that are ended one after the other
 _LEAST_RATE = 200.0  # watches a second: as upstream, a long grace period does not hold up a few watches
 
@@ -45,7 +48,7 @@ class Hooks:
         """Of health checks."""
         return sorted(self._steps)
 
-    def run(self) -> Deferred[Any]:
+    def run(self) -> Deferred[list[None]]:
         """Fires when every hook has ended; fails with HookError as soon as one does, as upstream gives up then."""
         self._running = [Deferred.fromCoroutine(self._one(name, hook)) for name, hook in self._hooks.items()]
         return gatherResults(self._running, consumeErrors=True)
@@ -78,13 +81,13 @@ async def run_hooks(hooks: dict[str, PreShutdownHook]) -> None:
             log.failure("The shutdown hook {name} failed", name=name)
 
 
-def end_watches(watches: Iterable[Any]) -> None:
+def end_watches(watches: Iterable[Stream]) -> None:
     """Ends streams properly, so that clients see an end and not a broken connection."""
     for watch in list(watches):
         watch.end()
 
 
-def end_watches_spread(watches: Collection[Any], seconds: float, clock: IReactorTime) -> LoopingCall:
+def end_watches_spread(watches: Collection[Stream], seconds: float, clock: IReactorTime) -> LoopingCall:
     """Begins to end them one after the other within some seconds, so that their clients do not all come back at once."""
     rate = max(len(watches) / seconds, _LEAST_RATE)
     begun, ended = clock.seconds(), 0
@@ -101,7 +104,7 @@ def end_watches_spread(watches: Collection[Any], seconds: float, clock: IReactor
     return loop
 
 
-def bounded(waiting: Deferred[Any], seconds: float, clock: IReactorTime) -> Deferred[bool]:
+def bounded(waiting: Deferred[Result], seconds: float, clock: IReactorTime) -> Deferred[bool]:
     """Fires with True at the end of ``waiting`` or with False after ``seconds``; cancels nothing."""
     if waiting.called and not waiting.paused:
         return succeed(True)
@@ -113,7 +116,7 @@ def bounded(waiting: Deferred[Any], seconds: float, clock: IReactorTime) -> Defe
 
     call = clock.callLater(seconds, late)
 
-    def finish(result: object) -> Any:
+    def finish(result: Result | Failure) -> Result | Failure:
         if call.active():
             call.cancel()
         if not done.called:

@@ -6,7 +6,7 @@ import html
 import os
 import stat
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 
 from kapi.machinery import status
 from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
 from kapi.server.generic import GenericServer
 from kapi.server.health import PLAIN
@@ -78,11 +79,11 @@ def _listing(directory: Path) -> bytes:
     return f"<!doctype html>\n<pre>\n{rows}</pre>\n".encode("utf-8", "surrogateescape")
 
 
-def _send(file: BinaryIO, http: Any) -> Deferred[None]:
+def _send(file: BinaryIO, http: HTTPRequest) -> Deferred[None]:
     """No faster than the client reads; fires when it is over."""
-    sending: Deferred[Any] = FileSender().beginFileTransfer(file, http)
+    sending: Deferred[object] = FileSender().beginFileTransfer(file, http)
 
-    def ended(result: Any) -> None:
+    def ended(result: object) -> None:
         file.close()
         if not isinstance(result, Failure):
             http.finish()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import IO, Any, Protocol
+from typing import Protocol, TextIO
 
-from twisted.logger import ILogObserver, LogLevel, formatEvent, textFileLogObserver
+from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, textFileLogObserver
 
 from kapi.machinery.tree import Object
 
@@ -31,7 +31,7 @@ class Settings(Protocol):
     def verbosity(self, module: str) -> int: ...
 
 
-def observer(settings: Settings, out: IO[Any] | None = None, err: IO[Any] | None = None) -> ILogObserver:
+def observer(settings: Settings, out: TextIO | None = None, err: TextIO | None = None) -> ILogObserver:
     """0 and 1: warnings and errors; 2 and 3: information; from 4 on everything.
 
     To stderr, or split: errors there and the rest to stdout.
@@ -42,7 +42,7 @@ def observer(settings: Settings, out: IO[Any] | None = None, err: IO[Any] | None
     to_out = make(out) if settings.split else to_err
     known: dict[tuple[str, int], int] = {}  # the verbosity may be changed
 
-    def observe(event: Any) -> None:
+    def observe(event: LogEvent) -> None:
         module = event.get("log_namespace") or ""
         least = known.get((module, settings.v))
         if least is None:
@@ -60,10 +60,10 @@ def _least(verbosity: int) -> int:
     return 2 if verbosity < 2 else 1 if verbosity < 4 else 0
 
 
-def _json_observer(stream: IO[Any]) -> ILogObserver:
+def _json_observer(stream: TextIO) -> ILogObserver:
     """``{"ts":...,"caller":...,"msg":...,"v":0}``; errors have no ``v`` and may have ``err``."""
 
-    def write(event: Any) -> None:
+    def write(event: LogEvent) -> None:
         level = event.get("log_level", LogLevel.info)
         line: Object = {
             "ts": round(event["log_time"] * 1000, 3),  # milliseconds

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -27,10 +26,10 @@ _HEADER_LINES = 2  # help and type
 class FunctionCollector:
     """Families made by a function when they are asked for: gauges over state that somebody else keeps."""
 
-    def __init__(self, make: Callable[[], Iterable[Any]]) -> None:
+    def __init__(self, make: Callable[[], Iterable[Metric]]) -> None:
         self._make = make
 
-    def collect(self) -> Iterable[Any]:
+    def collect(self) -> Iterable[Metric]:
         return self._make()
 
 
@@ -56,7 +55,7 @@ class Metrics:
         ):
             self.registry.register(collector)
 
-    def add(self, make: Callable[[], Iterable[Any]]) -> None:
+    def add(self, make: Callable[[], Iterable[Metric]]) -> None:
         """Adds families over foreign state."""
         self.registry.register(FunctionCollector(make))
 
@@ -94,7 +93,7 @@ class _Families:
         return self._families
 
 
-def store_requests(durations: LabelledHistogram) -> Iterator[Any]:
+def store_requests(durations: LabelledHistogram) -> Iterator[Metric]:
     """How many there were, of the durations."""
     family = CounterMetricFamily(
         "etcd_requests_total",

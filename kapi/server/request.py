@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.error import ConnectionAborted
+from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.python.failure import Failure
 from twisted.web import http
 from twisted.web.http_headers import Headers
@@ -40,7 +41,7 @@ class APIRequest(http.Request):
     waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
     streamed: StreamedBody | None = None  # the request was passed on before its body had come
     _early: tuple[bytes, bytes, bytes, int | None] | None = None  # what it needs to be passed on
-    _soon: Any = None  # the timer that passes it on
+    _soon: IDelayedCall | None = None  # the timer that passes it on
 
     @property
     def body_too_large(self) -> bool:
@@ -59,13 +60,15 @@ class APIRequest(http.Request):
         self.transport = channel.transport
 
     @property
-    def client(self) -> Any:
+    def client(self) -> IAddress:
         """Known also when the answer is out and the channel is taken away."""
-        return self._connection().getPeer()
+        peer: IAddress = self._connection().getPeer()
+        return peer
 
     @property
-    def host(self) -> Any:
-        return self._connection().getHost()
+    def host(self) -> IAddress:
+        host: IAddress = self._connection().getHost()
+        return host
 
     def _connection(self) -> Any:
         return getattr(self, "channel", None) or self.transport

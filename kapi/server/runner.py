@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
@@ -25,6 +25,7 @@ from kapi.machinery.status import StatusError
 from kapi.machinery.tracebacks import let_go
 from kapi.machinery.uid import new_uid
 from kapi.request.context import RequestContext, Stream
+from kapi.request.http import HTTPRequest
 from kapi.request.parse import split_uri
 from kapi.request.pending import MAX_PENDING, Pending
 from kapi.request.reactor import RequestReactor
@@ -40,7 +41,15 @@ async def _as_coroutine(answer: Awaitable[Response]) -> Response:
 
 
 #: a request that is not answered yet, and what it waits for
-Begun = tuple[Coroutine[Any, Any, Response], Any]
+Running = Coroutine[Deferred[object], object, Response]
+Begun = tuple[Running, Any]
+
+
+class Departing(Protocol):
+    """A connection with frames of answers that leave together."""
+
+    def depart(self) -> None:
+        """Sends them."""
 
 
 class _Arrival:
@@ -48,7 +57,7 @@ class _Arrival:
 
     __slots__ = ("_http", "_runner", "flow")
 
-    def __init__(self, runner: RequestRunner, http: Any, flow: Flow) -> None:
+    def __init__(self, runner: RequestRunner, http: HTTPRequest, flow: Flow) -> None:
         self._runner = runner
         self._http = http
         self.flow: Flow | None = flow
@@ -88,9 +97,9 @@ class RequestRunner:
         self.pending = Pending(reactor.seconds, max_pending)
         self.watches: set[Stream] = set()  # streams to be ended when the server stops
         #: connections with frames of answers that leave together; None while none do
-        self.departing: list[Any] | None = None
+        self.departing: list[Departing] | None = None
 
-    def serve(self, http: Any) -> None:
+    def serve(self, http: HTTPRequest) -> None:
         """Answers a twisted.web request whose body has been read, in its connection's turn."""
         rounds = self._rounds
         if rounds is not None and rounds.late():
@@ -98,7 +107,7 @@ class RequestRunner:
         else:
             self.answer(http)
 
-    def answer(self, http: Any) -> None:
+    def answer(self, http: HTTPRequest) -> None:
         ctx = RequestContext(http, http.method.decode("latin-1"), "", {})
         ctx.reactor = self.reactor
         ctx.watches = self.watches
@@ -150,7 +159,7 @@ class RequestRunner:
             return self._on((ctx, outcome[0]))
         return outcome
 
-    def _on(self, begun: tuple[RequestContext, Coroutine[Any, Any, Response]]) -> Begun | Response | None:
+    def _on(self, begun: tuple[RequestContext, Running]) -> Begun | Response | None:
         """Goes on after ``in_slices``."""
         ctx, coroutine = begun
         try:
@@ -251,7 +260,7 @@ class RequestRunner:
         if writing is None:
             self._finish(ctx, response.status)
             return
-        done: Deferred[Any] = writing if isinstance(writing, Deferred) else Deferred.fromCoroutine(writing)  # type: ignore[arg-type]
+        done: Deferred[None] = writing if isinstance(writing, Deferred) else Deferred.fromCoroutine(writing)  # type: ignore[arg-type]
         arguments = (ctx, response.status)
         done.addCallbacks(self._written, self._broken, arguments, errbackArgs=arguments)
 

@@ -15,8 +15,10 @@ from twisted.web.http_headers import Headers
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
+from kapi.request.http import HTTPRequest
 from kapi.request.target import origin_form
 from kapi.server.request import MAX_BODY, write_plainly
+from kapi.server.waiting import Waiting
 
 
 class SiteResource(Resource):
@@ -24,7 +26,7 @@ class SiteResource(Resource):
 
     isLeaf = True
 
-    def __init__(self, answer: Callable[[SiteRequest], object]) -> None:
+    def __init__(self, answer: Callable[[HTTPRequest], object]) -> None:
         super().__init__()
         self._answer = answer
 
@@ -46,6 +48,7 @@ class SiteRequest:
         self._request = request
         self._producer: Any = None
         self.gone = False  # the client has left
+        self.waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
         self.method: bytes = request.method
         self.uri = _below(request)
         self.clientproto: bytes = request.clientproto

@@ -27,6 +27,7 @@ from kapi.machinery.checkpoint import Interrupted
 
 log = Logger()
 Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 
 LENGTH = 0.005  # seconds of a slice
 TURN = 0.015  # seconds of long computations in one turn of the reactor
@@ -64,14 +65,14 @@ class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
     until = 0.0  # seconds of perf_counter; 0 while the computation is none that may take long
     began = 0.0
     computation: Any = None
-    result: Any = None  # of the last job, until it is taken
+    result: object = None  # of the last job, until it is taken
 
     def __init__(self, slices: Slices) -> None:
         super().__init__(self._work)
         self._slices = slices
         self._thread = get_ident()
 
-    def _work(self, job: Callable[[Any], Any], argument: object) -> None:
+    def _work(self, job: Callable[[Any], object], argument: object) -> None:
         while True:
             try:
                 result = job(argument)
@@ -153,11 +154,14 @@ class Slices:
         self._used = 0.0  # seconds of this turn
         self._scheduled = False
 
-    def run(self, job: Callable[[Argument], Any], argument: Argument, computation: Computation) -> Any:
+    def run(
+        self, job: Callable[[Argument], Result], argument: Argument, computation: Computation
+    ) -> Result | Failure | Suspended:
         """What ``job(argument)`` returns, or Suspended (see ``wait``).  A job catches its exceptions."""
         worker = self._idle.pop() if self._idle else Worker(self)
         worker.computation = computation
-        return self._go(worker, (job, argument))
+        outcome: Result | Failure | Suspended = self._go(worker, (job, argument))
+        return outcome
 
     def wait(self, suspended: Suspended, owner: Owner) -> None:
         """``owner`` learns the result when the computation has come to its end."""
@@ -174,7 +178,7 @@ class Slices:
         queue.append(suspended)
         self._come_back()
 
-    def call(self, function: Callable[..., Any], *arguments: object) -> Deferred[Any]:
+    def call(self, function: Callable[..., Result], *arguments: object) -> Deferred[Result]:
         """The result of a function that is nobody's request."""
         work = _Call()
         result = self.run(_called, (function, arguments), work)
@@ -275,6 +279,6 @@ class _Call:
             self.done.callback(result)  # a Failure goes to the errbacks
 
 
-def _called(call: tuple[Callable[..., Any], tuple[Any, ...]]) -> Any:
+def _called(call: tuple[Callable[..., Result], tuple[object, ...]]) -> Result:
     function, arguments = call
     return function(*arguments)

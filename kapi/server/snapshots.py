@@ -7,7 +7,6 @@ one that says what it is.  ``/snapshots`` is for members of system:masters, with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import orjson
 
@@ -16,7 +15,7 @@ from kapi.endpoints.body import raw_body
 from kapi.machinery import names, status
 from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.field import quote
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.delegation import Answer
@@ -140,7 +139,7 @@ def _revision(value: object) -> int:
     return value
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: Tree) -> float:
     """Raises ValueError."""
     if type(value) not in (int, float):
         raise ValueError(f"no unix seconds: {value}")

@@ -14,7 +14,7 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.core import HistogramMetricFamily, Metric
 from twisted.logger import Logger
 
 from kapi.request.context import RequestContext
@@ -92,7 +92,7 @@ class StallMonitor:
         while not self._stopped.wait(pause):
             pause = self.look(lambda: sys._current_frames().get(self._reactor_thread))
 
-    def collect(self) -> Iterator[Any]:
+    def collect(self) -> Iterator[Metric]:
         family = HistogramMetricFamily(
             "kapi_reactor_stall_seconds",
             "Turns of the reactor that took over 10 ms, during which nothing else was served.",

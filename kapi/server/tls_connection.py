@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from OpenSSL import SSL
+from OpenSSL import SSL, crypto
 from twisted.internet import main, tcp
-from twisted.internet.interfaces import INegotiated, ISSLTransport
+from twisted.internet.interfaces import IDelayedCall, INegotiated, ISSLTransport
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -70,7 +70,7 @@ class TLSConnection(TLSWriting, tcp.Server):
     _multiplexed = False
     _unsure = 0  # reads after which it is looked for more again: the last look was in vain
     _reading = False
-    _closing: Any = None  # the timer that ends the wait for the client's end
+    _closing: IDelayedCall | None = None  # the timer that ends the wait for the client's end
 
     def __init__(self, sock: socket.socket, *arguments: Any) -> None:
         self._tlsConnection = self.create(sock)
@@ -94,7 +94,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         """What ALPN chose; None without it."""
         return self._tlsConnection.get_alpn_proto_negotiated() or None
 
-    def getPeerCertificate(self) -> Any:
+    def getPeerCertificate(self) -> crypto.X509 | None:
         return self._tlsConnection.get_peer_certificate()
 
     # -- reading
@@ -157,7 +157,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         self._unsure = max(0, self._unsure - 1)
         return not self._unsure
 
-    def _read(self) -> Any:
+    def _read(self) -> BaseException | None:
         tls = self._tlsConnection
         count = 0
         try:
@@ -261,7 +261,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         """Closes the socket, when all has been said."""
         self.connectionLost(Failure(main.CONNECTION_DONE))
 
-    def _drain(self) -> Any:
+    def _drain(self) -> BaseException | None:
         """What comes after the end is not listened to; as it may be no TLS any more, it is not decrypted either."""
         try:
             return None if self.socket.recv(1 << 16) else main.CONNECTION_DONE

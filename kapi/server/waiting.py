@@ -43,8 +43,8 @@ class Waiting:
     def __init__(
         self,
         ctx: RequestContext,
-        coroutine: Coroutine[Any, Any, Response] | None,
-        first: Deferred[Any] | Suspended,
+        coroutine: Coroutine[Deferred[object], object, Response] | None,
+        first: Deferred[object] | Suspended,
         answered: Answered,
         deadlines: Deadlines,
         rounds: Rounds | None = None,
@@ -84,12 +84,12 @@ class Waiting:
         else:
             self._awaited.cancel()
 
-    def _wait(self, awaited: Deferred[Any]) -> None:
+    def _wait(self, awaited: Deferred[object]) -> None:
         self._ctx.pause()
         self._awaited = awaited
         awaited.addBoth(self._come)
 
-    def _come(self, result: object) -> Any:
+    def _come(self, result: object) -> object:
         """What was waited for: the coroutine takes a result from the Deferred itself; a failure it is given."""
         failure = self._failure = result if isinstance(result, Failure) else None
         flow, rounds = self._ctx.flow, self._rounds
@@ -115,7 +115,7 @@ class Waiting:
         else:
             self._take(outcome)
 
-    def _step(self, failure: Failure | None) -> Response | Failure | Deferred[Any]:
+    def _step(self, failure: Failure | None) -> Response | Failure | Deferred[object]:
         """What the coroutine comes to: its end, or what it waits for next."""
         coroutine = self._coroutine
         assert coroutine is not None
@@ -133,7 +133,7 @@ class Waiting:
             return Failure(interrupted.error)
         except BaseException:
             return Failure()
-        stopped_at: Deferred[Any] = awaited
+        stopped_at: Deferred[object] = awaited
         return stopped_at
 
     def _take(self, outcome: Any) -> None:

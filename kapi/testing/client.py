@@ -12,7 +12,7 @@ What waits for time waits for ``api.clock``: ``api.turn(seconds)`` moves it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionLost
@@ -23,6 +23,7 @@ from kapi.client.dynamic import DynamicClient
 from kapi.client.mapper import RESTMapper
 from kapi.client.session import Session
 from kapi.client.transport import Header, Response, Stream
+from kapi.request.http import HTTPRequest
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
 
@@ -95,7 +96,7 @@ class MemoryTransport:
             answer.errback(ConnectionLost())
             return answer
         self._running = [one for one in self._running if not (one.finished or one.gone)] + [request]
-        self.api.runner.serve(request)
+        self.api.runner.serve(cast(HTTPRequest, request))  # nobody asks for what it has not
         return answer
 
     def lose(self) -> None:
@@ -104,7 +105,7 @@ class MemoryTransport:
             if not (request.finished or request.gone):
                 request.lose()
 
-    def close(self) -> Deferred[Any]:
+    def close(self) -> Deferred[None]:
         self.lose()
         return succeed(None)
 

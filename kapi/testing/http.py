@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
 from kapi.server.request import write_plainly
+from kapi.server.waiting import Waiting
 
 
 class MemoryRequest:
@@ -36,7 +37,7 @@ class MemoryRequest:
         self.chunks: list[bytes] = []
         self.finished = False
         self.gone = False
-        self.waiting: Any = None
+        self.waiting: Waiting | None = None
         self._producer: Any = None
         self._notifications: list[Deferred[None]] = []
 

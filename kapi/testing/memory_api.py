@@ -5,7 +5,7 @@ No sockets, no files, no authentication; time is a Twisted ``Clock``.  Admission
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Any, cast
 
 import orjson
@@ -26,7 +26,9 @@ from kapi.machinery import status
 from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
 from kapi.request.reactor import Reactor
+from kapi.request.response import Response
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
@@ -74,7 +76,7 @@ class MemoryAPI:
     def _identify(self, ctx: RequestContext) -> None:
         ctx.user = self.user
 
-    def _dispatch(self, ctx: RequestContext) -> Any:
+    def _dispatch(self, ctx: RequestContext) -> Response | Awaitable[Response]:
         served = ctx.info is not None and ctx.info.is_resource and not ctx.path.startswith("//")
         answer = self.table.handle(ctx) if served else None
         if answer is None:
@@ -93,7 +95,7 @@ class MemoryAPI:
             given.setdefault("Content-Type", type or "application/json")
         data = body if isinstance(body, bytes) else b"" if body is None else _encoded(body)
         request = MemoryRequest(method, uri, given, data)
-        self.runner.serve(request)
+        self.runner.serve(cast(HTTPRequest, request))  # nobody asks for what it has not
         return request
 
     def turn(self, seconds: float = 0.0) -> None:

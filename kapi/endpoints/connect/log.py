@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from twisted.web.http_headers import Headers
 
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
 from kapi.endpoints.connect.options import log_options, log_query
 from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, Unreachable, beginning
-from kapi.endpoints.passing import pipe
+from kapi.endpoints.passing import BackendAnswer, pipe
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import field, status
 from kapi.registry import read
@@ -72,7 +71,7 @@ def _url(target: Target) -> str:
     return f"{target.scheme}://{target.netloc.decode()}{target.uri.decode()}"
 
 
-async def _refused(answer: Any, name: str) -> status.StatusError:
+async def _refused(answer: BackendAnswer, name: str) -> status.StatusError:
     """What the kubelet complains about, as upstream tells it."""
     text = (await beginning(answer, _ERROR_LIMIT)).decode("utf-8", "replace")
     code = answer.code

@@ -6,10 +6,9 @@ are never followed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from urllib.parse import urlsplit
 
 from OpenSSL import SSL
@@ -22,12 +21,12 @@ from twisted.internet.error import (
     NoRouteError,
     TimeoutError,
 )
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgentEndpointFactory
+from twisted.web.iweb import IAgentEndpointFactory, IBodyProducer, IResponse
 from zope.interface import implementer
 
 from kapi.client.dialer import Dialer
@@ -35,7 +34,7 @@ from kapi.client.egress import CLUSTER
 from kapi.client.head import BadHead, checked, request_head
 from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
 from kapi.endpoints.exchange import Exchange, exchange, streamed_body
-from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
+from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, pipe
 from kapi.endpoints.throttle import Throttle
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
@@ -62,7 +61,7 @@ class TLS:
     certificate: bytes = b""
     key: bytes = b""
 
-    def creator(self, name: str) -> Any:
+    def creator(self, name: str) -> IOpenSSLClientConnectionCreator:
         """What Twisted makes connections with.  Raises ValueError for PEM that is none."""
         try:
             own = identity(self.certificate, self.key)
@@ -126,14 +125,14 @@ def ask(
     target: Target,
     method: bytes,
     headers: Headers | None = None,
-    body: object = None,
-) -> Deferred[Any]:
+    body: IBodyProducer | None = None,
+) -> Deferred[IResponse]:
     """The answer of a Twisted Agent, which follows no redirect."""
     from twisted.web.client import Agent  # for those alone who use it
 
     agent = Agent.usingEndpointFactory(reactor, _Endpoints(target.endpoint(dialer)))
     uri = target.scheme.encode() + b"://" + target.netloc + target.uri
-    answer: Deferred[Any] = agent.request(method, uri, headers, body)
+    answer: Deferred[IResponse] = agent.request(method, uri, headers, body)
     return answer
 
 
@@ -212,7 +211,7 @@ class Transport:
         streamed = streamed_body(ctx)
         try:
             if streamed is not None:
-                answer: Any = await self._exchange(ctx, target, headers, streamed)
+                answer: BackendAnswer = await self._exchange(ctx, target, headers, streamed)
             else:
                 answer = await self.fetch(ctx, target, ctx.http.method, headers, body_to_pass(ctx))
         except Unreachable as error:
@@ -227,15 +226,15 @@ class Transport:
         return StreamResponse(lambda http: pipe(answer, http), answer.code, kind, kept)
 
     async def fetch(
-        self, ctx: RequestContext, target: Target, method: bytes, headers: Headers, body: object = None
-    ) -> Any:
+        self, ctx: RequestContext, target: Target, method: bytes, headers: Headers, body: IBodyProducer | None = None
+    ) -> IResponse:
         """The answer of a Twisted Agent.  Raises Unreachable."""
         trace = ctx.trace
         if trace is not None:
             for name, values in trace.headers.items():
                 headers.setRawHeaders(name, values)
         try:
-            answer: Any = await ask(self._reactor, self.dialer, target, method, headers, body)
+            answer = await ask(self._reactor, self.dialer, target, method, headers, body)
             check_code(answer.code)
             return answer
         except CancelledError:
@@ -261,7 +260,7 @@ class Transport:
         return Unreachable(_why(error, target))
 
 
-def _pairs(headers: Headers) -> Any:
+def _pairs(headers: Headers) -> Iterator[tuple[bytes, bytes]]:
     return ((name, value) for name, values in headers.getAllRawHeaders() for value in values)
 
 
@@ -284,7 +283,7 @@ def _relocated(location: bytes, target: Target, prefix: bytes, asked: bytes) -> 
     return prefix + parts.path + (b"?" + parts.query if parts.query else b"")
 
 
-def beginning(answer: Any, limit: int) -> Awaitable[bytes]:
+def beginning(answer: BackendAnswer, limit: int) -> Awaitable[bytes]:
     """The first bytes of an Agent's answer, at most ``limit``; the rest is not waited for."""
     done: Deferred[bytes] = Deferred()
     answer.deliverBody(_Beginning(limit, done))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry
 from kapi.machinery.gvk import GroupVersion
@@ -91,7 +90,7 @@ def aggregated_group(group: GroupEntry) -> Object:
     return {"metadata": metadata, "versions": [aggregated_version(entry) for entry in group.versions]}
 
 
-def aggregated(groups: Iterable[GroupEntry], item: Callable[[GroupEntry], Any] = aggregated_group) -> Object:
+def aggregated(groups: Iterable[GroupEntry], item: Callable[[GroupEntry], object] = aggregated_group) -> Object:
     """``/api`` and ``/apis`` as APIGroupDiscoveryList v2; ``item`` gives what stands for a group in it."""
     return {
         "kind": "APIGroupDiscoveryList",

@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from typing import Any
 
 from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.tree import Tree
 from kapi.schema.protobuf_writing import varint
 
-Tree = Any
 #: (field number, value) -> the encoded field, or fields
 Writer = Callable[[int, Tree], bytes]
 Encode = Callable[[Tree], bytes]

@@ -9,7 +9,6 @@ from kapi.endpoints.openapi.messages import (
     VARINT,
     Encode,
     Message,
-    Tree,
     Writer,
     any_value,
     boolean,
@@ -24,6 +23,7 @@ from kapi.endpoints.openapi.messages import (
     string,
     wrapped,
 )
+from kapi.machinery.tree import Tree
 from kapi.schema.protobuf_writing import varint
 
 

@@ -10,7 +10,6 @@ from kapi.endpoints.openapi.messages import (
     VARINT,
     Encode,
     Message,
-    Tree,
     Writer,
     any_value,
     boolean,
@@ -25,6 +24,7 @@ from kapi.endpoints.openapi.messages import (
     string,
     wrapped,
 )
+from kapi.machinery.tree import Tree
 from kapi.schema.protobuf_writing import varint
 
 

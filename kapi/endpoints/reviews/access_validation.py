@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.machinery.names import label_value, qualified_name
@@ -50,7 +49,9 @@ def validate_spec(spec: Object, *, own: bool) -> list[FieldError]:
     return errors
 
 
-def _validate_selector(selector: Object, path: Path, check: Any) -> list[FieldError]:
+def _validate_selector(
+    selector: Object, path: Path, check: Callable[[Object, Path], list[FieldError]]
+) -> list[FieldError]:
     errors: list[FieldError] = []
     raw, terms = selector.get("rawSelector", ""), selector.get("requirements") or []
     if raw and terms:

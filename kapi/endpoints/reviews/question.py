@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kapi.admission.interface import CREATE, AdmissionChain, Attributes
 from kapi.authentication.interface import TokenAuthenticator
 from kapi.authentication.service_account.issuer import Issuer
 from kapi.authorization.interface import Authorizer
 from kapi.authorization.rules import RuleResolver
-from kapi.codecs.negotiation import output_media_type
+from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints.body import decode_object, raw_body
 from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import WriteOptions, write_options
@@ -55,7 +54,7 @@ class Question:
     scope: RequestScope
     obj: Object
     options: WriteOptions
-    media: Any
+    media: MediaType
     attributes: Attributes
     admission: AdmissionChain
 
