@@ -14,7 +14,6 @@ from typing import Any
 
 from OpenSSL import SSL, crypto
 from twisted.internet import ssl
-from twisted.internet._sslverify import IOpenSSLTrustRoot
 from twisted.internet.error import VerifyError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.protocol import Factory, Protocol
@@ -28,7 +27,7 @@ class NoCertificates(ValueError):
     """There is none in the bundle."""
 
 
-def authorities(bundle: bytes, *, required: bool = True) -> IOpenSSLTrustRoot:
+def authorities(bundle: bytes, *, required: bool = True) -> Any:
     """The certificates of a PEM bundle as Twisted's trust root.
 
     Raises ValueError for one that cannot be read; NoCertificates for a bundle without any, unless that is to mean that
@@ -40,8 +39,7 @@ def authorities(bundle: bytes, *, required: bool = True) -> IOpenSSLTrustRoot:
         raise ValueError(str(error)) from None
     if required and not found:
         raise NoCertificates("no PEM certificate in it")
-    root: IOpenSSLTrustRoot = ssl.trustRootFromCertificates(found)
-    return root
+    return ssl.trustRootFromCertificates(found)
 
 
 def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:
@@ -57,9 +55,7 @@ def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:
     return pair
 
 
-def verified_options(
-    name: str, trust: IOpenSSLTrustRoot | None, own: ssl.PrivateCertificate | None
-) -> IOpenSSLClientConnectionCreator:
+def verified_options(name: str, trust: Any, own: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
     """What Twisted makes connections with; ``trust`` None is the system's authorities."""
     if trust is None:
         return ssl.optionsForClientTLS(name, clientCertificate=own)
