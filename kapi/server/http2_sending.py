@@ -8,7 +8,7 @@ one stream after the other.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -19,9 +19,6 @@ from kapi.server import http2_frames as wire
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.server.http2_heads import NO_TABLE
 from kapi.server.http2_stream import NOTHING, Stream
-
-if TYPE_CHECKING:
-    from kapi.server.http2 import Http2
 
 log = Logger()
 pack = wire.pack_head
@@ -35,7 +32,7 @@ _CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the cli
 class Sending:
     """One connection's.  ``transport`` is its, and its flows are what is sent for."""
 
-    def __init__(self, reactor: IReactorTime, transport: Any, connection: Http2) -> None:
+    def __init__(self, reactor: IReactorTime, transport: Any, connection: Any) -> None:
         self._reactor = reactor
         self._transport = transport
         self._connection = connection

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twisted.internet.interfaces import IAddress, IPushProducer
 from twisted.web import http
 
 from kapi.server.http2_heads import answer_block
 from kapi.server.request import APIRequest
-
-if TYPE_CHECKING:
-    from kapi.server.http2 import Http2
 
 _BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
 NOTHING: deque[memoryview] = deque(maxlen=0)  # what waits of most streams: one of its own takes 600 bytes
@@ -31,7 +28,7 @@ class Stream:
         "window", "waiting", "block", "ends", "ended", "ready", "producer", "streaming", "paused",
     )  # fmt: skip
 
-    def __init__(self, connection: Http2, number: int, window: int, receive_window: int) -> None:
+    def __init__(self, connection: Any, number: int, window: int, receive_window: int) -> None:
         self.connection = connection
         self.transport = connection.transport
         self.number = number
@@ -57,10 +54,12 @@ class Stream:
     # -- what a request asks of its channel
 
     def getPeer(self) -> IAddress:
-        return self.connection.getPeer()
+        peer: IAddress = self.connection.getPeer()
+        return peer
 
     def getHost(self) -> IAddress:
-        return self.transport.getHost()
+        host: IAddress = self.transport.getHost()
+        return host
 
     def isSecure(self) -> bool:
         return True
