@@ -288,6 +288,8 @@ def _collisions(files: list[_File]) -> Iterator[str]:
     """Pairs of files one of which lies on or below the other, each once, until there are more than an answer carries."""
     given = [(path.rstrip("/"), source) for path, source in steps(files)]
     given = [file for file in given if file[0]]
+    if len({path.partition("/")[0] for path, _ in given}) == len(given):
+        return  # as of the token that every pod is given
     parents = _parents(ordered({path + "/" for path, _ in steps(given)}))
     checkpoint()
     there: dict[str, list[tuple[int, _File]]] = {path: [] for path in parents}  # with their numbers
