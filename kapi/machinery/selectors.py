@@ -15,6 +15,7 @@ from kapi.machinery.names import label_value, qualified_name
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.tree import Tree
 
+EXACT = frozenset(["=", "==", "in"])  # operators of terms that ask for one of some values
 _MANY = 64  # requirements: that many are looked at in one piece
 
 
@@ -31,7 +32,7 @@ class LabelRequirement(NamedTuple):
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         operator, value = self.operator, labels.get(self.key)
-        if operator in ("=", "==", "in"):
+        if operator in EXACT:
             return value is not None and value in self.values
         if operator in ("!=", "notin"):
             return value is None or value not in self.values
@@ -74,7 +75,7 @@ class LabelSelector:
     def exact(self, key: str) -> str | None:
         """The one value a key must have, or None."""
         for requirement in self.requirements:
-            if requirement.key == key and requirement.operator in ("=", "==", "in") and len(requirement.values) == 1:
+            if requirement.key == key and requirement.operator in EXACT and len(requirement.values) == 1:
                 return next(iter(requirement.values))
         return None
 

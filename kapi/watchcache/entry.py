@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import Protocol
 from weakref import WeakSet
@@ -217,3 +217,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     def __repr__(self) -> str:
         return f"<Entry {self.key}@{self.revision}>"
+
+
+def labelled(entries: Iterable[Entry], key: str, values: Collection[str]) -> list[Entry]:
+    """Those whose label has one of some values, in order.  Raises Unreadable."""
+    return [entry for entry in entries if (entry.labels if entry._labels is None else entry._labels).get(key) in values]

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.selectors import Predicate
 from kapi.watchcache.entry import Entry
-from kapi.watchcache.selection import Matches, matcher
+from kapi.watchcache.selection import Choose, chooser, matcher
 from kapi.watchcache.sorted_entries import Range, SortedEntries, as_it_was
 
 Former = Mapping[str, Entry | None]
+_PART = 256  # entries that are looked at in one piece
 
 
 @dataclass(slots=True)
@@ -31,12 +32,12 @@ def read(
 
     ``former``: what had been there instead.  Without a selection a page costs the same, however many objects there are.
     """
-    matches = matcher(predicate)
-    if matches is None and limit:
+    choose = chooser(predicate)
+    if choose is None and limit:
         found = list(islice(_all(entries, place, former), limit))
         return Stretch(found, len(found), _count(entries, place, former) - len(found))
     everything = entries.all_within(place) if former is None else list(_all(entries, place, former))
-    return Stretch(everything, len(everything)) if matches is None else _select(everything, matches, limit)
+    return Stretch(everything, len(everything)) if choose is None else _select(everything, choose, limit)
 
 
 def read_one(entry: Entry | None, place: Range, predicate: Predicate) -> Stretch:
@@ -47,13 +48,16 @@ def read_one(entry: Entry | None, place: Range, predicate: Predicate) -> Stretch
     return Stretch([entry] if matches is None or matches(entry) else [], 1)
 
 
-def _select(entries: list[Entry], matches: Matches, limit: int) -> Stretch:
+def _select(entries: list[Entry], choose: Choose, limit: int) -> Stretch:
     selected: list[Entry] = []
-    for fetched, entry in enumerate(steps(entries)):
-        if matches(entry):
-            if limit and len(selected) == limit:
-                return Stretch(selected, fetched, 1)
-            selected.append(entry)
+    for start in range(0, len(entries), _PART):
+        checkpoint()
+        part = entries[start : start + _PART]
+        found = choose(part)
+        if limit and len(selected) + len(found) > limit:
+            room = limit - len(selected)
+            return Stretch(selected + found[:room], start + part.index(found[room]), 1)
+        selected += found
     return Stretch(selected, len(entries))
 
 

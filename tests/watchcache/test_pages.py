@@ -1,98 +1,64 @@
-"""Pages of a cache, as it is and as it was, beside lists that were made the plain way."""
+"""A page of what a selector selects is the same whether objects are looked at one by one or many at once."""
 
 from __future__ import annotations
 
-from typing import Any
+import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
-from tests.watchcache.test_cache import CacheTest
+from kapi.machinery.selectors import FieldSelector, LabelRequirement, LabelSelector, Predicate, parse_fields
+from kapi.watchcache.entry import Entry, Kept, Scope
+from kapi.watchcache.pages import read
+from kapi.watchcache.selection import matcher
+from kapi.watchcache.sorted_entries import Range, SortedEntries
 
-NAMESPACES = ("a", "a-b", "b")
-NAMES = ("one", "one-more", "two", "three")
-CHANGE = st.tuples(st.sampled_from(NAMESPACES), st.sampled_from(NAMES), st.sampled_from(("write", "delete")))
-
-
-class PagesTest(CacheTest):
-    def runTest(self) -> None:
-        """Nothing: a place to stand on for one example."""
+COUNT = 1000
 
 
-def _states(test: PagesTest, changes: list[tuple[str, str, str]]) -> list[tuple[int, dict[str, int]]]:
-    """Makes the changes; each state's revision and the revisions of its objects by key."""
-    there: dict[str, int] = {}
-    states = []
-    for namespace, name, kind in changes:
-        key = f"{namespace}/{name}"
-        if kind == "delete":
-            if key not in there:
-                continue
-            newest = test.delete(name, there.pop(key), namespace)
-        elif key in there:
-            newest = there[key] = test.update(name, there[key], namespace, app="x")
-        else:
-            newest = there[key] = test.create(name, namespace)
-        states.append((newest, dict(there)))
-    return states
+def entries() -> SortedEntries:
+    """Of 1,000 objects, some without labels."""
+    seeded = random.Random(7)
+    kept = Kept(1000, Entry.forget_object)
+    scope = Scope(kept, kept, {}, True)
+    found = {}
+    for number in range(COUNT):
+        key = f"n/{number:04d}"
+        labels = b'"labels":{"a":"%d","b":"%d"},' % (seeded.randrange(3), seeded.randrange(40))
+        data = b'{"kind":"X","apiVersion":"v1","metadata":{"resourceVersion":"1",%s"name":"%04d"}}'
+        found[key] = Entry(scope, key, "n", key[2:], 1, data % (labels if number % 9 else b"", number))
+    return SortedEntries(found, list(found), 0)
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(CHANGE, max_size=30), st.sampled_from(("", *NAMESPACES)), st.integers(1, 5), st.booleans())
-def test_pages_of_any_state_are_its_list_in_pieces(
-    changes: list[tuple[str, str, str]], namespace: str, limit: int, selects: bool
-) -> None:
-    test = PagesTest()
-    test.setUp()
-    states = _states(test, changes)
-    predicate = Predicate(parse_labels("app=x"), parse_fields("")) if selects else None
-    for revision, there in states:
-        keys = sorted(key for key in there if not namespace or key.startswith(namespace + "/"))
-        whole = test.pods.list_at(revision, namespace, predicate)
-        if not selects:
-            assert [entry.key for entry in whole] == keys
-            assert [entry.revision for entry in whole] == [there[key] for key in keys]
-        assert _in_pages(test, revision, namespace, predicate, limit) == whole
-    if states:
-        assert test.pods.list(namespace, predicate)[0] == test.pods.list_at(states[-1][0], namespace, predicate)
+ENTRIES = entries()
+TERMS = st.builds(
+    lambda key, operator, values: LabelRequirement(
+        key, operator, frozenset(values[:1] if operator in ("=", "==", "!=", "gt", "lt") else values)
+    ),
+    st.sampled_from(["a", "b", "c"]),
+    st.sampled_from(["=", "==", "!=", "in", "notin", "exists", "!", "gt", "lt"]),
+    st.lists(st.sampled_from(["0", "1", "2", "17"]), min_size=1, max_size=3),
+)
+FIELDS = st.sampled_from(["", "metadata.name=0500", "metadata.name!=0500"])
 
 
-def _in_pages(test: PagesTest, revision: int, namespace: str, predicate: Predicate | None, limit: int) -> list[Any]:
-    found: list[Any] = []
-    start = ""
-    while True:
-        page = test.pods.page_at(revision, namespace, predicate, start, limit)
-        newest, current = test.pods.page(namespace, predicate, start, limit)
-        if test.pods.revision == revision:
-            assert (newest.entries, newest.remaining) == (page.entries, page.remaining), current
-        found += page.entries
-        assert len(page.entries) <= limit
-        if not page.remaining:
-            return found
-        if predicate is None:
-            whole = test.pods.list_at(revision, namespace)
-            assert page.remaining == len(whole) - len(found)
-        last = page.entries[-1]
-        start = (last.name if namespace else last.key) + "\0"
+def field_selector(text: str) -> FieldSelector:
+    return parse_fields(text) if text else FieldSelector()
 
 
-class APageBesideWrites(CacheTest):
-    def test_a_state_that_pages_are_read_of_is_kept_up_with_later_changes(self) -> None:
-        first = self.create("a")
-        then = self.create("b")
-        self.assertEqual(self.keys(self.pods.list_at(then)), ["ns/a", "ns/b"])
-        self.update("a", first)
-        self.assertEqual(self.keys(self.pods.list_at(then)), ["ns/a", "ns/b"])
-        self.create("aa")
-        self.delete("b", then)
-        state = self.pods.list_at(then)
-        self.assertEqual(self.keys(state), ["ns/a", "ns/b"])
-        self.assertEqual([entry.revision for entry in state], [first, then])
-
-    def test_who_holds_a_list_keeps_it_as_it_was(self) -> None:
-        self.create("a")
-        lent = self.pods.list()[0]
-        self.create("b")
-        self.assertEqual(self.keys(lent), ["ns/a"])
-        self.assertEqual(self.keys(self.pods.list()[0]), ["ns/a", "ns/b"])
+@given(st.lists(TERMS, max_size=10), FIELDS, st.integers(0, 300), st.integers(0, COUNT))
+def test_pages_of_a_selection(terms: list[LabelRequirement], fields: str, limit: int, start: int) -> None:
+    predicate = Predicate(LabelSelector(tuple(terms)), field_selector(fields))
+    matches = matcher(predicate) or (lambda entry: True)
+    place = Range.of("n", f"{start:04d}")
+    there = [entry for entry in ENTRIES.in_order() if entry.key in place]
+    wanted = [entry for entry in there if matches(entry)]
+    page = read(ENTRIES, place, predicate, limit)
+    if predicate.empty:
+        assert page.entries == wanted[: limit or COUNT]
+        return
+    if not limit or len(wanted) <= limit:
+        assert (page.entries, page.fetched, page.remaining) == (wanted, len(there), 0)
+    else:
+        assert (page.entries, page.remaining) == (wanted[:limit], 1)
+        assert page.fetched == there.index(wanted[limit])
