@@ -7,6 +7,7 @@ import binascii
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kapi.client.rest_url import rest_url
 from kapi.machinery.tree import Object
 
 
@@ -64,8 +65,12 @@ def load_kubeconfig(path: str) -> Endpoint:
     ca, anybody = _pem(cluster, "certificate-authority", base, path), cluster.get("insecure-skip-tls-verify") is True
     if ca and anybody:
         raise KubeconfigError(f"{path}: specifying a root certificates file with the insecure flag is not allowed")
+    try:
+        url = rest_url(server)
+    except ValueError as error:
+        raise KubeconfigError(f"{path}: {error}") from None
     return Endpoint(
-        url=server,
+        url=url,
         ca=ca,
         anybody=anybody,
         server_name=cluster.get("tls-server-name") or "",

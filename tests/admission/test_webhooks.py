@@ -166,6 +166,14 @@ class WebhookCase(TestCase):
         self.assertEqual(request["object"], config_map())
         self.assertIsNone(request["oldObject"])
 
+    async def test_paths_are_asked_for_as_client_go_asks(self) -> None:
+        """envtest writes two slashes between host and path; servers in Go redirect to the cleaned path."""
+        doubled, ended = self.hook(respond), self.hook(respond)
+        doubled["clientConfig"]["url"] = f"https://127.0.0.1:{self.number}//0"
+        ended["clientConfig"]["url"] += "/"
+        await self.chain(check=(doubled, ended)).validate(self.attributes())
+        self.assertEqual(len(self.hooks.reviews), 2)
+
     async def test_a_refusal_is_answered_in_the_webhooks_words(self) -> None:
         status = {"message": "not on a Friday", "code": 418, "reason": "Teapot"}
         chain = self.chain(check=(self.hook(lambda review: respond(review, allowed=False, status=status)),))

@@ -27,7 +27,7 @@ def test_an_endpoint_has_server_trust_and_credentials(tmp_path: Path) -> None:
     endpoint = load_kubeconfig(
         write(tmp_path, "[{name: u, user: {client-certificate-data: Q0VSVA==, client-key: key, token: t}}]")
     )
-    assert (endpoint.url, endpoint.ca, endpoint.server_name) == ("https://x", b"CA", "other")
+    assert (endpoint.url, endpoint.ca, endpoint.server_name) == ("https://x/", b"CA", "other")
     assert (endpoint.certificate, endpoint.key, endpoint.token) == (b"CERT", b"KEY", "t")
 
 
@@ -52,6 +52,12 @@ def test_a_server_may_be_anybody_or_known_by_an_authority(tmp_path: Path) -> Non
     path.write_text(both)
     with pytest.raises(KubeconfigError, match="root certificates file with the insecure flag is not allowed"):
         load_kubeconfig(str(path))
+
+
+def test_the_url_of_a_server_is_the_one_that_client_go_asks_for(tmp_path: Path) -> None:
+    path = Path(write(tmp_path, "[{name: u, user: {token: t}}]"))
+    path.write_text(path.read_text().replace('"https://x"', '"https://x//a//b/?c=d"'))
+    assert load_kubeconfig(str(path)).url == "https://x/a/b"
 
 
 @pytest.mark.parametrize("name", ["exec", "auth-provider"])

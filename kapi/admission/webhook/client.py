@@ -27,6 +27,7 @@ from kapi.client import metrics, tls_faults
 from kapi.client.answer import AnswerTooLarge, BadAnswer
 from kapi.client.egress import CLUSTER, CONTROL_PLANE
 from kapi.client.kubeconfig import Credentials
+from kapi.client.rest_url import rest_path, rest_url
 from kapi.client.server_agent import ServerAgent
 from kapi.client.tls_trust import NoCertificates, authorities, identity, verified_options
 from kapi.codecs import json_reading
@@ -208,10 +209,10 @@ def _target(
     if url is None:
         assert port is not None and path is not None
         name = f"{service}.{namespace}.svc"
-        shown = f"https://{name}:{port}{path if path.startswith('/') else '/' + path}?timeout={seconds}s"
+        shown = f"https://{name}:{port}{rest_path(path)}?timeout={seconds}s"
     else:
-        shown = f"{url}?timeout={seconds}s"
         try:
+            shown = f"{rest_url(url)}?timeout={seconds}s"
             parts = urlsplit(url)
             name, port = parts.hostname or "", parts.port or 443
         except ValueError as problem:
