@@ -29,7 +29,7 @@ class Template:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
         self._snapshot: Snapshot | None = None
-        self._identified: list[str] = []
+        self._identified: list[Value] = []
 
     async def make(self) -> None:
         """Runs a cluster until its controllers have nothing to do.  Raises RuntimeError when that does not happen."""
@@ -47,7 +47,7 @@ class Template:
                 raise RuntimeError("the controllers of a new logical cluster do not come to an end")
             await deferLater(reactor, 0.005)
         self._snapshot = store.snapshot()._replace(foreign=False)
-        self._identified = [key for key in self._snapshot.objects if key.startswith(_IDENTIFIED)]
+        self._identified = [value for value in self._snapshot.values() if value.key.startswith(_IDENTIFIED)]
         await cluster.stop()
 
     def fresh(self, identities: Identities | None = None) -> MemoryStore:
@@ -56,14 +56,16 @@ class Template:
         if snapshot is None:
             raise status.service_unavailable("the first logical cluster is still being made", 1)
         environment = self._shared.storage.registry.environment
-        objects = dict(snapshot.objects)
         now = environment.now()
-        for key in self._identified:
-            obj = orjson.loads(objects[key].data)
-            obj["metadata"].update(uid=new_uid() if identities is None else identities.uid(key), creationTimestamp=now)
+
+        def own(value: Value) -> Value:
+            obj = orjson.loads(value.data)
+            uid = new_uid() if identities is None else identities.uid(value.key)
+            obj["metadata"].update(uid=uid, creationTimestamp=now)
             head, tail = encode_halves(obj)
-            objects[key] = Value.of(key, head, objects[key].revision, tail)
-        return MemoryStore(None, environment.clock, snapshot=snapshot._replace(objects=objects))
+            return Value.of(value.key, head, value.revision, tail)
+
+        return MemoryStore(None, environment.clock, snapshot=snapshot.with_objects(map(own, self._identified)))
 
 
 def install_clusters(shared: Shared, core: GenericServer) -> Clusters:

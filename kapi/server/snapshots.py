@@ -93,7 +93,8 @@ class Snapshots:
 def lines_of(snapshot: Snapshot) -> Iterator[bytes]:
     """The file of a snapshot."""
     yield orjson.dumps({"format": FORMAT, "revision": snapshot.revision}, option=orjson.OPT_APPEND_NEWLINE)
-    for key, value in steps(snapshot.objects.items()):
+    for value in steps(snapshot.values()):
+        key = value.key
         line: Object = {"key": key, "revision": value.revision, "object": orjson.Fragment(value.data)}
         for name, table in (
             ("expires", snapshot.expires),
@@ -108,10 +109,8 @@ def lines_of(snapshot: Snapshot) -> Iterator[bytes]:
 def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
     """What a file says, or the further lines of one.  Raises Value-, Key-, Type- and AttributeError for what is none."""
     made = before or Snapshot(0, {}, {}, {}, {})
-    objects, tables = (
-        dict(made.objects),
-        {name: dict(getattr(made, name)) for name in ("expires", "counted", "charged")},
-    )
+    values: list[Value] = []
+    tables = {name: dict(getattr(made, name)) for name in ("expires", "counted", "charged")}
     revision = made.revision
     for text in steps(lines.splitlines()):
         line = orjson.loads(text)
@@ -124,12 +123,12 @@ def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
         if len(key.split("/")) != 4 or not at:
             raise ValueError(f"no key of an object, or no revision: {key} {at}")
         head, tail = encode_halves(line["object"])
-        objects[key] = Value.of(key, head, at, tail)
+        values.append(Value.of(key, head, at, tail))
         revision = max(revision, at)
         for name, table in tables.items():
             if name in line:
                 table[key] = _seconds(line[name]) if name == "expires" else _revision(line[name])
-    return Snapshot(revision, objects, foreign=True, **tables)
+    return Snapshot(revision, made.with_objects(values).tables, foreign=True, **tables)
 
 
 def _revision(value: object) -> int:
@@ -147,7 +146,7 @@ def _seconds(value: Tree) -> float:
 
 
 def _record(name: str, snapshot: Snapshot) -> Object:
-    return {"name": name, "revision": snapshot.revision, "objects": len(snapshot.objects)}
+    return {"name": name, "revision": snapshot.revision, "objects": snapshot.size}
 
 
 def _json(code: int, tree: Object) -> Response:

@@ -1,13 +1,15 @@
 """A store in memory: what tests and logical clusters use; same contract as the Redis store.
 
-A ``Snapshot`` of one is a copy of pointers: the bytes of its objects are shared by all stores that were made from it.
+A ``Snapshot`` of one is a copy of pointers to tables, one for each resource: the stores that were made from it share these
+until one of them changes something.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from twisted.internet.defer import execute
@@ -19,6 +21,7 @@ from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, Revisi
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Deletion, Follower, StoredObject
 from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.sweeper import Due, Sweeper
+from kapi.store.table import Table, place_of
 from kapi.store.value import Value
 
 
@@ -26,11 +29,35 @@ class Snapshot(NamedTuple):
     """All that a store held at a revision: never change it."""
 
     revision: int
-    objects: Mapping[str, Value]
+    tables: Mapping[str, Table]
     expires: Mapping[str, float]  # unix seconds
     counted: Mapping[str, int]
     charged: Mapping[str, int]
     foreign: bool = False  # some of it was written by another process
+
+    @property
+    def size(self) -> int:
+        """How many objects there are."""
+        return sum(map(len, self.tables.values()))
+
+    def values(self) -> Iterator[Value]:
+        """All objects."""
+        return chain.from_iterable(table.values() for table in self.tables.values())
+
+    def get(self, key: str) -> Value | None:
+        table = self.tables.get(place_of(key))
+        return None if table is None else table.get(key)
+
+    def with_objects(self, values: Iterable[Value]) -> Snapshot:
+        """The same with further objects, or others under their keys."""
+        tables: dict[str, Table] = dict(self.tables)
+        for value in values:
+            place = place_of(value.key)
+            table = tables.get(place)
+            if table is None or table is self.tables.get(place):
+                table = tables[place] = Table(table or ())
+            table[value.key] = value
+        return self._replace(tables=tables)
 
 
 class MemoryStore:
@@ -52,7 +79,8 @@ class MemoryStore:
         snapshot: Snapshot | None = None,
     ) -> None:
         self.skipped = Skipped()
-        self._objects: dict[str, Value] = dict(snapshot.objects) if snapshot is not None else {}
+        self._tables: dict[str, Table] = dict(snapshot.tables) if snapshot is not None else {}
+        self._unshared: set[str] = set()  # those that nobody else has
         self._expires: dict[str, float] = dict(snapshot.expires) if snapshot is not None else {}
         self._changes: deque[Change] = deque()
         self._revision = snapshot.revision if snapshot is not None else 0
@@ -80,7 +108,7 @@ class MemoryStore:
     async def start(self, follower: Follower | None = None) -> None:
         self._started = follower
         if follower is not None:
-            objects = list(self._objects.values())
+            objects = chain.from_iterable(table.values() for table in self.tables().values())
             history, revision = list(self._changes), self._revision
             await self.call(follower.reset, objects, history, revision)
             if self._started is not follower:  # it was stopped meanwhile
@@ -106,12 +134,35 @@ class MemoryStore:
 
     def data_of(self, key: str) -> bytes | None:
         """What is stored now, for who follows nothing."""
-        value = self._objects.get(key)
+        value = self._value(key)
         return None if value is None else value.data
 
     def matching(self, prefix: str) -> list[tuple[str, bytes]]:
         """What is stored now under keys that begin so."""
-        return [(key, value.data) for key, value in self._objects.items() if key.startswith(prefix)]
+        return [(value.key, value.data) for value in self._matching(prefix)]
+
+    def tables(self) -> dict[str, Table]:
+        """All there is now; what is written later is not in it."""
+        self._unshared.clear()
+        return dict(self._tables)
+
+    def _value(self, key: str) -> Value | None:
+        table = self._tables.get(place_of(key))
+        return None if table is None else table.get(key)
+
+    def _matching(self, prefix: str) -> Iterator[Value]:
+        for place, table in self._tables.items():
+            if place.startswith(prefix) or prefix.startswith(place):
+                yield from (value for key, value in table.items() if key.startswith(prefix))
+
+    def _changeable(self, key: str) -> Table:
+        """The table of a key, to be changed by this store alone."""
+        place = place_of(key)
+        table = self._tables.get(place)
+        if table is None or place not in self._unshared:
+            table = self._tables[place] = Table(table or ())
+            self._unshared.add(place)
+        return table
 
     @property
     def newest(self) -> int:
@@ -127,7 +178,7 @@ class MemoryStore:
         """What there is now."""
         return Snapshot(
             self._revision,
-            dict(self._objects),
+            self.tables(),
             dict(self._expires),
             dict(self._counted),
             dict(self._charged),
@@ -138,7 +189,7 @@ class MemoryStore:
         self, key: str, head: bytes, tail: bytes, *, expires: float | None = None, charges: Sequence[Charge] = ()
     ) -> int:
         self._check_size(key, head, tail)
-        stored = self._objects.get(key)
+        stored = self._value(key)
         if stored is not None:
             raise KeyExists(key, stored.revision)
         self._check_accounts(key, charges, None)
@@ -182,7 +233,7 @@ class MemoryStore:
         return results
 
     async def get(self, key: str) -> StoredObject | None:
-        stored = self._objects.get(key)
+        stored = self._value(key)
         if stored is None:
             return None
         return StoredObject(key, stored.revision, stored.data)
@@ -194,11 +245,7 @@ class MemoryStore:
         return False
 
     async def scan(self, prefix: str) -> list[StoredObject]:
-        return [
-            StoredObject(key, value.revision, value.data)
-            for key, value in self._objects.items()
-            if key.startswith(prefix)
-        ]
+        return [StoredObject(value.key, value.revision, value.data) for value in self._matching(prefix)]
 
     async def compact(self, revision: int) -> None:
         changes = self._changes
@@ -208,7 +255,7 @@ class MemoryStore:
     async def due(self, now: float, limit: int) -> list[Due]:
         """What has expired, for the sweeper."""
         keys = [key for key, expires in self._expires.items() if expires <= now][:limit]
-        return [_due(self._objects[key]) for key in keys]
+        return [_due(value) for key in keys if (value := self._value(key)) is not None]
 
     def _check_size(self, key: str, head: bytes, tail: bytes, replaced: int = 0, going: bool = False) -> None:
         limit, size = self.max_object_bytes, len(head) + len(tail)
@@ -216,7 +263,7 @@ class MemoryStore:
             check_size(key, size, limit, replaced, going)
 
     def _compare(self, key: str, expected: int) -> None:
-        stored = self._objects.get(key)
+        stored = self._value(key)
         if stored is None:
             raise KeyMissing(key)
         if stored.revision != expected:
@@ -237,10 +284,10 @@ class MemoryStore:
         self._revision = revision = self._revision + 1
         value = Value.of(key, head, revision, tail)
         if kind == DELETED:
-            del self._objects[key]
+            del self._changeable(key)[key]
             self._expires.pop(key, None)
         else:
-            self._objects[key] = value
+            self._changeable(key)[key] = value
             if expires is not None:
                 self._expires[key] = expires
         change = Change(revision, kind, key, value.data)

@@ -42,6 +42,12 @@ class Contents:
         self.by_key.update((entry.key, entry) for entry in entries)
         self._is_sorted = False
 
+    def copy(self) -> Contents:
+        """Of finished contents without a past: what is done with it does not concern them."""
+        made = Contents()
+        made.by_key, made.keys, made.size, made._is_sorted = dict(self.by_key), self.keys, self.size, True
+        return made
+
     def change(self, entry: Entry, *, deleted: bool) -> None:
         """What has happened since to an object, unless that is known."""
         seen = self.by_key.get(entry.key)

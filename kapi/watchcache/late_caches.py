@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -15,6 +16,7 @@ from kapi.machinery.checkpoint import Call, in_one_piece, steps
 from kapi.machinery.gvk import GroupResource
 from kapi.store.interface import Change, StoredObject
 from kapi.store.memory import MemoryStore
+from kapi.store.table import Table
 from kapi.store.value import Value
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.caches import Caches
@@ -25,7 +27,23 @@ from kapi.watchcache.observers import Observer
 from kapi.watchcache.unreadable import problem_of
 
 Place = tuple[str, str]  # a resource's group, or "core", and its plural name
-_PART = 500  # objects that have entries already, between two checkpoints
+
+
+@dataclass(slots=True, eq=False)
+class Reading:
+    """What was made of a table: it serves all stores that have it."""
+
+    contents: Contents  # of the objects whose entries are shared
+    others: list[Value]
+    #: whether one of those objects has one of these marks, by the marks
+    marked: dict[tuple[bytes, ...], bool] = field(default_factory=dict)
+
+    def has(self, marks: tuple[bytes, ...]) -> bool:
+        known = self.marked.get(marks)
+        if known is None:
+            entries = self.contents.by_key.values()
+            known = self.marked[marks] = any(mark in entry.data for entry in steps(entries) for mark in marks)
+        return known
 
 
 class SharedScopes:
@@ -52,75 +70,84 @@ class LateCaches(Caches):
     ) -> None:
         super().__init__(store, reactor, beside=beside, call=call)
         self._scopes = scopes
-        self._read: dict[Place, list[Entry]] = {}  # what is being loaded
-        self._waiting: dict[Place, list[Entry]] = {}  # what resources have whose cache nobody has needed yet
+        self._tables = store.tables
+        self._held: dict[str, Table] = {}  # what is being loaded
+        self._waiting: dict[Place, Reading] = {}  # what resources have whose cache nobody has needed yet
+        self._read: dict[Place, Reading] = {}  # what these will be when it is loaded
+
+    async def start(self) -> None:
+        self._held = self._tables()
+        await super().start()
+        self._held = {}
 
     def observe(self, observer: Observer) -> None:
-        for place in list(self._waiting):
-            self._cache_of(*place)
+        """Resources none of whose objects concern it are not looked into: it is told of what changes in them."""
+        for place, reading in list(self._waiting.items()):
+            if reading.has(observer.marks):
+                self._cache_of(*place)
         super().observe(observer)
 
     # -- the store's follower
 
     def _contents(self, objects: Iterable[StoredObject | Value], history: Sequence[Change]) -> dict[Cache, Contents]:
-        """Of resources with a history, or with objects that are not shared; the entries of others are put by."""
-        read: dict[Place, list[Entry]] = {}
-        self._read = read
-        unread: list[StoredObject | Value] = []
-        given = list(objects)
-        for start in steps(range(0, len(given), _PART), 1):
-            for obj in given[start : start + _PART]:
-                entry = obj.loaded if isinstance(obj, Value) else None
-                if entry is None:
-                    unread.append(obj)
-                else:
-                    read.setdefault(entry.scope.place, []).append(entry)
-        others = []
-        for obj in steps(unread):
-            entry = self._shared(obj) if isinstance(obj, Value) else None
-            if entry is None:
-                others.append(obj)
-            else:
-                read.setdefault(_place_of(obj.key), []).append(entry)
-        found = super()._contents(others, history)
+        """Of resources with a history, or with objects that are not shared; what was read of others is put by."""
+        read = self._read = {}
+        others: list[StoredObject | Value] = []
+        for name, table in steps(self._held.items(), 1):
+            group, _, resource = name.partition("/")
+            found = self._reading(table, (group, resource))
+            others.extend(found.others)
+            if found.contents.by_key:
+                read[group, resource] = found
+        made = super()._contents(others, history)
         for place in read.keys() & {_place_of(one.key) for one in (*history, *others)}:
-            found.setdefault(self._cache_of(*place), Contents()).include(read.pop(place))
-        return found
+            made.setdefault(self._cache_of(*place), Contents()).include(read.pop(place).contents.by_key.values())
+        return made
 
-    def _shared(self, obj: Value) -> Entry | None:
-        """The entry, from now on that of all stores that have this object; None when it cannot be shared."""
-        place = _place_of(obj.key)
-        scope = self._scopes.get(place)
-        if scope is None:
-            return None
-        _, _, namespace, name = obj.key.split("/", 3)
-        if problem_of(obj.data, obj.revision, name):
-            return None
-        key = f"{namespace}/{name}" if namespace else name
-        obj.loaded = entry = Entry(scope, key, namespace, name, obj.revision, obj.data)
-        return entry
+    def _reading(self, table: Table, place: Place) -> Reading:
+        """What the table holds, read by whoever needs it first."""
+        found = table.read
+        if not isinstance(found, Reading):
+            scope, contents, others = self._scopes.get(place), Contents(), []
+            for obj in steps(table.values()):
+                entry = None if scope is None else _shared(obj, scope)
+                if entry is None:
+                    others.append(obj)
+                else:
+                    contents.by_key[entry.key] = entry
+            found = table.read = Reading(contents.finish(), others)
+        return found
 
     def _take(
         self, found: dict[Cache, Contents], events: deque[Logged], history: Sequence[Change], revision: int
     ) -> None:
         self._waiting, self._read = self._read, {}
         for place, cache in self._caches.items():  # some were made meanwhile
-            entries = self._waiting.pop(place, None)
-            if entries:
-                found.setdefault(cache, Contents()).include(entries)
+            reading = self._waiting.pop(place, None)
+            if reading is not None:
+                found.setdefault(cache, Contents()).include(reading.contents.by_key.values())
         super()._take(found, events, history, revision)
 
     def _make(self, resource: GroupResource) -> Cache:
         place = resource.group or "core", resource.resource
         scope = self._scopes.get(place)
         cache = super()._make(resource) if scope is None else Cache(self, resource, scope)
-        entries = self._waiting.pop(place, None)
-        if entries:
-            contents = Contents()
-            contents.include(entries)
+        reading = self._waiting.pop(place, None)
+        if reading is not None:
             with in_one_piece():
-                cache.load(contents)
+                cache.load(reading.contents.copy())
         return cache
+
+
+def _shared(obj: Value, scope: SharedScope) -> Entry | None:
+    """The entry, from now on that of all stores that have this object; None when it cannot be shared."""
+    if obj.loaded is None:
+        _, _, namespace, name = obj.key.split("/", 3)
+        if not problem_of(obj.data, obj.revision, name):
+            key = f"{namespace}/{name}" if namespace else name
+            obj.loaded = Entry(scope, key, namespace, name, obj.revision, obj.data)
+    entry: Entry | None = obj.loaded
+    return entry
 
 
 def _place_of(key: str) -> Place:

@@ -19,6 +19,10 @@ log = Logger()
 
 
 class Observer(Protocol):
+    @property
+    def marks(self) -> tuple[bytes, ...]:
+        """An object that is there may be of concern only when its bytes have one of these."""
+
     def concerns(self, event: CacheEvent) -> bool:
         """Asked of every change as it is applied: a look at the bytes, no more.  Raises nothing."""
 

@@ -15,6 +15,7 @@ from twisted.logger import globalLogPublisher
 
 from kapi.assembly.cluster_chain import ClusterChain
 from kapi.assembly.cluster_server import ClusterServer
+from kapi.codecs.split import encode_halves
 from kapi.server.clusters import Clusters
 from kapi.server.logical_cluster import LogicalCluster
 from kapi.server.runner import RequestRunner
@@ -168,13 +169,14 @@ def test_kubelets_reach_what_belongs_to_their_pods_while_they_are_there(world: W
 def elsewhere(snapshot: Snapshot) -> Snapshot:
     """As a state in which another server has apps/v1."""
     key = "apiregistration.k8s.io/apiservices//v1.apps"
-    obj = orjson.loads(snapshot.objects[key].data)
+    found = snapshot.get(key)
+    assert found is not None
+    obj = orjson.loads(found.data)
     del obj["metadata"]["labels"]  # by which a start brings back what is built in
     obj["spec"]["service"] = {"namespace": "default", "name": "other", "port": 443}
     obj["status"] = {"conditions": [{"type": "Available", "status": "False"}]}
-    value = Value.of(key, b"", snapshot.objects[key].revision, b"")
-    value.data = orjson.dumps(obj)
-    return snapshot._replace(objects={**snapshot.objects, key: value})
+    head, tail = encode_halves(obj)
+    return snapshot.with_objects([Value.of(key, head, found.revision, tail)])
 
 
 def test_what_another_server_has_is_not_served_here_meanwhile(world: World, cluster: LogicalCluster) -> None:
@@ -205,9 +207,9 @@ def test_a_chain_that_could_not_start_is_made_anew(
     assert world.ask(cluster, "GET", "/apis").code == 200
 
 
-def test_requests_that_come_together_wait_for_one_start(
-    world: World, cluster: LogicalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_that_come_together_wait_for_one_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path)
+    cluster = world.clusters.create("one")
     starts: list[Deferred[None]] = []
     start = ClusterChain.start
 

@@ -54,6 +54,10 @@ class Target:
         """Seconds of CPU that the server's processes have used."""
         return sum(cpu_seconds(pid) for pid in self.pids)
 
+    def precise_cpu(self) -> float:
+        """The same of their main threads alone, to the microsecond."""
+        return sum(int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) for pid in self.pids) / 1e9
+
     def cpu_of_each(self) -> dict[str, float]:
         """The same by process: its name, with a number behind the first of that name."""
         found: dict[str, float] = {}

@@ -28,7 +28,7 @@ class TestSnapshots(unittest.TestCase):
         succeed(self.store.create("core/configmaps/default/two", b"", b""))
         self.assertIsNotNone(succeed(self.copy.get(KEY)))
         self.assertEqual([one.key for one in succeed(self.copy.scan("core/"))], [KEY])
-        self.assertEqual(list(self.snapshot.objects), [KEY])
+        self.assertEqual([value.key for value in self.snapshot.values()], [KEY])
         with self.assertRaises(RevisionConflict):
             succeed(self.copy.update(KEY, self.first + 1, b"", b""))
 

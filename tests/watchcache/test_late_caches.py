@@ -28,6 +28,7 @@ FIELDS = {"spec.nodeName": lambda obj: str(obj["spec"]["nodeName"])}
 class Observed:
     def __init__(self) -> None:
         self.seen: list[str] = []
+        self.marks = (b'"nodeName":"n1"',)
 
     def concerns(self, event: CacheEvent) -> bool:
         return True
@@ -102,9 +103,13 @@ class TestLateCaches(SynchronousTestCase):
         self.assertEqual(
             sorted(str(cache.resource) for cache in self.both[0].all()), ["nodes", "pods", "widgets.example.com"]
         )
-        succeed(self.stores[0].create("core/nodes//m", *halves("m")))
-        self.clock.advance(0)
-        self.assertEqual(observer.seen, ["m"])
+        observer.marks = (b"none of them has this",)
+        self.both[1].observe(observer)
+        self.assertEqual([str(cache.resource) for cache in self.both[1].all()], ["widgets.example.com"])
+        for store in self.stores:
+            succeed(store.create("core/nodes//m", *halves("m")))
+            self.clock.advance(0)
+        self.assertEqual(observer.seen, ["m", "m"])
 
     def test_what_turns_out_to_be_unreadable_leaves_the_lists_of_all_that_hold_it(self) -> None:
         store = MemoryStore()

@@ -23,6 +23,8 @@ class Told:
     def __init__(self) -> None:
         self.names: list[str] = []
 
+    marks = (b"{",)
+
     def concerns(self, event: Any) -> bool:
         return True
 

@@ -22,6 +22,7 @@ from kapi.controllers.garbagecollector.elsewhere import Monitors
 from kapi.controllers.garbagecollector.graph import Graph, Node
 from kapi.controllers.garbagecollector.metadata import (
     FOREGROUND,
+    MARKS,
     ORPHAN,
     UNREADABLE,
     Metadata,
@@ -52,6 +53,7 @@ class GarbageCollector:
     """``call`` runs what takes long."""
 
     name = "garbage-collector-controller"
+    marks = MARKS
     log = Logger()
 
     def __init__(

@@ -10,7 +10,7 @@ from sys import intern
 import msgspec
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-_OWNED, _GOING = b'"ownerReferences"', b'"deletionTimestamp"'
+_OWNED, _GOING = MARKS = b'"ownerReferences"', b'"deletionTimestamp"'
 
 
 class Reference(msgspec.Struct, frozen=True, gc=False):
