@@ -33,6 +33,8 @@ SCENARIOS: dict[str, type[Topology]] = {
     made.scenario: made for made in (Embedded, Workers, External, Network, Disk, Clock, SentinelTopology)
 }
 WORKERS, WATCHERS = 12, 10
+MIN_WRITES = MIN_EVENTS = 51  # fewer show nothing: clients go on undisturbed until there are as many
+MAX_MORE = 60.0  # seconds for that
 RECOVERY = 45.0  # seconds until every server must accept writes again after a fault was mended
 
 _AFTERMATH = 1.0  # seconds in which what a fault did to a server may still show
@@ -107,6 +109,7 @@ class Round:
             await self._prepare()
             self._start_clients()
             await self._break_things()
+            await self._go_on()
             await self._settle_down()
             await self._conclude()
         finally:
@@ -209,6 +212,21 @@ class Round:
 
         return all(await asyncio.gather(*(recovered(prober) for prober in self._probers)))
 
+    def little(self) -> str:
+        """What has happened too rarely to show anything; empty: nothing."""
+        writes = sum(write.done for write in self.journal.writes)
+        if writes >= MIN_WRITES and self.journal.watch_events >= MIN_EVENTS and self.result.faults:
+            return ""
+        faults = self.result.faults.total()
+        return f"{writes} acknowledged writes, {self.journal.watch_events} watch events, {faults} faults"
+
+    async def _go_on(self) -> None:
+        """On a slow machine few requests succeed between two faults."""
+        end = time.monotonic() + MAX_MORE
+        while self.little() and time.monotonic() < end:
+            self._look_for_failures()
+            await asyncio.sleep(0.05)
+
     # -- at the end
 
     async def _settle_down(self) -> None:
@@ -248,6 +266,8 @@ class Round:
         history = self._history()
         bounds = Bounds(HISTORY_AGE, resources.QUOTA, resources.QUOTA_NAMESPACE, self.topology.shaken)
         violations += check(history, journal, bounds)
+        if little := self.little():
+            violations.append(f"so little has happened that it shows nothing: {little}")
         self._count(history)
 
     async def _caches_differ(self) -> list[str]:

@@ -1,0 +1,66 @@
+"""What the campaign of ``.ci/run`` makes of its rounds; the rounds themselves are ``python -m tests.consistency``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.consistency import __main__ as campaign
+from tests.consistency.records import Write
+from tests.consistency.round_ import MIN_EVENTS, MIN_WRITES, SCENARIOS, Result, Round
+from tests.consistency.topology import Unsupported
+
+
+class Rounds:
+    """Instead of real ones."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[str] = []
+        self.violated = ""
+        self.unsupported: set[str] = set()
+        monkeypatch.setattr(campaign, "run_round", self.run)
+        monkeypatch.setattr("signal.signal", lambda *_: None)
+
+    def run(self, scenario: str, seed: int, *_: Any, **__: Any) -> tuple[Result, Path | None]:
+        if scenario in self.unsupported:
+            raise Unsupported("not here")
+        self.made.append(scenario)
+        return Result(scenario, seed, violations=["a write is gone"] if scenario == self.violated else []), None
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> Rounds:
+    return Rounds(monkeypatch)
+
+
+def test_each_scenario_has_its_round_but_for_those_that_cannot_be_made_here(rounds: Rounds) -> None:
+    rounds.unsupported = {"disk", "sentinel"}
+    assert campaign.main(["--once", "--seed=1"]) == 0
+    assert rounds.made == [name for name in SCENARIOS if name not in rounds.unsupported]
+
+
+def test_a_violation_in_any_round_is_a_failure(rounds: Rounds, capsys: pytest.CaptureFixture[str]) -> None:
+    rounds.violated = "embedded"
+    assert campaign.main(["--once", "--seed=1"]) == 1
+    assert rounds.made == list(SCENARIOS)
+    assert "VIOLATION a write is gone" in capsys.readouterr().out
+
+
+def test_it_is_a_failure_when_nothing_could_be_run(rounds: Rounds) -> None:
+    rounds.unsupported = set(SCENARIOS)
+    assert campaign.main(["--once"]) == 1
+
+
+def test_a_round_in_which_little_happens_shows_nothing(tmp_path: Path) -> None:
+    made = Round("embedded", 1, 0.0, tmp_path)
+    made.journal.watch_events = MIN_EVENTS
+    made.result.faults["kill_kapi"] = 1
+    written = Write("create", "core/configmaps/a/b", "v", None, 0, 0.0, 1.0, 201)
+    made.journal.writes = [written] * (MIN_WRITES - 1)
+    assert made.little() == f"{MIN_WRITES - 1} acknowledged writes, {MIN_EVENTS} watch events, 1 faults"
+    made.journal.writes.append(written)
+    assert made.little() == ""
+    made.result.faults.clear()
+    assert made.little()
