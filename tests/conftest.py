@@ -1,4 +1,4 @@
-"""What holds for all tests: signals of their child processes, and that none of these stays behind."""
+"""What holds for all tests: how examples are drawn, signals of their child processes, and that none of these stays behind."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.integration.server_process import ServerProcess
 
 _MAX_SECONDS = 300  # of one test
+#: the same examples each time, and none is at fault when a machine has other work; --hypothesis-profile=search draws new ones
+settings.register_profile("kapi", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile("search", settings.get_profile("kapi"), derandomize=False)
+settings.load_profile("kapi")
+
 _WORKERS = 2  # for each core: nearly half of its time a test waits for a server, a timer or a disk
 
 

@@ -77,7 +77,7 @@ class KapiProcess:
         home.mkdir(exist_ok=True)
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(home)}
 
-    def start(self, seconds: float = 60.0) -> Self:
+    def start(self, seconds: float = 120.0) -> Self:
         """Waits until it is ready.  Raises RuntimeError with its output when it ends or takes too long."""
         self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         ready = threading.Event()
@@ -102,7 +102,7 @@ class KapiProcess:
                 if line.startswith(READY):
                     ready.set()
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> int:
+    def end(self, number: int = signal.SIGTERM, seconds: float = 60.0) -> int:
         """Ends the process and keeps the directory; its exit code."""
         assert self.process is not None
         if self.process.poll() is None:

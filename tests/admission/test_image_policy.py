@@ -49,8 +49,6 @@ class Judge(Resource):
 
 
 class ImagePolicyCase(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         self.judge = Judge()
         pair = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)

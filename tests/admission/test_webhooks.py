@@ -90,8 +90,6 @@ class CountingSite(Site):
 
 
 class WebhookCase(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         self.hooks = Hooks()
         key = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE)

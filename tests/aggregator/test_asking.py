@@ -39,8 +39,6 @@ class Streaming(Protocol):
 
 
 class AskingTests(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         pem, key = certificate(NAME)
         pair = ssl.PrivateCertificate.loadPEM(pem + key)

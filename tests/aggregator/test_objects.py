@@ -51,8 +51,6 @@ class Answering(Resource):
 
 
 class Objects(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         pem, key = certificate(NAME)
         pair = ssl.PrivateCertificate.loadPEM(pem + key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import datetime
 import io
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +17,6 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.error import ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
@@ -32,6 +30,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
 from kapi.request.streamed_body import StreamedBody
 from kapi.request.user import UserInfo
+from tests.waiting import eventually
 
 NAME = "svc.ns.svc"
 KEY = "v1.example.com"
@@ -115,8 +114,6 @@ class Http:
 
 
 class ProxyTests(TestCase):
-    timeout = 10
-
     def setUp(self) -> None:
         pem, key = certificate(NAME)
         self.pem, self.pair = pem, pem + key
@@ -277,14 +274,14 @@ class ProxyTests(TestCase):
         http = Http(b"POST", b"/apis/example.com/v1/a", {b"authorization": [b"Bearer secret"]})
         body = http.streamed = StreamedBody(Ignored(), None, b"abc")  # type: ignore[attr-defined]
         asked = self.request(http)
-        yield self.until(lambda: b"3\r\nabc\r\n" in self.received)
+        yield eventually(lambda: b"3\r\nabc\r\n" in self.received)
         self.assertNotIn(b"\r\n0\r\n", self.received)
         self.assertIn(b"X-Remote-User: alice\r\n", self.received)
         self.assertIn(b"Host: svc.ns.svc\r\n", self.received)
         self.assertNotIn(b"secret", self.received)
         body.received(b"de")
         body.end()
-        yield self.until(lambda: self.received.endswith(b"2\r\nde\r\n0\r\n\r\n"))
+        yield eventually(lambda: self.received.endswith(b"2\r\nde\r\n0\r\n\r\n"))
         connection = self.factory.connections[0]  # type: ignore[attr-defined]
         connection.transport.write(b"HTTP/1.1 201 Created\r\nContent-Type: text/x\r\nContent-Length: 2\r\n\r\nok")
         response = yield asked
@@ -296,7 +293,7 @@ class ProxyTests(TestCase):
         http = Http(b"POST", b"/apis/example.com/v1/a", {})
         body = http.streamed = StreamedBody(Ignored(), 10, b"abc")  # type: ignore[attr-defined]
         asked = self.request(http)
-        yield self.until(lambda: self.received.endswith(b"\r\n\r\nabc"))
+        yield eventually(lambda: self.received.endswith(b"\r\n\r\nabc"))
         body.fail(Failure(ConnectionLost()))
         response = yield asked
         self.assertEqual((response.status, self.failed), (503, []))
@@ -308,18 +305,10 @@ class ProxyTests(TestCase):
         http.streamed = StreamedBody(Ignored(), 3, b"abc")  # type: ignore[attr-defined]
         http.streamed.end()  # type: ignore[attr-defined]
         asked = self.request(http)
-        yield self.until(lambda: self.received.endswith(b"\r\n\r\nabc"))
+        yield eventually(lambda: self.received.endswith(b"\r\n\r\nabc"))
         http.over.callback(None)
         yield asked
-        yield self.until(lambda: not self.factory.connections[0].connected)  # type: ignore[attr-defined]
-
-    @inlineCallbacks
-    def until(self, condition: Callable[[], bool]) -> Any:
-        for _ in range(1000):
-            if condition():
-                return
-            yield deferLater(reactor, 0.005)  # type: ignore[arg-type]
-        self.fail("that does not come")
+        yield eventually(lambda: not self.factory.connections[0].connected)  # type: ignore[attr-defined]
 
     @inlineCallbacks
     def test_a_body_that_is_too_long_is_refused_and_not_passed_on_in_part(self) -> Any:

@@ -194,8 +194,6 @@ class Receiver(resource.Resource):
 
 
 class WebhookTest(TestCase):
-    timeout = 30
-
     async def test_lists_are_posted_and_tried_again(self) -> None:
         directory = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, str(directory))

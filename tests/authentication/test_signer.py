@@ -14,7 +14,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.task import Clock, deferLater
+from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
 from kapi.authentication.interface import Authenticated, AuthenticationError
@@ -27,6 +27,7 @@ from kapi.endpoints.issuer_discovery import IssuerDiscovery
 from kapi.machinery.tree import Object
 from kapi.plugins.wire import encode
 from tests.authentication.token_signer import TokenSigner, public
+from tests.waiting import eventually
 
 pytest.importorskip("grpc")
 
@@ -47,8 +48,6 @@ class _MovedReactor(Clock):
 
 
 class Signers(TestCase):
-    timeout = 60
-
     def setUp(self) -> None:
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
@@ -72,13 +71,6 @@ class Signers(TestCase):
         if not isinstance(answer, Authenticated):
             answer = await answer
         return str(answer.user.name)
-
-    async def until(self, holds: Any) -> None:
-        for _ in range(1000):
-            if holds():
-                return
-            await deferLater(reactor, 0.01)  # type: ignore[arg-type]
-        raise AssertionError("it never held")
 
     def ids(self, documents: IssuerDiscovery) -> list[str]:
         ctx: Any = SimpleNamespace(method="GET", header=lambda name: "", drop_response_header=lambda name: None)
@@ -125,7 +117,7 @@ class Signers(TestCase):
 
             del self.program.keys["one"]
             self.clock.advance(3600)
-            await self.until(lambda: len(self.signer.keys.keys) == 1)
+            await eventually(lambda: len(self.signer.keys.keys) == 1)
             with self.assertRaises(AuthenticationError):
                 await self.user(old)
             self.assertEqual(self.ids(documents), ["two"])
@@ -138,7 +130,7 @@ class Signers(TestCase):
             old = await self.made()
             self.program.rotate("one")
             self.clock.advance(3600)
-            await self.until(lambda: self.program.calls["FetchKeys"] == 2 and self.signer.keys.max_age > 0)
+            await eventually(lambda: self.program.calls["FetchKeys"] == 2 and self.signer.keys.max_age > 0)
             with self.assertRaises(AuthenticationError):
                 await self.user(old)
             await self.user(await self.made())
@@ -151,7 +143,7 @@ class Signers(TestCase):
             token = await self.made()
             self.program.failing = "away"
             self.clock.advance(3600)
-            await self.until(lambda: 'code="Internal"} 1.0' in self.metrics())
+            await eventually(lambda: 'code="Internal"} 1.0' in self.metrics())
             await self.user(token)
             with self.assertRaisesRegex(SigningError, "while signing jwt: rpc error: code = Internal desc = away"):
                 await self.made()
@@ -159,7 +151,7 @@ class Signers(TestCase):
             self.program.failing = ""
             self.program.rotate("two")
             self.clock.advance(10)
-            await self.until(lambda: len(self.signer.keys.keys) == 2)
+            await eventually(lambda: len(self.signer.keys.keys) == 2)
             self.flushLoggedErrors()
 
         return ensureDeferred(run())

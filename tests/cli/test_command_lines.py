@@ -51,7 +51,7 @@ class Programs:
 
     def kubectl(self, *arguments: str) -> tuple[str, str, int]:
         done = subprocess.run(
-            [self.kubectl_path, *arguments], capture_output=True, text=True, env=self.environment, timeout=60
+            [self.kubectl_path, *arguments], capture_output=True, text=True, env=self.environment, timeout=120
         )
         return done.stdout, done.stderr, done.returncode
 
@@ -59,7 +59,7 @@ class Programs:
         assert self._driver.stdin is not None and self._driver.stdout is not None
         self._driver.stdin.close()
         self._driver.stdout.close()
-        self._driver.wait(30)
+        self._driver.wait(120)
 
 
 @pytest.fixture(scope="module")

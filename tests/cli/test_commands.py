@@ -28,7 +28,7 @@ def cluster() -> Iterator[KapiProcess]:
 def kapi(cluster: KapiProcess, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "kapi", *arguments], env=cluster.environment(), input=stdin,
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 
 
@@ -97,13 +97,13 @@ def test_watch_only_begins_with_the_next_change(cluster: KapiProcess) -> None:
 
 def test_waiting_ends_when_it_is_so(cluster: KapiProcess) -> None:
     kapi(cluster, "create", "-f", "-", stdin=MAP % "slow")
-    with started(cluster, "wait", "cm/slow", "--for=jsonpath={.data.b}=2", "--timeout=30s") as wait:
+    with started(cluster, "wait", "cm/slow", "--for=jsonpath={.data.b}=2", "--timeout=120s") as wait:
         more = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "slow"}, "data": {"b": "2"}}'
         kapi(cluster, "apply", "--server-side", "-f", "-", stdin=more)
-        assert wait.communicate(timeout=60)[0] == "configmap/slow condition met\n"
-    with started(cluster, "wait", "cm/slow", "--for=delete", "--timeout=30s") as wait:
+        assert wait.communicate(timeout=120)[0] == "configmap/slow condition met\n"
+    with started(cluster, "wait", "cm/slow", "--for=delete", "--timeout=120s") as wait:
         kapi(cluster, "delete", "cm", "slow")
-        assert wait.wait(60) == 0
+        assert wait.wait(120) == 0
 
 
 def test_deleting_waits_for_finalizers(cluster: KapiProcess) -> None:
@@ -135,7 +135,7 @@ def test_nobody_reads_the_output(cluster: KapiProcess) -> None:
     os.close(reading)
     done = subprocess.run(
         [sys.executable, "-m", "kapi", "api-resources"], env=cluster.environment(), stdout=writing,
-        stderr=subprocess.PIPE, text=True, timeout=60,
+        stderr=subprocess.PIPE, text=True, timeout=120,
     )  # fmt: skip
     os.close(writing)
     assert (done.stderr, done.returncode) == ("", 1)

@@ -22,7 +22,7 @@ print(bad)
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
 
 
 def test_commands_load_nothing_of_the_server() -> None:

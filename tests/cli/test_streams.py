@@ -57,7 +57,7 @@ class Cluster:
     kubectl: str
 
     def run(self, *command: str, stdin: bytes = b"") -> tuple[bytes, bytes, int]:
-        done = subprocess.run(command, input=stdin, capture_output=True, env=self.server.environment(), timeout=60)
+        done = subprocess.run(command, input=stdin, capture_output=True, env=self.server.environment(), timeout=120)
         return done.stdout, done.stderr, done.returncode
 
 
@@ -154,7 +154,7 @@ def test_a_followed_log_comes_as_it_is_written(cluster: Cluster) -> None:
         assert running.poll() is None
         cluster.kubelet.follow.set()
         assert running.stdout.read() == b"two\nthree\nfour\n"
-        assert running.wait(30) == 0
+        assert running.wait(120) == 0
 
 
 def test_ports_are_forwarded(cluster: Cluster) -> None:
@@ -185,7 +185,7 @@ def test_ports_are_forwarded(cluster: Cluster) -> None:
             assert b"an error occurred forwarding 9: connection refused" in running.stderr.readline()
         finally:
             running.terminate()
-            running.wait(30)
+            running.wait(120)
 
 
 def on_a_terminal(cluster: Cluster, command: list[str], keys: bytes) -> tuple[bytes, bytes, int]:
@@ -201,7 +201,7 @@ def on_a_terminal(cluster: Cluster, command: list[str], keys: bytes) -> tuple[by
                 while termios.tcgetattr(terminal)[3] & termios.ICANON and time.monotonic() < end:
                     time.sleep(0.01)
                 os.write(controlling, keys)
-                out, err = running.communicate(timeout=30)
+                out, err = running.communicate(timeout=120)
                 return out, err, running.returncode
             finally:
                 running.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,15 +22,11 @@ from kapi.client.dynamic import DynamicClient
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.informer import SharedInformer
 from kapi.testing.process import KapiProcess
+from tests.store.servers import free_port
+from tests.waiting import eventually
 
 INFORMERS, KILLS, OBJECTS = 20, 3, 30
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example_controller.py"
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class Witness:
@@ -108,11 +103,6 @@ class ChaosCase(TestCase):
                 await deferLater(reactor, 0.02)  # type: ignore[arg-type]
             await deferLater(reactor, 0.005)  # type: ignore[arg-type]
 
-    async def until(self, true: Any, seconds: float = 60.0) -> None:
-        end = time.monotonic() + seconds
-        while not true() and time.monotonic() < end:
-            await deferLater(reactor, 0.05)  # type: ignore[arg-type]
-
     async def test_informers_converge_when_the_server_is_killed(self) -> None:
         """Twenty of them; none is told of a version twice, and at the end each holds what the store holds."""
         witnesses = []
@@ -125,16 +115,16 @@ class ChaosCase(TestCase):
         writer = Deferred.fromCoroutine(self.write(witnesses[0].informer.resource, random.Random(1)))
         for _ in range(KILLS):
             seen = sum(len(one.told) for one in witnesses)
-            await self.until(lambda seen=seen: sum(len(one.told) for one in witnesses) > seen + 10 * INFORMERS)
+            await eventually(lambda seen=seen: sum(len(one.told) for one in witnesses) > seen + 10 * INFORMERS)
             await deferToThread(self.kapi.end, signal.SIGKILL)
             await deferToThread(self.kapi.start)
         seen = sum(len(one.told) for one in witnesses)
-        await self.until(lambda: sum(len(one.told) for one in witnesses) > seen + 10 * INFORMERS)
+        await eventually(lambda: sum(len(one.told) for one in witnesses) > seen + 10 * INFORMERS)
         writer.cancel()
         await self.assertFailure(writer, CancelledError)
         page = await witnesses[0].informer.resource.list()
         stored = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in page["items"]}
-        await self.until(lambda: all(one.view == stored for one in witnesses))
+        await eventually(lambda: all(one.view == stored for one in witnesses))
         for witness in witnesses:
             witness.informer.stop()
             self.assertEqual(witness.view, stored)
@@ -159,7 +149,7 @@ def test_the_tutorials_controller_does_what_it_says() -> None:
 
         def run(*arguments: str) -> str:
             command = [sys.executable, "-m", "kapi", *arguments]
-            return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60).stdout
+            return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120).stdout
 
         def becomes(text: str, *arguments: str) -> None:
             end = time.monotonic() + 30
@@ -184,4 +174,4 @@ def test_the_tutorials_controller_does_what_it_says() -> None:
                 assert "TeamWritten" in run("get", "events", "-o", reasons)
             finally:
                 os.kill(controller.pid, signal.SIGTERM)
-                controller.wait(30)
+                controller.wait(120)

@@ -117,8 +117,6 @@ class Socks(Protocol):
 
 
 class DialingCase(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         self.server: Any = Factory.forProtocol(Hello)
         self.server.peers = []

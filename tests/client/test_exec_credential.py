@@ -26,8 +26,6 @@ E
 
 
 class ExecPluginCase(TestCase):
-    timeout = 20
-
     def plugin(self, status: str, text: str = SCRIPT, **more: Any) -> ExecPlugin:
         self.now = 1000.0
         self.folder = Path(tempfile.mkdtemp())

@@ -34,8 +34,6 @@ class Canned(Protocol):
 
 
 class Requests(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         self.factory: Any = Factory.forProtocol(Canned)
         self.factory.received, self.factory.answer, self.factory.connections = b"", b"", []

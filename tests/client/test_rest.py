@@ -58,8 +58,6 @@ class Script(Protocol):
 
 
 class RESTCase(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         self.server: Any = Factory.forProtocol(Script)
         self.server.script, self.server.requests, self.server.connections = [], [], []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
 from typing import Any
 
 import treq
@@ -20,6 +19,7 @@ from kapi.client.kept_connections import KEEP
 from kapi.client.prepared import Body, no_cookies, prepared_url
 from kapi.client.server_agent import ServerAgent
 from tests.admission.certificates import make_certificate
+from tests.waiting import eventually
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -51,8 +51,6 @@ class Script(Protocol):
 
 
 class ServerAgentCase(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         self.server: Any = Factory.forProtocol(Script)
         self.server.script, self.server.requests, self.server.connections = [], [], []
@@ -73,11 +71,6 @@ class ServerAgentCase(TestCase):
     def ask(self, *answer: bytes | None, body: bytes = b"hello", path: str = "/a?b=c") -> Deferred[Any]:
         self.server.script.append(answer)
         return self.agent.request(b"POST", f"https://127.0.0.1:{self.number}{path}".encode(), None, Body(body))
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """The case's own time limit bounds it."""
-        while not condition():
-            await deferLater(reactor, 0.002)
 
     async def failure(self, *answer: bytes | None) -> Exception:
         try:
@@ -158,14 +151,14 @@ class ServerAgentCase(TestCase):
     async def test_words_nobody_asked_for_cost_the_connection(self) -> None:
         await self.ask(OK)
         self.server.connections[0].transport.write(OK)
-        await self.until(lambda: not self.agent.open)  # before they have come, they could be the next answer
+        await eventually(lambda: not self.agent.open)  # before they have come, they could be the next answer
         self.assertEqual(self.agent.idle, [])
         self.assertEqual((await self.ask(OK)).body, b"ok")
         self.assertEqual(len(self.server.connections), 2)
 
     async def test_who_gives_up_ends_the_connection(self) -> None:
         waiting = self.ask()
-        await self.until(lambda: bool(self.server.requests))
+        await eventually(lambda: bool(self.server.requests))
         waiting.cancel()
         with self.assertRaises(CancelledError):
             await waiting
@@ -183,7 +176,7 @@ class ServerAgentCase(TestCase):
         raw: Any = kept_one.transport
         raw.stopReading()  # the reactor is busy elsewhere
         self.server.connections[0].transport.loseConnection()
-        await self.until(kept_one.has_news)
+        await eventually(kept_one.has_news)
         self.assertEqual(self.agent.idle, [kept_one])
         self.assertEqual((await self.ask(OK)).body, b"ok")
         self.assertEqual(len(self.server.connections), 2)

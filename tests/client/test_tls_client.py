@@ -45,8 +45,6 @@ class Silent(Protocol):
 
 
 class TLSClientCase(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         self.server: Any = Factory.forProtocol(Mirror)
         self.server.received = 0

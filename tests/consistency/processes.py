@@ -5,31 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from kapi.store.embedded import find_binary
+from tests.store.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 _AGAIN = 0.05  # seconds until what ended by itself is started again
-
-
-def free_port() -> int:
-    """Below those that the system gives to outgoing connections, so that it stays free while its server is away."""
-    while True:
-        port = random.SystemRandom().randrange(12_000, 30_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 class Process:

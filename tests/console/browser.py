@@ -15,8 +15,10 @@ from typing import Any
 
 import websocket
 
+from tests.waiting import MAX_WAIT
+
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-_SECONDS = 30.0
+_SECONDS = MAX_WAIT
 
 
 def find() -> str | None:
@@ -110,4 +112,4 @@ class Browser:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self._process.wait(10)
+        self._process.wait(120)

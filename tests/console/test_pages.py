@@ -31,7 +31,7 @@ def ask(server: ServerProcess, path: str, method: str = "GET", token: str = "") 
     request = urllib.request.Request(server.url + path, method=method, headers=headers)
     context = ssl.create_default_context(cafile=str(server.authority))
     try:
-        with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=120) as answer:
             return answer.status, answer.read(), dict(answer.headers)
     except urllib.error.HTTPError as error:
         return error.code, error.read(), dict(error.headers)

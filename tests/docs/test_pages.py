@@ -32,7 +32,7 @@ def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
 
 def test_the_manual_page_names_flags_that_exist() -> None:
     named = set(re.findall(r"\*\*(--[a-z-]+)\*\*", (ROOT / "docs" / "man" / "kapi.rst").read_text()))
-    known = subprocess.run([sys.executable, "-m", "kapi", "--help"], capture_output=True, text=True, timeout=60).stdout
+    known = subprocess.run([sys.executable, "-m", "kapi", "--help"], capture_output=True, text=True, timeout=120).stdout
     assert len(named) > 8
     assert [flag for flag in sorted(named) if not re.search(rf"{flag}\b", known + "--help")] == []
 

@@ -99,5 +99,5 @@ class Terminal:
 
     def _end(self, process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=120)
         assert "Traceback" not in said, said[-3000:]

@@ -13,7 +13,6 @@ import ssl
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,7 +94,7 @@ def self_signed(common: str, organization: str = "", address: str = "") -> tuple
 
 def knows_flag(program: Path, flag: str) -> bool:
     """controller-runtime's way to ask: a line of the help text begins with it."""
-    text = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=60, check=True)
+    text = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=120, check=True)
     return re.search(rf"(?m)^\s*--{flag}\b", text.stdout + text.stderr) is not None
 
 
@@ -116,7 +115,7 @@ class Program:
         self.output.seek(0)
         return self.output.read().decode("utf-8", "replace")
 
-    def _wait(self, health: str, seconds: float = 60.0) -> None:
+    def _wait(self, health: str, seconds: float = 120.0) -> None:
         while True:
             assert self.process.poll() is None, f"it has ended:\n{self.text()}"
             try:
@@ -127,7 +126,7 @@ class Program:
             assert time.monotonic() < self.began + seconds, f"it does not become well:\n{self.text()}"
             time.sleep(0.02)
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 20.0) -> int:
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 120.0) -> int:
         self.process.send_signal(number)
         try:
             return self.process.wait(seconds)
@@ -152,9 +151,9 @@ def ask(
     scheme, _, rest = url.partition("://")
     where, _, path = rest.partition("/")
     if scheme == "http":
-        connection = http.client.HTTPConnection(where, timeout=10)
+        connection = http.client.HTTPConnection(where, timeout=120)
     else:
-        connection = http.client.HTTPSConnection(where, timeout=10, context=context(verify, certificate))
+        connection = http.client.HTTPSConnection(where, timeout=120, context=context(verify, certificate))
     try:
         given = None if body is None else json.dumps(body)
         connection.request(method, f"/{path}", given, {"Content-Type": "application/json"} if given else {})
@@ -173,13 +172,6 @@ def context(verify: bytes, certificate: tuple[bytes, bytes] | None = None) -> ss
             both.flush()
             made.load_cert_chain(both.name)
     return made
-
-
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not come true"
-        time.sleep(0.02)
 
 
 class Etcd(Program):

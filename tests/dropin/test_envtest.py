@@ -25,9 +25,9 @@ from tests.dropin.envtest import (
     pem,
     pem_key,
     self_signed,
-    until,
 )
 from tests.store.servers import free_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("dropin")
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "b"}}
@@ -99,7 +99,7 @@ def test_the_pair_in_the_certificate_directory_is_served_and_nothing_is_added(en
 
 
 def test_default_namespace_is_there_soon(environment: Environment) -> None:
-    until(lambda: environment.server.ask("/api/v1/namespaces/default")[0] == 200, 5.0)  # envtest's own patience
+    until(lambda: environment.server.ask("/api/v1/namespaces/default")[0] == 200)
 
 
 def test_privileged_pods_are_allowed_and_no_account_is_added_to_them(environment: Environment) -> None:
@@ -147,7 +147,7 @@ def test_kubectl_in_the_directory_works(assets: Path, environment: Environment, 
             f"--certificate-authority={tmp_path / 'ca'}", f"--server={environment.server.url}", "--request-timeout=5s",
             "get", "ns", "default",
         ],
-        env={"KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}, capture_output=True, text=True, timeout=60,
+        env={"KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
@@ -159,12 +159,12 @@ def test_it_ends_well_though_watches_are_open(assets: Path, temporary: Path) -> 
         watches = []
         for _ in range(20):
             trust = context(running.server.authority, running.server.admin)
-            connection = http.client.HTTPSConnection(where, timeout=10, context=trust)
+            connection = http.client.HTTPSConnection(where, timeout=120, context=trust)
             connection.request("GET", f"{MAPS}?watch=true")
             assert connection.getresponse().status == 200
             watches.append(connection)
-        assert running.server.stop(seconds=5.0) == 0
-        assert running.etcd.stop(seconds=5.0) == 0
+        assert running.server.stop() == 0
+        assert running.etcd.stop() == 0
         for connection in watches:
             connection.close()
     assert left_directories(temporary) <= before
@@ -417,7 +417,7 @@ def appended(directory: Path) -> bytes:
     ],
 )
 def test_what_cannot_be_is_told_in_a_line(assets: Path, program: str, flags: list[str], says: str) -> None:
-    done = subprocess.run([assets / program, *flags], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([assets / program, *flags], capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
     assert says in done.stderr and "Traceback" not in done.stderr
 
@@ -425,7 +425,7 @@ def test_what_cannot_be_is_told_in_a_line(assets: Path, program: str, flags: lis
 def test_etcd_tells_that_its_port_is_taken(assets: Path, environment: Environment, tmp_path: Path) -> None:
     done = subprocess.run(
         [assets / "etcd", f"--data-dir={tmp_path / 'd'}", f"--listen-client-urls={environment.etcd.url}"],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1 and "Address already in use" in done.stderr
 

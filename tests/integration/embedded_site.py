@@ -46,7 +46,7 @@ class EmbeddedSite:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(30)
+                self.process.wait(120)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -65,7 +65,7 @@ class EmbeddedSite:
         self, method: str, path: str, body: object = None, *, token: str = "admintoken", **headers: str
     ) -> tuple[int, Any, http.client.HTTPMessage]:
         """Status, the body as a tree (or as text) and headers, over a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             given = {name.replace("_", "-"): value for name, value in headers.items()}
             if token:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from tests.integration.server_process import ServerProcess
 
@@ -26,14 +24,4 @@ def operator(server: ServerProcess, source: Path, *flags: str) -> Iterator[Path]
         yield log
     finally:
         process.terminate()
-        process.wait(20)
-
-
-def until(check: Callable[[], Any], seconds: float = 30) -> Any:
-    """What ``check`` answers once it is true, or its last answer."""
-    end = time.monotonic() + seconds
-    while True:
-        found = check()
-        if found or time.monotonic() > end:
-            return found
-        time.sleep(0.1)
+        process.wait(120)

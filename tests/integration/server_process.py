@@ -29,11 +29,11 @@ class ServerProcess(KapiProcess):
         self.tokens.write_text(TOKENS)
         self.flags = [f"--token-auth-file={self.tokens}", *flags]
 
-    def start(self, seconds: float = 60.0) -> Self:
+    def start(self, seconds: float = 200.0) -> Self:
         self.running.add(self)
         return super().start(seconds)
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = 30.0) -> int:
+    def end(self, number: int = signal.SIGTERM, seconds: float = 100.0) -> int:
         code = super().end(number, seconds)
         self.running.discard(self)
         return code
@@ -54,7 +54,7 @@ class Kubectl:
         self.namespace = namespace
 
     def run(
-        self, *arguments: str, stdin: str | None = None, ok: Sequence[int] = (0,), seconds: float = 60, **env: str
+        self, *arguments: str, stdin: str | None = None, ok: Sequence[int] = (0,), seconds: float = 120, **env: str
     ) -> str:
         """Its standard output.  Fails the test when it ends with another code than ``ok``."""
         scope = ["-n", self.namespace] if self.namespace else []
@@ -78,7 +78,7 @@ def api_request(server: ServerProcess, method: str, path: str, body: object = No
     """As the user ``admin``, over a connection of its own."""
     host, _, port = server.url.removeprefix("https://").partition(":")
     context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=20)
+    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
     try:
         headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
         connection.request(method, f"/{path}", None if body is None else json.dumps(body), headers)

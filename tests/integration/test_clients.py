@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.integration.server_process import ServerProcess
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.xdist_group("clients"),
@@ -179,27 +179,17 @@ def test_kopf(server: ServerProcess, namespace: str, prefix: str, tmp_path: Path
         def annotated() -> Any:
             return (api.read_namespaced_config_map(prefix, namespace).metadata.annotations or {}).get("answer")
 
-        assert _eventually(annotated) == "why!", "".join(output)
+        assert until(annotated) == "why!", "".join(output)
         api.delete_namespaced_config_map(prefix, namespace)
 
         def gone() -> bool:
             return not api.list_namespaced_config_map(namespace, label_selector=f"suite={prefix}").items
 
-        assert _eventually(gone), "".join(output)
-        assert _eventually(lambda: any("BYE" in line for line in output))
+        until(gone)
+        until(lambda: any("BYE" in line for line in output))
     finally:
         operator.terminate()
-        operator.wait(20)
-
-
-def _eventually(ask: Any, seconds: float = 30) -> Any:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = ask()
-        if found:
-            return found
-        time.sleep(0.2)
-    return None
+        operator.wait(120)
 
 
 _SCRIPT = """
@@ -238,7 +228,7 @@ def test_client_node(server: ServerProcess, prefix: str, tmp_path: Path) -> None
         pytest.skip(f"@kubernetes/client-node cannot be installed here: {installed.stderr[-200:]}")
     (tmp_path / "suite.js").write_text(_SCRIPT)
     done = subprocess.run(
-        [node, "suite.js", prefix], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=server.environment()
+        [node, "suite.js", prefix], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=server.environment()
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {

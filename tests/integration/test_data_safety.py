@@ -34,7 +34,7 @@ class Client:
     def __init__(self, server: ServerProcess) -> None:
         host, _, port = server.url.removeprefix("https://").partition(":")
         context = ssl.create_default_context(cafile=str(server.authority))
-        self._connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=30)
+        self._connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}

@@ -16,8 +16,9 @@ from kapi.options.options import Options
 from tests.authentication.identities import Authority
 from tests.client.connect_proxy import ConnectProxy
 from tests.integration.server_process import ServerProcess, api_request
-from tests.integration.test_outgoing_identity import Backend, client_pair, until
+from tests.integration.test_outgoing_identity import Backend, client_pair
 from tests.store.servers import Server
+from tests.waiting import until
 
 MAPS = "api/v1/namespaces/default/configmaps"
 HOOKS = "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.embedded_site import EmbeddedSite
+from tests.waiting import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ADMISSION = "--disable-admission-plugins=ServiceAccount"
@@ -37,7 +38,7 @@ class Stream:
     """A watch, line by line."""
 
     def __init__(self, site: EmbeddedSite, path: str, **headers: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=30)
+        self._connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=120)
         self._connection.request("GET", path, headers={"Authorization": "Bearer admintoken", **headers})
         self.answer = self._connection.getresponse()
 
@@ -125,10 +126,7 @@ def test_a_watch_whose_client_has_gone_is_given_up(site: EmbeddedSite) -> None:
     assert stream.answer.status == 200 and watches() == 1
     stream.answer.close()
     stream.close()
-    for _ in range(200):  # the end of a connection is news that travels by itself
-        if not watches():
-            break
-    assert watches() == 0
+    until(lambda: not watches())  # the end of a connection is news that travels by itself
 
 
 def test_upgrades_are_refused(site: EmbeddedSite) -> None:
@@ -168,7 +166,7 @@ def test_stopping_ends_watches_in_order() -> None:
         while (event := stream.event()) is not None:  # the last chunk comes, or this raises IncompleteRead
             assert event["type"] == "ADDED"
         stream.close()
-        assert site.process.wait(30) == 0
+        assert site.process.wait(120) == 0
 
 
 def test_wrong_flags_are_told_and_the_application_goes_on(tmp_path: Path) -> None:

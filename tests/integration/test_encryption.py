@@ -5,23 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.integration.server_process import ServerProcess, api_request
 from tests.store.test_encryption import file, provider
+from tests.waiting import until
 
 SECRETS = "api/v1/namespaces/default/secrets"
 TEXT = "hunter2-nobody-may-read-this"
-
-
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.05)
 
 
 def on_disk(server: ServerProcess, text: bytes) -> list[str]:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.integration.server_process import Kubectl, ServerProcess
+from tests.waiting import until
 
 MANY = 1000
 SECONDS = 60.0  # for what happens beside the requests
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def names(kubectl: Kubectl, resource: str = "configmaps") -> list[str]:
@@ -45,7 +37,7 @@ def make(kubectl: Kubectl, *dependents: str, kind: str = "ConfigMap", api_versio
 def test_dependents_go_with_their_owner(kubectl: Kubectl, cascade: str) -> None:
     make(kubectl, "one", "two")
     kubectl.run("delete", "configmap", "owner", f"--cascade={cascade}")
-    wait_for(lambda: names(kubectl) == [])
+    until(lambda: names(kubectl) == [])
 
 
 def test_orphans_stay(kubectl: Kubectl) -> None:
@@ -58,7 +50,7 @@ def test_orphans_stay(kubectl: Kubectl) -> None:
 def test_a_thousand_dependents_go(kubectl: Kubectl) -> None:
     make(kubectl, *(f"d{number}" for number in range(MANY)))
     kubectl.run("delete", "configmap", "owner")
-    wait_for(lambda: names(kubectl) == [])
+    until(lambda: names(kubectl) == [])
 
 
 def test_custom_resources_own_too(kubectl: Kubectl) -> None:
@@ -78,10 +70,10 @@ def test_custom_resources_own_too(kubectl: Kubectl) -> None:
     kubectl.run("wait", "--for=condition=Established", "crd/owners.gc.example.com")
     make(kubectl, "one", kind="Owner", api_version="gc.example.com/v1")
     kubectl.run("delete", "owners.gc.example.com", "owner")
-    wait_for(lambda: names(kubectl) == [])
+    until(lambda: names(kubectl) == [])
     make(kubectl, "two", kind="Owner", api_version="gc.example.com/v1")
     kubectl.run("delete", "crd", "owners.gc.example.com")
-    wait_for(lambda: names(kubectl) == [])
+    until(lambda: names(kubectl) == [])
 
 
 @pytest.mark.parametrize(
@@ -105,6 +97,6 @@ def test_what_was_left_while_the_server_was_away_is_collected(kubectl_binary: st
         server.end()
         server.flags = [flag for flag in server.flags if flag != "--controllers="]
         server.start()
-        wait_for(lambda: names(kubectl) == [])
+        until(lambda: names(kubectl) == [])
     finally:
         server.stop()

@@ -19,7 +19,7 @@ HEADERS = {"Authorization": "Bearer admintoken"}
 
 def client(server: ServerProcess) -> Any:
     return httpx.Client(
-        http2=True, base_url=server.url, headers=HEADERS, timeout=20, trust_env=False,
+        http2=True, base_url=server.url, headers=HEADERS, timeout=120, trust_env=False,
         verify=ssl.create_default_context(cafile=str(server.authority)),
     )  # fmt: skip
 

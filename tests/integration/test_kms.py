@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.server_process import ServerProcess, api_request
-from tests.integration.test_encryption import SECRETS, TEXT, on_disk, put, read, until
+from tests.integration.test_encryption import SECRETS, TEXT, on_disk, put, read
 from tests.store.kms_plugin import KmsPlugin
 from tests.store.test_encryption import file, kms
+from tests.waiting import until
 
 pytest.importorskip("grpc")
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.operators import operator, until
+from tests.integration.operators import operator
 from tests.integration.server_process import Kubectl, ServerProcess
+from tests.waiting import until
 
 OPERATOR = """
 import kopf
@@ -55,7 +56,7 @@ def test_an_operator_handles_its_objects(server: ServerProcess, kubectl: Kubectl
     manifest = tmp_path / "crd.json"
     manifest.write_text(json.dumps(DEFINITION))
     kubectl.run("apply", "-f", str(manifest))
-    kubectl.run("wait", "--for=condition=Established", "crd/kopfexamples.kopf.dev", "--timeout=10s")
+    kubectl.run("wait", "--for=condition=Established", "crd/kopfexamples.kopf.dev", "--timeout=120s")
     source, example = tmp_path / "operator.py", tmp_path / "one.json"
     source.write_text(OPERATOR)
     obj = {"apiVersion": "kopf.dev/v1", "kind": "KopfExample", "metadata": {"name": "one"}, "spec": {"field": "hello"}}
@@ -73,6 +74,6 @@ def test_an_operator_handles_its_objects(server: ServerProcess, kubectl: Kubectl
             kubectl.run("patch", "kex", "one", "--type", "merge", "-p", '{"spec":{"field":"bye"}}')
             assert status("updated") == {"now": "bye"}
             assert "bye" in kubectl.run("get", "kex")
-            kubectl.run("delete", "kex", "one", "--timeout=20s")
+            kubectl.run("delete", "kex", "one", "--timeout=120s")
     finally:
-        kubectl.run("delete", "crd", "kopfexamples.kopf.dev", "--timeout=20s")
+        kubectl.run("delete", "crd", "kopfexamples.kopf.dev", "--timeout=120s")

@@ -4,7 +4,6 @@ filters, built-in resources, resuming, peering."""
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from typing import Any
 import pytest
 
 from kapi.machinery.tree import Object
-from tests.integration.operators import operator, until
+from tests.integration.operators import operator
 from tests.integration.server_process import Kubectl, ServerProcess
+from tests.waiting import until
 
 GROUP = "patterns.kapi.example"
 _LOOSE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -142,7 +142,7 @@ def robots(kubectl: Kubectl, apply: Callable[[Object], None]) -> Iterator[Callab
     """Creates one, or changes it."""
     pytest.importorskip("kopf")
     apply(_definition("robots", "Robot"))
-    kubectl.run("wait", "--for=condition=Established", f"crd/robots.{GROUP}", "--timeout=10s")
+    kubectl.run("wait", "--for=condition=Established", f"crd/robots.{GROUP}", "--timeout=120s")
 
     def create(name: str, spec: Object, **metadata: Any) -> None:
         apply({"apiVersion": f"{GROUP}/v1", "kind": "Robot", "metadata": {"name": name, **metadata}, "spec": spec})
@@ -150,7 +150,7 @@ def robots(kubectl: Kubectl, apply: Callable[[Object], None]) -> Iterator[Callab
     yield create
     for obj in json.loads(kubectl.run("get", "robots", "-o", "json"))["items"]:
         kubectl.run("patch", "robot", obj["metadata"]["name"], "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-    kubectl.run("delete", "crd", f"robots.{GROUP}", "--timeout=20s")
+    kubectl.run("delete", "crd", f"robots.{GROUP}", "--timeout=120s")
 
 
 def _get(kubectl: Kubectl, kind: str, name: str) -> Object:
@@ -206,12 +206,12 @@ def test_an_operator_of_all_patterns(
 
         assert until(lambda: annotated("labelled")) == "true"
         assert annotated("plain") is None
-        kubectl.run("delete", "robot", "r1", "--timeout=20s")  # the daemon ends, the finalizer goes
+        kubectl.run("delete", "robot", "r1", "--timeout=120s")  # the daemon ends, the finalizer goes
         assert "hopeless" not in _get(kubectl, "robot", "r2")["status"]
     before = _get(kubectl, "robot", "r2")["status"].get("resumed", 0)
     with operator(server, source, "--standalone", "-n", kubectl.namespace):
         assert until(lambda: _get(kubectl, "robot", "r2")["status"].get("resumed", 0) > before)
-        kubectl.run("delete", "robot", "r2", "--timeout=20s")
+        kubectl.run("delete", "robot", "r2", "--timeout=120s")
 
 
 def test_of_two_operators_the_one_of_higher_priority_works(
@@ -222,7 +222,7 @@ def test_of_two_operators_the_one_of_higher_priority_works(
     tmp_path: Path,
 ) -> None:
     apply(_definition("kopfpeerings", "KopfPeering", "kopf.dev", status=False))
-    kubectl.run("wait", "--for=condition=Established", "crd/kopfpeerings.kopf.dev", "--timeout=10s")
+    kubectl.run("wait", "--for=condition=Established", "crd/kopfpeerings.kopf.dev", "--timeout=120s")
     apply({"apiVersion": "kopf.dev/v1", "kind": "KopfPeering", "metadata": {"name": "shift"}})
 
     def peers() -> list[int]:
@@ -238,18 +238,17 @@ def test_of_two_operators_the_one_of_higher_priority_works(
         sources[name].write_text(PEER.replace("{name}", name))
     flags = ("--peering=shift", "-n", kubectl.namespace)
     try:
-        with operator(server, sources["low"], *flags, "--priority=10"):
+        with operator(server, sources["low"], *flags, "--priority=10") as log:
             assert until(lambda: peers() == [10])
             robots("first", {})
             assert handled_by("first") == "low"
             with operator(server, sources["high"], *flags, "--priority=100"):
                 assert until(lambda: peers() == [10, 100])
-                time.sleep(1)  # the other one has to hear of it
+                until(lambda: "Pausing operations" in log.read_text())  # the other one has heard of it
                 robots("second", {})
                 assert handled_by("second") == "high"
             assert until(lambda: peers() == [10])
-            time.sleep(1)
             robots("third", {})
             assert handled_by("third") == "low"
     finally:
-        kubectl.run("delete", "crd", "kopfpeerings.kopf.dev", "--timeout=20s")
+        kubectl.run("delete", "crd", "kopfpeerings.kopf.dev", "--timeout=120s")

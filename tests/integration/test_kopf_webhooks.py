@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.admission.certificates import make_certificate
-from tests.integration.operators import operator, until
+from tests.integration.operators import operator
 from tests.integration.server_process import Kubectl, ServerProcess
+from tests.waiting import until
 
 OPERATOR = """
 import kopf
@@ -76,7 +77,7 @@ def test_kopf_is_asked(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) 
     source = tmp_path / "operator.py"
     source.write_text(OPERATOR.format(**{name: str(path) for name, path in files.items()}))
     kubectl.run("apply", "-f", "-", stdin=json.dumps(DEFINITION))
-    kubectl.run("wait", "--for=condition=Established", "crd/kopfhooks.kopf.dev", "--timeout=10s")
+    kubectl.run("wait", "--for=condition=Established", "crd/kopfhooks.kopf.dev", "--timeout=120s")
 
     def webhooks(kind: str) -> list[Any]:
         found = kubectl.run("get", kind, "auto.kopf.dev", "-o", "json", "--ignore-not-found")
@@ -118,7 +119,7 @@ def test_kopf_is_asked(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) 
             kubectl.run("delete", "kopfhook", "one", ok=(1,))
             assert "denied the request: one is locked" in kubectl.stderr
             kubectl.run("label", "kopfhook", "one", "locked-")
-            kubectl.run("delete", "kopfhook", "one", "--timeout=20s")
+            kubectl.run("delete", "kopfhook", "one", "--timeout=120s")
 
             kubectl.run("run", "p", "--image=i", "--labels=kopf-hooks=yes")
             kubectl.run("run", "q", "--image=i")
@@ -128,5 +129,5 @@ def test_kopf_is_asked(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) 
         left = {kind: webhooks(kind) for kind in kinds}
         kubectl.run("delete", *kinds[:1], "auto.kopf.dev", "--ignore-not-found")
         kubectl.run("delete", *kinds[1:], "auto.kopf.dev", "--ignore-not-found")
-        kubectl.run("delete", "crd", "kopfhooks.kopf.dev", "--timeout=20s")
+        kubectl.run("delete", "crd", "kopfhooks.kopf.dev", "--timeout=120s")
     assert left == {kind: [] for kind in kinds}  # kopf takes its webhooks out when it ends

@@ -230,16 +230,16 @@ def test_get_watch(kubectl: Kubectl) -> None:
 
 def test_wait_for_a_condition_a_field_and_deletion(kubectl: Kubectl) -> None:
     kubectl.run("create", "-f", "-", stdin=DEPLOYMENT)
-    waiting = kubectl.popen("wait", "deployment/web", "--for=jsonpath={.spec.replicas}=9", "--timeout=20s")
+    waiting = kubectl.popen("wait", "deployment/web", "--for=jsonpath={.spec.replicas}=9", "--timeout=120s")
     kubectl.run("scale", "deployment", "web", "--replicas=9")
-    assert waiting.wait(30) == 0
+    assert waiting.wait(120) == 0
     waiting.communicate()
     status = {"status": {"conditions": [{"type": "Available", "status": "True"}]}}
     kubectl.run("patch", "deployment", "web", "--subresource=status", "--type=merge", "-p", json.dumps(status))
-    assert "condition met" in kubectl.run("wait", "deployment/web", "--for=condition=Available", "--timeout=20s")
-    gone = kubectl.popen("wait", "deployment/web", "--for=delete", "--timeout=20s")
+    assert "condition met" in kubectl.run("wait", "deployment/web", "--for=condition=Available", "--timeout=120s")
+    gone = kubectl.popen("wait", "deployment/web", "--for=delete", "--timeout=120s")
     kubectl.run("delete", "deployment", "web")
-    assert gone.wait(30) == 0
+    assert gone.wait(120) == 0
     gone.communicate()
 
 
@@ -299,11 +299,11 @@ def test_events(kubectl: Kubectl) -> None:
 
 def test_delete_namespace_finishes(kubectl: Kubectl) -> None:
     """The namespace controller empties it and lets it go; its default objects were made before."""
-    kubectl.run("wait", "serviceaccount/default", "--for=create", "--timeout=20s")
-    kubectl.run("wait", "configmap/kube-root-ca.crt", "--for=create", "--timeout=20s")
+    kubectl.run("wait", "serviceaccount/default", "--for=create", "--timeout=120s")
+    kubectl.run("wait", "configmap/kube-root-ca.crt", "--for=create", "--timeout=120s")
     kubectl.run("create", "-f", "-", stdin=DEPLOYMENT)
     kubectl.run("create", "-f", "-", stdin=POD)
-    kubectl.run("delete", "namespace", kubectl.namespace, "--timeout=40s")
+    kubectl.run("delete", "namespace", kubectl.namespace, "--timeout=120s")
     assert "NotFound" in _error(kubectl, "get", "namespace", kubectl.namespace)
 
 

@@ -8,7 +8,6 @@ import json
 import signal
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from tests.admission.certificates import make_certificate
 from tests.authentication.identities import Authority, name
 from tests.integration.server_process import ServerProcess, api_request
+from tests.waiting import until
 
 GROUP = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -67,14 +67,6 @@ class Backend:
     def close(self) -> None:
         self.server.shutdown()
         self.server.server_close()
-
-
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.05)
-    return found
 
 
 @pytest.fixture

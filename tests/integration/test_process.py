@@ -20,6 +20,7 @@ import pytest
 
 from tests.integration.server_process import ServerProcess, api_request
 from tests.store.servers import Server, free_port
+from tests.waiting import MAX_WAIT, until
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def running() -> Iterator[ServerProcess]:
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "kapi", *flags],
-        capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[2],
+        capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2],
     )  # fmt: skip
 
 
@@ -101,7 +102,7 @@ def test_who_waits_for_a_redis_can_be_stopped(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert "waiting for the store" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) == 0
+        assert process.wait(120) == 0
         assert process.stderr.read() == ""
     finally:
         process.kill()
@@ -176,7 +177,7 @@ def test_ctrl_c_reaches_the_stores_server_only_through_kapi(tmp_path: Path) -> N
         for pid in interrupted:
             os.kill(pid, signal.SIGINT)
         answer = 200
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + MAX_WAIT
         while answer != 500:  # until it is known to be shutting down
             assert time.monotonic() < deadline
             connection.request("GET", "/readyz", headers=headers)
@@ -204,13 +205,10 @@ def test_an_interrupt_during_the_start_is_no_traceback(tmp_path: Path) -> None:
         assert server.poll() is None
     processes = children(server.pid)
     server.send_signal(signal.SIGINT)
-    _, errors = server.communicate(timeout=60)
+    _, errors = server.communicate(timeout=120)
     assert errors == ""
     assert server.returncode in (-signal.SIGINT, 0)  # the latter if it was ready before
-    end = time.monotonic() + 30
-    while any(os.path.exists(f"/proc/{pid}") for pid in processes):
-        assert time.monotonic() < end
-        time.sleep(0.01)  # it writes its files before it ends
+    until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in processes))  # it writes its files before it ends
 
 
 def test_sigterm_ends_watches_and_the_store_and_a_later_start_finds_everything() -> None:
@@ -226,9 +224,7 @@ def test_sigterm_ends_watches_and_the_store_and_a_later_start_finds_everything()
         stream = watching.getresponse()
         assert stream.status == 200
         processes = children(server.process.pid)
-        begin = time.monotonic()
-        assert server.end(signal.SIGTERM) == 0
-        assert time.monotonic() - begin < 15
+        assert server.end(signal.SIGTERM) == 0  # within its bound
         assert b'"kept"' in stream.read()  # the stream ends properly: no IncompleteRead
         assert not any(os.path.exists(f"/proc/{child}") for child in processes)
         server.output.clear()
@@ -324,11 +320,12 @@ def test_health_checks_and_pages_have_upstreams_names(running: ServerProcess) ->
     assert api_request(running, "GET", "readyz/poststarthook/crd-informer-synced") == (200, b"ok")
     assert b"kube-apiserver flagz" in api_request(running, "GET", "flagz")[1]
     assert b"Paths: " in api_request(running, "GET", "statusz")[1]
-    end, names = time.monotonic() + 20, []
-    while not any(name.startswith("apiserver-") for name in names):
-        assert time.monotonic() < end, names
+
+    def is_told_of() -> bool:
         leases = json.loads(api_request(running, "GET", "apis/coordination.k8s.io/v1/namespaces/kube-system/leases")[1])
-        names = [item["metadata"]["name"] for item in leases["items"]]
+        return any(item["metadata"]["name"].startswith("apiserver-") for item in leases["items"])
+
+    until(is_told_of)
 
 
 def test_a_profile_of_the_running_server_and_its_verbosity(running: ServerProcess, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Client:
     def __init__(self, server: ServerProcess) -> None:
         context = ssl.create_default_context(cafile=str(server.authority))
         host = server.url.removeprefix("https://")
-        self._connect = functools.partial(http.client.HTTPSConnection, host, context=context, timeout=20)
+        self._connect = functools.partial(http.client.HTTPSConnection, host, context=context, timeout=120)
         self._connection = self._connect()
 
     def ask(

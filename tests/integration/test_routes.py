@@ -27,7 +27,7 @@ def ask(
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     host = server.url.removeprefix("https://")
-    connection = http.client.HTTPSConnection(host, context=context, timeout=20)
+    connection = http.client.HTTPSConnection(host, context=context, timeout=120)
     sent = {"Authorization": "Bearer admintoken", **{name.replace("_", "-"): value for name, value in headers.items()}}
     try:
         connection.request(method, path, body=body, headers=sent)

@@ -53,7 +53,7 @@ def address(process: subprocess.Popen[str]) -> str:
 
 def ready(url: str, data: Path) -> bytes:
     context = ssl.create_default_context(cafile=str(data / "pki" / "ca.crt"))
-    with urllib.request.urlopen(f"{url}/readyz", context=context, timeout=20) as answer:
+    with urllib.request.urlopen(f"{url}/readyz", context=context, timeout=120) as answer:
         content: bytes = answer.read()
     return content
 
@@ -66,7 +66,7 @@ def test_the_plugin_serves_and_stops(tmp_path: Path) -> None:
     with service(twistd("kapi", f"--data-dir={tmp_path}", *FLAGS)) as process:
         assert ready(address(process), tmp_path) == b"ok"
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "Traceback" not in output and "error" not in output
 
@@ -81,7 +81,7 @@ def test_the_tac_file_serves_and_stops(tmp_path: Path, by_file: bool) -> None:
     with service(twistd("--python", "etc/kapi.tac"), **settings) as process:
         assert ready(address(process), tmp_path / "data") == b"ok"
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert "Traceback" not in output and "error" not in output
 
@@ -93,7 +93,7 @@ def test_what_is_wrong_at_the_start_ends_the_tac_file_with_an_exit_code(tmp_path
     ):
         settings = {"KAPI_FLAGS": f"--data-dir={tmp_path} --secure-port=0 {flags}"}
         with service(twistd("--python", "etc/kapi.tac"), **settings) as process:
-            output, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=120)
         assert process.returncode == 1
         assert said in output and "Traceback" not in output
 
@@ -109,7 +109,7 @@ def test_systemd_is_told_when_it_serves_and_when_it_stops(tmp_path: Path) -> Non
             process.send_signal(signal.SIGHUP)  # ExecReload
             process.send_signal(signal.SIGTERM)
             assert systemd.recv(100) == b"STOPPING=1"
-            assert process.wait(60) == 0
+            assert process.wait(120) == 0
 
 
 def test_the_flags_of_the_service_are_good() -> None:
@@ -141,6 +141,6 @@ def test_systemd_understands_the_units(tmp_path: Path, name: str) -> None:
     text = (ROOT / "etc" / name).read_text()
     unit.write_text(text.replace("ExecStart=/opt/kapi/bin/kapi", f"ExecStart={sys.executable}"))
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=60
+        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

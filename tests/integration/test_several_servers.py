@@ -6,8 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from kapi.testing.process import KapiProcess
 from tests.integration.server_process import Kubectl, kubectl_path
 from tests.store.servers import Server, free_port
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 LEASE = "kapi-controller-manager"
@@ -28,15 +28,6 @@ def store() -> Iterator[Server]:
         yield server
     finally:
         server.stop()
-
-
-def until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
-    """What ``condition`` answers as soon as it is true."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.05)
-    return found
 
 
 def kubectl(server: KapiProcess) -> Kubectl:
@@ -77,7 +68,7 @@ def test_servers_share_keys_and_port_and_another_one_takes_over_the_controllers(
         assert lease()["leaseTransitions"] == 1
         run("create", "namespace", "short")
         until(lambda: "default" in run("get", "serviceaccounts", "-n", "short", "-o", "name", ok=(0, 1)))
-        run("delete", "namespace", "short", "--timeout=20s")
+        run("delete", "namespace", "short", "--timeout=120s")
 
         # a server that stops properly hands over without a wait
         first.start()
@@ -96,5 +87,5 @@ def test_haproxy_understands_the_example(tmp_path: Path) -> None:
     with KapiProcess(directory=tmp_path / "kapi") as server:
         config = tmp_path / "haproxy.cfg"
         config.write_text(text.replace("/etc/haproxy/kapi-ca.crt", str(server.authority)))
-        done = subprocess.run(["haproxy", "-c", "-f", str(config)], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["haproxy", "-c", "-f", str(config)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -31,7 +31,7 @@ def program() -> Iterator[TokenSigner]:
 def who(server: ServerProcess, token: str) -> tuple[int, str]:
     """Status and user name of a SelfSubjectReview."""
     context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=20)
+    connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=120)
     try:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "{}", headers)

@@ -10,15 +10,15 @@ import signal
 import ssl
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from kapi.server import limits
 from kapi.testing.process import KapiProcess
 from tests.integration.server_process import ServerProcess
 from tests.store.servers import Server
+from tests.waiting import until
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("h2")
@@ -34,7 +34,7 @@ class Http1(threading.Thread):
         super().__init__(daemon=True)
         host, _, port = server.url.removeprefix("https://").partition(":")
         context = ssl.create_default_context(cafile=str(server.authority))
-        self.connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=20)
+        self.connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
         self.answered = 0
         self.error: Exception | None = None
         self.told = False
@@ -59,7 +59,7 @@ class Http2(threading.Thread):
         super().__init__(daemon=True)
         context = ssl.create_default_context(cafile=str(server.authority))
         self.client = httpx.Client(
-            http2=True, base_url=server.url, headers=HEADERS, timeout=20, trust_env=False, verify=context
+            http2=True, base_url=server.url, headers=HEADERS, timeout=120, trust_env=False, verify=context
         )
         self.answered = 0
         self.error: Exception | None = None
@@ -84,20 +84,18 @@ def test_busy_clients_lose_no_request_and_idle_ones_are_not_waited_for() -> None
         second = [Http2(server) for _ in range(2)]
         for client in (*first, *second):
             client.start()
-        deadline = time.monotonic() + 20
-        while min(client.answered for client in (*first, *second)) < 20 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: min(client.answered for client in (*first, *second)) >= 20)
         began = time.monotonic()
         assert server.end(signal.SIGTERM) == 0
         took = time.monotonic() - began
         for client in (*first, *second):
-            client.join(20)
+            client.join(120)
         assert [(client.told, client.error) for client in first] == [(True, None)] * 6
         for other in second:
             assert isinstance(other.error, httpx.ConnectError), repr(
                 other.error
             )  # a new connection, that is: none was lost
-        assert took < 2.5, took
+        assert took < limits.LEAVE_TIMEOUT, took
         assert "Traceback" not in "".join(server.output)
     finally:
         server.stop()
@@ -108,19 +106,12 @@ def ask(server: KapiProcess, path: str) -> tuple[int, bytes]:
     host, _, port = server.url.removeprefix("https://").partition(":")
     context = ssl.create_default_context(cafile=str(server.authority))
     context.load_cert_chain(server.data / "pki" / "admin.crt", server.data / "pki" / "admin.key")
-    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=20)
+    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
     connection.request("GET", path)
     answer = connection.getresponse()
     found = answer.status, answer.read()
     connection.close()
     return found
-
-
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.02)
 
 
 def addresses(server: KapiProcess) -> set[str]:
@@ -134,7 +125,7 @@ def test_a_server_that_stops_is_withdrawn_at_once_and_serves_on_for_the_delay(tm
     servers = [
         KapiProcess(
             f"--redis-servers={redis.url}", f"--advertise-address={address}", f"--cert-dir={tmp_path / name / 'data/pki'}",
-            "--shutdown-delay-duration=4s", directory=tmp_path / name,
+            "--shutdown-delay-duration=8s", directory=tmp_path / name,
         )
         for name, address in names.items()
     ]  # fmt: skip
@@ -151,9 +142,8 @@ def test_a_server_that_stops_is_withdrawn_at_once_and_serves_on_for_the_delay(tm
         until(lambda: ask(second, "/readyz")[0] == 500)
         until(lambda: addresses(second) == {names["first"]})
         assert ask(second, "/api/v1/namespaces/default")[0] == 200
-        assert time.monotonic() - began < 3.5
-        assert second.process.wait(20) == 0
-        assert time.monotonic() - began > 3.9
+        assert second.process.wait(120) == 0
+        assert time.monotonic() - began > 7.9
     finally:
         for server in servers:
             server.stop()
@@ -194,7 +184,7 @@ def test_who_stops_all_processes_does_not_take_the_store_from_the_server(tmp_pat
         body = json.dumps({"metadata": {"name": "late"}})
         made.request("POST", f"{PATH}/configmaps", body, {**HEADERS, "Content-Type": "application/json"})
         assert made.getresponse().status == 201
-        assert server.process.wait(20) == 0
+        assert server.process.wait(120) == 0
         events = watch.read()
         assert b'"late"' in events and b'"ERROR"' not in events
         assert "rror" not in "".join(server.output)

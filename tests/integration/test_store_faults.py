@@ -6,8 +6,7 @@ import http.client
 import json
 import socket
 import ssl
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import hiredis
@@ -16,6 +15,7 @@ import pytest
 from tests.integration.server_process import ServerProcess
 from tests.integration.test_data_safety import CONFIGMAPS, Client
 from tests.store.servers import Server
+from tests.waiting import until
 
 REVISIONS = "/apis/apps/v1/namespaces/default/controllerrevisions"
 OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential=true"
@@ -38,7 +38,7 @@ def running(store: Server) -> Iterator[ServerProcess]:
 def command(store: Server, *words: bytes | str | int) -> Any:
     """What another program does to the store."""
     reader = hiredis.Reader()
-    with socket.create_connection(("127.0.0.1", store.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", store.port), timeout=120) as connection:
         connection.sendall(hiredis.pack_command(words))
         while (reply := reader.gets()) is False:
             reader.feed(connection.recv(65536))
@@ -52,7 +52,7 @@ class Watcher:
     def __init__(self, server: ServerProcess, path: str) -> None:
         host, _, port = server.url.removeprefix("https://").partition(":")
         context = ssl.create_default_context(cafile=str(server.authority))
-        self._connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=15)
+        self._connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
         self._connection.request("GET", path, headers={"Authorization": "Bearer admintoken"})
         self._answer = self._connection.getresponse()
         assert self._answer.status == 200
@@ -64,17 +64,10 @@ class Watcher:
         self._connection.close()
 
 
-def until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.05)
-
-
 def plain(server: ServerProcess, path: str) -> tuple[int, str]:
     host, _, port = server.url.removeprefix("https://").partition(":")
     context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=15)
+    connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)
     connection.request("GET", path, headers={"Authorization": "Bearer admintoken"})
     answer = connection.getresponse()
     text = answer.read().decode()
@@ -181,7 +174,7 @@ def test_an_object_that_is_torn_while_the_server_runs_goes_with_its_namespace(
     assert [item["metadata"]["name"] for item in client.ask("GET", maps)[1]["items"]] == ["whole"]
     assert client.ask("GET", f"{maps}/torn")[0] == 500
     assert client.ask("DELETE", "/api/v1/namespaces/n")[0] == 200
-    until(lambda: client.ask("GET", "/api/v1/namespaces/n")[0] == 404, 30)
+    until(lambda: client.ask("GET", "/api/v1/namespaces/n")[0] == 404)
     assert command(store, "HEXISTS", "{kapi}:objects", "core/configmaps/n/torn") == 0
     watcher.close()
     client.close()

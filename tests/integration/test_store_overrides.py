@@ -16,9 +16,10 @@ import pytest
 
 from tests.integration.server_process import ServerProcess
 from tests.integration.test_data_safety import CONFIGMAPS, Client
-from tests.integration.test_store_faults import Watcher, command, no_traceback, plain, until
+from tests.integration.test_store_faults import Watcher, command, no_traceback, plain
 from tests.store.replicated import LOGIN, NAME, Replicated
 from tests.store.servers import Server, free_port
+from tests.waiting import until
 
 EVENTS = "/api/v1/namespaces/default/events"
 NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -175,7 +176,7 @@ def test_a_store_that_is_away_takes_only_its_resources_along(other: Server, serv
         assert client.create("d")[0] == 201
         while watcher.next()["object"]["metadata"]["name"] != "d":
             pass
-        until(lambda: client.ask("GET", "/api/v1/namespaces/n")[0] == 404, 30)
+        until(lambda: client.ask("GET", "/api/v1/namespaces/n")[0] == 404)
         assert "[+]redis-1 ok\n" in plain(server, "/readyz?verbose")[1]
     finally:
         again.stop()
@@ -245,7 +246,7 @@ def test_the_whole_of_a_namespace_goes_and_owners_are_followed_across_stores(mai
             else:
                 until(lambda: not names(client, maps))
         assert client.ask("DELETE", "/api/v1/namespaces/n")[0] == 200
-        until(lambda: client.ask("GET", "/api/v1/namespaces/n")[0] == 404, 30)
+        until(lambda: client.ask("GET", "/api/v1/namespaces/n")[0] == 404)
         assert command(other, "HKEYS", KEYS) == [] or not any(b"/n/" in key for key in command(other, "HKEYS", KEYS))
         client.close()
         no_traceback(server)
@@ -299,7 +300,7 @@ def test_what_is_left_in_the_store_of_before_is_told_of_and_not_served(main: Ser
 
 def run(tmp_path: Path, *flags: str) -> str:
     arguments = [sys.executable, "-m", "kapi", f"--data-dir={tmp_path / 'd'}", "--secure-port=0", *flags]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[2])
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
     assert done.returncode == 1
     return done.stderr
 

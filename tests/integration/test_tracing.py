@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from tests.integration.server_process import ServerProcess
-from tests.integration.test_outgoing_identity import Backend, until
+from tests.integration.test_outgoing_identity import Backend
+from tests.waiting import until
 
 grpc = pytest.importorskip("grpc")
 pytest.importorskip("opentelemetry.sdk")
@@ -70,7 +71,7 @@ def ask(
     server: ServerProcess, method: str, path: str, body: Any = None, token: str = "admintoken", parent: str = PARENT
 ) -> tuple[int, Any]:
     context = ssl.create_default_context(cafile=str(server.authority))
-    connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=20)
+    connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=120)
     try:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         if parent:
@@ -237,7 +238,7 @@ def test_a_wrong_file_is_told_at_the_start(tmp_path: Path, text: str, says: str)
 
 
 def _run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
 
 
 def test_the_missing_extra_is_named(tmp_path: Path) -> None:

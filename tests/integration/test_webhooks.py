@@ -15,6 +15,7 @@ import pytest
 from kapi.machinery.tree import Object
 from tests.admission.webhook_server import WebhookServer, patch
 from tests.integration.server_process import ServerProcess
+from tests.waiting import until
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 
@@ -25,7 +26,7 @@ class Api:
     def __init__(self, server: ServerProcess) -> None:
         context = ssl.create_default_context(cafile=str(server.authority))
         address = server.url.removeprefix("https://")
-        self._connection = http.client.HTTPSConnection(address, context=context, timeout=30)
+        self._connection = http.client.HTTPSConnection(address, context=context, timeout=120)
 
     def send(self, method: str, path: str, body: Object | None = None) -> tuple[int, bytes]:
         headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
@@ -83,12 +84,10 @@ def widgets(api: Api) -> Iterator[str]:
     definition = {"group": "hooks.example.com", "scope": "Cluster", "names": names, "versions": versions}
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     api.ask("POST", path, {"metadata": {"name": "hooked.hooks.example.com"}, "spec": definition})
-    for _ in range(200):
-        if api.send("GET", "/apis/hooks.example.com/v2/hooked")[0] == 200:
-            break
-        time.sleep(0.05)
+    until(lambda: api.send("GET", "/apis/hooks.example.com/v2/hooked")[0] == 200)
     yield "/apis/hooks.example.com"
     api.ask("DELETE", f"{path}/hooked.hooks.example.com")
+    until(lambda: api.send("GET", f"{path}/hooked.hooks.example.com")[0] == 404)  # the next test makes it anew
 
 
 def test_a_webhook_sees_custom_resources_in_the_version_it_asked_for(api: Api, widgets: str) -> None:
@@ -96,7 +95,7 @@ def test_a_webhook_sees_custom_resources_in_the_version_it_asked_for(api: Api, w
     rule = {"apiGroups": ["hooks.example.com"], "apiVersions": ["v1"], "resources": ["hooked"]}
     api.configure("Mutating", "versions", hooks.webhook("old", rule), hooks.webhook("exact", rule, matchPolicy="Exact"))
     try:
-        for i in range(200):
+        for i in range(2000):
             body = {"apiVersion": "hooks.example.com/v2", "kind": "Hooked", "metadata": {"name": f"x{i}"}, "spec": {}}
             made = api.ask("POST", f"{widgets}/v2/hooked", body)
             if made["spec"].get("seen"):
@@ -120,7 +119,7 @@ def test_what_a_webhook_makes_of_a_custom_resource_is_defaulted(api: Api, widget
     rule = {"apiGroups": ["hooks.example.com"], "apiVersions": ["v2"], "resources": ["hooked"]}
     api.configure("Mutating", "defaults", hooks.webhook("drop", rule))
     try:
-        for i in range(200):
+        for i in range(2000):
             body = {"apiVersion": "hooks.example.com/v2", "kind": "Hooked", "metadata": {"name": f"y{i}"}}
             made = api.ask("POST", f"{widgets}/v2/hooked", {**body, "spec": {"size": 1}})
             if hooks.asked:
@@ -143,7 +142,7 @@ def test_a_webhook_sees_built_in_kinds_in_the_version_it_asked_for(api: Api) -> 
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
     }
     try:
-        for i in range(200):
+        for i in range(2000):
             spec = {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [metric]}
             path = "/apis/autoscaling/v2/namespaces/hook-versions/horizontalpodautoscalers"
             api.ask("POST", path, {"metadata": {"name": f"h{i}"}, "spec": spec})
@@ -165,7 +164,7 @@ def test_what_a_webhook_is_told_of_namespaces_and_evictions(api: Api) -> None:
     mine = {"namespaceSelector": {"matchLabels": {"hooks": "told"}}, "rules": [rule]}
     api.configure("Validating", "told", {**hooks.webhook("all", rule), **mine})
     try:
-        for i in range(200):
+        for i in range(2000):
             name = f"hook-told-{i}"
             path = api.namespace(name, hooks="told").removesuffix("/configmaps")
             if hooks.asked:
@@ -173,10 +172,7 @@ def test_what_a_webhook_is_told_of_namespaces_and_evictions(api: Api) -> None:
             time.sleep(0.05)
         made = hooks.requests("all")[0]
         assert (made["name"], made["namespace"], made["operation"]) == (name, name, "CREATE")
-        for _ in range(100):
-            if api.send("GET", f"{path}/serviceaccounts/default")[0] == 200:
-                break
-            time.sleep(0.05)
+        until(lambda: api.send("GET", f"{path}/serviceaccounts/default")[0] == 200)
         pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         api.ask("POST", f"{path}/pods", pod)
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
@@ -218,7 +214,7 @@ def test_a_webhook_that_hangs_costs_nobody_else_anything(api: Api, server: Serve
             api.ask("POST", path, {"metadata": {"name": f"c{i}"}})
         assert len(hooks.requests("quick")) >= 30
         assert len(answers) == before, "the hanging webhook was not waited for"
-        stuck.join(20)
+        stuck.join(120)
         code, body = answers[-1]
         assert code == 500
         assert b'failed calling webhook \\"hang.example.com\\": failed to call webhook: Post' in body
@@ -254,7 +250,7 @@ def test_calls_are_counted_under_upstreams_names(api: Api) -> None:
     name = "apiserver_admission_webhook_"
     try:
         for which in ("yes", "no", "broken"):
-            for i in range(200):
+            for i in range(2000):
                 code, _ = api.send("POST", path, {"metadata": {"name": f"{which}{i}", "labels": {"which": which}}})
                 if hooks.requests(which):
                     break

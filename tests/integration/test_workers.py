@@ -8,8 +8,7 @@ import os
 import signal
 import ssl
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 from kapi.testing.process import KapiProcess
 from tests.store.servers import free_port
+from tests.waiting import until
 
 
 def children(pid: int, name: str = "kapi.workers.worker") -> set[int]:
@@ -34,19 +34,12 @@ def children(pid: int, name: str = "kapi.workers.worker") -> set[int]:
     return found
 
 
-def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.02)
-
-
 def ask(server: KapiProcess, method: str, path: str, body: object = None) -> tuple[int, bytes]:
     """Over a connection of its own."""
     context = ssl.create_default_context(cafile=str(server.authority))
     context.load_cert_chain(server.data / "pki" / "admin.crt", server.data / "pki" / "admin.key")
     host = server.url.removeprefix("https://")
-    connection = http.client.HTTPSConnection(host, context=context, timeout=30)
+    connection = http.client.HTTPSConnection(host, context=context, timeout=120)
     try:
         headers = {"Content-Type": "application/json"}
         connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -70,6 +63,7 @@ def clients(server: KapiProcess) -> Iterator[list[str]]:
                     wrong.append(f"{code} {answer!r}")
             except OSError as error:
                 wrong.append(repr(error))
+            done.wait(0.01)  # the rest of the processor is for the workers
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
@@ -93,6 +87,11 @@ def server(tmp_path: Path) -> Iterator[KapiProcess]:
         yield started
 
 
+def audit_logs(directory: Path) -> list[Path]:
+    """One of each worker."""
+    return [directory / "audit.log", directory / "audit.2.log"]
+
+
 def audit_policy(directory: Path) -> list[str]:
     policy = directory / "policy.yaml"
     policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
@@ -105,8 +104,7 @@ def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: 
     for number in range(20):
         assert ask(server, "POST", maps, {"metadata": {"name": f"m{number}"}})[0] == 201
         assert ask(server, "GET", f"{maps}/m{number}")[0] == 200
-    logs = [tmp_path / "audit.log", tmp_path / "audit.2.log"]
-    entries = [json.loads(line) for log in logs for line in log.read_text().splitlines()]
+    entries = [json.loads(line) for log in audit_logs(tmp_path) for line in log.read_text().splitlines()]
     read = [
         entry["objectRef"]["name"]
         for entry in entries
@@ -117,13 +115,14 @@ def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: 
     assert {f"m{number}" for number in range(20)} <= set(read)
 
 
-def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server: KapiProcess) -> None:
+def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server: KapiProcess, tmp_path: Path) -> None:
     before = children(pid_of(server))
     os.kill(min(before), signal.SIGKILL)
     until(lambda: min(before) not in children(pid_of(server)))
+    sizes = {log: log.stat().st_size for log in audit_logs(tmp_path)}
     with clients(server) as wrong:
         until(lambda: len(children(pid_of(server)) - before) == 1)
-        time.sleep(1)  # until the new one takes connections
+        until(lambda: all(log.stat().st_size > size for log, size in sizes.items()))  # the new one has answered, too
     assert not wrong
 
 

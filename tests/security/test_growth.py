@@ -15,7 +15,7 @@ def series(admin: Attacker) -> int:
 
 def flood(admin: Attacker, start: int, count: int) -> None:
     """Requests that differ in everything a client may choose, on one connection."""
-    connection = http.client.HTTPSConnection(admin.host, admin.port, context=admin.context, timeout=30)
+    connection = http.client.HTTPSConnection(admin.host, admin.port, context=admin.context, timeout=120)
     token = {"Authorization": f"Bearer {admin.token}"}
     with closing(connection):
         for number in range(start, start + count):

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.integration.server_process import ServerProcess
-from tests.security.attacker import MERGE, STRATEGIC, Attacker, until
+from tests.security.attacker import MERGE, STRATEGIC, Attacker
+from tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -98,4 +99,4 @@ def test_pods_go_before_what_keeps_them_in_check(admin: Attacker, namespace: str
     assert admin.ask("GET", f"{policies}/n").status == 200
     assert admin.ask("GET", f"{base}/configmaps/m").status == 200
     assert admin.ask("PATCH", f"{base}/pods/p", {"metadata": {"finalizers": None}}, MERGE).status == 200
-    until(lambda: admin.ask("GET", base).status == 404, 30)
+    until(lambda: admin.ask("GET", base).status == 404)

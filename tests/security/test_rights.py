@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from tests.integration.server_process import ServerProcess
 from tests.security.attacker import JSON_PATCH, MERGE, Attacker
+from tests.waiting import until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
@@ -42,9 +42,7 @@ def test_a_cluster_scoped_resource_is_not_in_a_namespace(admin: Attacker, alice:
     spec = {"group": group, "scope": "Cluster", "names": names, "versions": [version]}
     admin.create(CRDS, {"metadata": {"name": f"globals.{group}"}, "spec": spec})
     path = f"/apis/{group}/v1/globals"
-    end = time.monotonic() + 10
-    while admin.ask("GET", path).status != 200 and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: admin.ask("GET", path).status == 200)
     admin.create(path, {"apiVersion": f"{group}/v1", "kind": "Global", "metadata": {"name": "g"}})
     grant(admin, "alice", namespace, "all", rule("*", "*", "*"))
     inside = f"/apis/{group}/v1/namespaces/{namespace}/globals"
@@ -97,9 +95,7 @@ def test_a_group_whose_name_begins_as_another(admin: Attacker, namespace: str) -
         spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
         admin.create(CRDS, {"metadata": {"name": f"{plural}.{group}"}, "spec": spec})
     base = f"/apis/{group}/v1/namespaces/{namespace}"
-    end = time.monotonic() + 10
-    while admin.ask("GET", f"{base}/things").status != 200 and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: admin.ask("GET", f"{base}/things").status == 200)
     admin.create(f"{base}/things", {"apiVersion": f"{group}/v1", "kind": "Things", "metadata": {"name": "t"}})
     assert admin.ask("GET", f"{base}/thing").tree["items"] == []
     assert len(admin.ask("GET", f"{base}/things").tree["items"]) == 1

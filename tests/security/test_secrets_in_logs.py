@@ -6,7 +6,8 @@ import base64
 from pathlib import Path
 
 from tests.integration.server_process import ServerProcess
-from tests.security.attacker import MERGE, Attacker, until
+from tests.security.attacker import MERGE, Attacker
+from tests.waiting import until
 
 POLICY = """
 apiVersion: audit.k8s.io/v1

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.security.attacker import Attacker, until
+from tests.security.attacker import Attacker
 from tests.security.backends import Backend, http
+from tests.waiting import until
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -177,7 +178,7 @@ def test_answers_are_bounded_in_size_and_time(admin: Attacker, hook: Hook) -> No
         started = time.monotonic()
         answer = admin.ask("POST", target, {"metadata": {"name": "m"}})
         assert answer.status == 500
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 9, "ten seconds are what a webhook has that says nothing"
 
 
 def test_a_server_with_another_certificate_is_not_asked(admin: Attacker, hook: Hook) -> None:
@@ -196,9 +197,7 @@ def test_patches_of_custom_resources_are_judged_as_those_of_others(admin: Attack
     spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [version]}
     admin.create(CRDS, {"metadata": {"name": f"things.{group}"}, "spec": spec})
     path = f"/apis/{group}/v1/namespaces/{namespace}/things"
-    end = time.monotonic() + 10
-    while admin.ask("GET", path).status != 200 and time.monotonic() < end:
-        time.sleep(0.05)
+    until(lambda: admin.ask("GET", path).status == 200)
     operations: list[Any] = []
     with Backend(lambda head, body: patching(*operations)(head, body)) as backend:
         hook(backend)
@@ -270,7 +269,7 @@ def test_a_conversion_that_lies_is_a_failed_conversion(admin: Attacker, namespac
         spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions, "conversion": conversion}
         admin.create(CRDS, {"metadata": {"name": f"things.{group}"}, "spec": spec})
         paths = [f"/apis/{group}/v{n}/namespaces/{namespace}/things" for n in (1, 2)]
-        until(lambda: admin.ask("GET", paths[0]).status == 200, 10)
+        until(lambda: admin.ask("GET", paths[0]).status == 200)
         admin.create(paths[0], {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "t"}})
         for path in (f"{paths[1]}/t", paths[1]):
             answer = admin.ask("GET", path)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import select
 import shutil
 import socket
 import ssl
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,14 +26,11 @@ from kapi.server.http import Connections
 from kapi.server.listening import Port, bind
 from kapi.server.tls import KeyPair, ServerContexts, TLSSettings
 from kapi.testing.memory_api import MemoryAPI, succeed
-
-_PATIENCE = 20.0  # seconds that a client waits before its test fails
+from tests.waiting import MAX_WAIT, eventually
 
 
 class SocketCase(TestCase):
     """``api`` is served at ``port``; ``clock`` is what the server's deadlines run on."""
-
-    timeout = 60
 
     def setUp(self) -> None:
         self.api: MemoryAPI = succeed(MemoryAPI.started())
@@ -55,7 +54,7 @@ class SocketCase(TestCase):
         """A connected socket, without TLS yet; ``receive_buffer`` bytes are taken in unread."""
         sock = socket.socket()
         self.addCleanup(sock.close)
-        sock.settimeout(_PATIENCE)
+        sock.settimeout(MAX_WAIT)
         if receive_buffer:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         sock.connect(("127.0.0.1", self.port))
@@ -78,11 +77,7 @@ class SocketCase(TestCase):
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Lets the server go on until it has come so far."""
-        for _ in range(int(_PATIENCE / 0.005)):
-            if condition():
-                return
-            await deferLater(reactor, 0.005)  # type: ignore[arg-type]
-        raise AssertionError("the server does not come so far")
+        await eventually(condition)
 
     def channels(self) -> list[Any]:
         return [connection.channel for connection in self.connections.open if connection.channel is not None]
@@ -135,6 +130,38 @@ def rest(sock: ssl.SSLSocket) -> Deferred[bytes]:
         while data := sock.recv(1 << 16):
             parts.append(data)
         return b"".join(parts)
+
+    return deferToThread(run)
+
+
+def send_and_read(sock: ssl.SSLSocket, data: bytes, times: int) -> Deferred[bytes]:
+    """Sends ``data`` so often, or until nobody takes it any more, and reads meanwhile all that comes until the server closes.
+
+    In one thread: OpenSSL does not let two of them use a connection at a time.
+    """
+
+    def run() -> bytes:
+        received, waiting, left = b"", memoryview(b""), times
+        sock.settimeout(0.0)
+        end = time.monotonic() + MAX_WAIT
+        while time.monotonic() < end:
+            if not waiting and left:
+                waiting, left = memoryview(data), left - 1
+            try:
+                if waiting:
+                    waiting = waiting[sock.send(waiting) :]
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                pass
+            except OSError:  # nobody takes it any more
+                waiting, left = memoryview(b""), 0
+            try:
+                more = sock.recv(1 << 16)
+                if not more:
+                    return received
+                received += more
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                select.select([sock], [sock] if waiting else [], [], 1.0)
+        raise TimeoutError("the server does not close")
 
     return deferToThread(run)
 

@@ -19,6 +19,7 @@ from kapi.filters.chain import FilterChain
 from kapi.request.response import Response
 from kapi.server import listening
 from tests.server.sockets import Client2, SocketCase, ask, rest, until_seen
+from tests.waiting import MAX_WAIT
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 WATCH = f"{MAPS}?watch=1&timeoutSeconds=30000"
@@ -74,7 +75,7 @@ class Many(SocketCase):
         socks = [socket.socket() for _ in range(40)]
         for sock in socks:
             self.addCleanup(sock.close)
-            sock.settimeout(20)
+            sock.settimeout(MAX_WAIT)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         highest = max(map(int, os.listdir("/proc/self/fd")))
         while (filler := os.open(os.devnull, os.O_RDONLY)) < highest:  # no free numbers below

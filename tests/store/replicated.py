@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import time
 from typing import Any
 
 import hiredis
 
 from tests.store.servers import Server
+from tests.waiting import until
 
 NAME = "mymaster"
 DOWN_AFTER = 1000  # milliseconds
@@ -103,8 +103,4 @@ class Replicated:
         )
 
     def _until(self, condition: Any) -> None:
-        for _ in range(600):
-            if condition():
-                return
-            time.sleep(0.05)
-        raise AssertionError("the servers do not find each other")
+        until(condition)

@@ -6,20 +6,27 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 from kapi.store.embedded import find_binary
+from tests.waiting import until
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below those that the system gives to whoever asks for any, so that it stays free until its server is there."""
+    while True:
+        port = random.SystemRandom().randrange(12_000, 30_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Server:
@@ -44,12 +51,12 @@ class Server:
         return f"redis://127.0.0.1:{self.port}"
 
     def wait(self) -> None:
-        for _ in range(500):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.01)
-        raise AssertionError("the server does not start")
+        until(self._listens)
+
+    def _listens(self) -> bool:
+        assert self.process.poll() is None, "the server has ended"
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def stop(self) -> None:
         self.process.kill()

@@ -23,6 +23,7 @@ from twisted.trial.unittest import TestCase
 from kapi.store.factory import embedded_store
 from kapi.store.interface import Change
 from tests.store.contract import Recorder
+from tests.waiting import MAX_WAIT
 
 ROUNDS = int(os.environ.get("KAPI_CRASH_ROUNDS", "3"))
 SEED = int(os.environ.get("KAPI_CRASH_SEED", str(random.randrange(1 << 30))))
@@ -49,7 +50,7 @@ class Writer:
         return [line[1:] for line in list(self.lines) if line[0] == word]
 
     def wait_for(self, word: str, count: int) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + MAX_WAIT
         while len(self.said(word)) < count:
             if time.monotonic() > deadline or self.process.poll() is not None:
                 self.process.kill()

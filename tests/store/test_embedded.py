@@ -8,7 +8,6 @@ import signal
 import socket
 import stat
 import tempfile
-import time
 from pathlib import Path
 
 from twisted.internet import reactor
@@ -20,11 +19,10 @@ from kapi.store.embedded import EmbeddedValkey, find_binary
 from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import shared_store
 from tests.store.contract import HEAD, TAIL, Recorder
+from tests.waiting import eventually
 
 
 class EmbeddedValkeyTest(TestCase):
-    timeout = 60
-
     def setUp(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="kapi-valkey-"))
         self.addCleanup(shutil.rmtree, self.directory, True)
@@ -149,14 +147,9 @@ class EmbeddedValkeyTest(TestCase):
         server = self.server()
         await server.start()
         try:
-            found: list[Path] = []
-            for _ in range(100):  # the server makes its first file when it has time
-                found = [path for path in self.directory.rglob("*") if not path.is_socket()]
-                if any(path.name.endswith(".aof") for path in found):
-                    break
-                time.sleep(0.05)
+            await eventually(lambda: list(self.directory.rglob("*.aof")))  # the server makes it when it has time
+            found = [path for path in self.directory.rglob("*") if not path.is_socket()]
             self.assertLessEqual({"lock", "valkey.log", "left"}, {path.name for path in found})
-            self.assertTrue(any(path.name.endswith(".aof") for path in found), found)
             for path in (*found, self.directory):
                 try:
                     mode = path.stat().st_mode

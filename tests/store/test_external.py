@@ -33,8 +33,6 @@ async def pause(seconds: float) -> None:
 
 
 class ExternalCase(TestCase):
-    timeout = 60
-
     def server(self, *arguments: str, **settings: str) -> Server:
         server = Server(*arguments, **settings)
         self.addCleanup(server.stop)
@@ -147,8 +145,6 @@ class Refusals(ExternalCase):
 
 
 class DataDirectory(TestCase):
-    timeout = 60
-
     async def test_a_directory_has_one_user(self) -> None:
         directory = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, directory, True)

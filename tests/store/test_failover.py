@@ -18,19 +18,13 @@ from kapi.store.redis_store import RedisStore
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.replicated import DURABLE, LOGIN, NAME, Replicated, ask
 from tests.store.servers import Server
+from tests.waiting import eventually
 
 _WRITERS = 8
 
 
 async def pause(seconds: float) -> None:
     await deferLater(reactor, seconds, lambda: None)
-
-
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = reactor.seconds() + seconds
-    while not condition():
-        assert reactor.seconds() < end, "it did not happen"
-        await pause(0.01)
 
 
 class Writers:
@@ -60,8 +54,6 @@ class Writers:
 
 
 class ReplicatedCase(TestCase):
-    timeout = 60
-
     def replicated(self, *args: Any, **more: Any) -> Replicated:
         servers = Replicated(*args, **more)
         self.addCleanup(servers.stop)
@@ -85,11 +77,11 @@ class FailOver(ReplicatedCase):
         servers, recorder = servers or self.replicated(replicas), Recorder()
         store = await self.connected(url or servers.url, recorder)
         writers = Writers(store)
-        await until(lambda: len(writers.acknowledged) > 200)
+        await eventually(lambda: len(writers.acknowledged) > 200)
         break_it(servers)
-        await until(lambda: bool(writers.errors))
+        await eventually(lambda: bool(writers.errors))
         before = len(writers.acknowledged)
-        await until(lambda: len(writers.acknowledged) > before + 200)
+        await eventually(lambda: len(writers.acknowledged) > before + 200)
         await writers.end()
         revisions = [revision for _, revision in writers.acknowledged]
         self.assertEqual(len(revisions), len(set(revisions)), "a revision was given twice")
@@ -110,10 +102,10 @@ class FailOver(ReplicatedCase):
         servers, store, _ = await self._fails_over(lambda servers: servers.signal(servers.primary, signal.SIGSTOP))
         place = store._connections.place
         servers.signal(servers.primary, signal.SIGCONT)
-        await until(lambda: self._follows(servers.primary.port))
+        await eventually(lambda: self._follows(servers.primary.port))
         self.assertEqual(store._connections.place, place)
         servers.calm()
-        await until(lambda: not any(check() for check in store.checks().values()), 40)
+        await eventually(lambda: not any(check() for check in store.checks().values()))
         await store.create("core/things/ns/after", HEAD, TAIL)
 
     def _follows(self, port: int) -> bool:
@@ -150,11 +142,11 @@ class FailOver(ReplicatedCase):
         servers = self.replicated(2)
         store = await self.connected(servers.url)
         writers = Writers(store)
-        await until(lambda: len(writers.acknowledged) > 50)
+        await eventually(lambda: len(writers.acknowledged) > 50)
         servers.replicas[1].process.kill()
         servers.sentinels[2].process.kill()
         before = len(writers.acknowledged)
-        await until(lambda: len(writers.acknowledged) > before + 200)
+        await eventually(lambda: len(writers.acknowledged) > before + 200)
         await writers.end()
         self.assertEqual(writers.errors, [])
 
@@ -163,10 +155,10 @@ class FailOver(ReplicatedCase):
         servers = self.replicated(2)
         store = await self.connected(servers.url)
         writers = Writers(store)
-        await until(lambda: len(writers.acknowledged) > 50)
+        await eventually(lambda: len(writers.acknowledged) > 50)
         servers.cut_off(servers.replicas[1])
         before = len(writers.acknowledged)
-        await until(lambda: len(writers.acknowledged) > before + 500)
+        await eventually(lambda: len(writers.acknowledged) > before + 500)
         await writers.end()
         self.assertEqual(writers.errors, [])
         servers.signal(servers.replicas[1], signal.SIGCONT)
@@ -179,12 +171,12 @@ class FailOver(ReplicatedCase):
         await store.create("a/b/c/1", HEAD, TAIL)
         for sentinel in servers.sentinels[:2]:
             servers.signal(sentinel, signal.SIGSTOP)
-        await until(lambda: "1 of 3 Sentinels" in store.checks()["store-sentinels"]())
+        await eventually(lambda: "1 of 3 Sentinels" in store.checks()["store-sentinels"]())
         with self.assertRaises(OutcomeUnknown):
             await store.create("a/b/c/2", HEAD, TAIL)
         for sentinel in servers.sentinels[:2]:
             servers.signal(sentinel, signal.SIGCONT)
-        await until(lambda: not any(check() for check in store.checks().values()))
+        await eventually(lambda: not any(check() for check in store.checks().values()))
         await store.create("a/b/c/3", HEAD, TAIL)
 
 
@@ -208,7 +200,7 @@ class Acknowledgement(ReplicatedCase):
                 await read()
         self.assertEqual(sorted(recorder.objects), ["a/b/c/1"], "what fail-over can lose is not shown")
         servers.signal(servers.replicas[0], signal.SIGCONT)
-        await until(lambda: not store.checks()["store-replicas"]())
+        await eventually(lambda: not store.checks()["store-replicas"]())
         await recorder.reached(await store.revision())
         self.assertEqual(sorted(recorder.objects), ["a/b/c/1", "a/b/c/2"])
         self.assertEqual(await store.create("a/b/c/3", HEAD, TAIL), first + 2)
@@ -281,7 +273,7 @@ class Acknowledgement(ReplicatedCase):
         store = await self.connected(servers.url, recorder, min_replicas=1)
         await recorder.reached(await store.create("a/b/c/1", HEAD, TAIL))
         ask(servers.primary.port, "XADD", "{kapi}:changes", "50-0", "ca/b/c/50", "{}")
-        await until(lambda: recorder.revision == 50)
+        await eventually(lambda: recorder.revision == 50)
         self.assertEqual(await store.revision(), 50)
         self.assertEqual(await store.create("a/b/c/51", HEAD, TAIL), 51)
 
@@ -313,7 +305,7 @@ class Reconnection(ReplicatedCase):
     async def _reconnected(self, servers: Replicated, store: RedisStore) -> None:
         before = store._connection
         ask(servers.primary.port, "CLIENT", "KILL", "TYPE", "normal", login=tuple(LOGIN.split(":")))
-        await until(lambda: store._connection not in (None, before))
+        await eventually(lambda: store._connection not in (None, before))
 
     async def test_a_write_that_only_the_old_primary_had_is_never_shown(self) -> None:
         servers, recorder = self.replicated(1), Recorder()
@@ -326,13 +318,15 @@ class Reconnection(ReplicatedCase):
         self.assertEqual(store._connections.place, ("127.0.0.1", servers.primary.port), "it was replaced too early")
         with self.assertRaises(StoreUnavailable):
             await store.revision()
-        await until(lambda: store._connections.place == ("127.0.0.1", servers.replicas[0].port) and store.available)
+        await eventually(
+            lambda: store._connections.place == ("127.0.0.1", servers.replicas[0].port) and store.available
+        )
         self.assertEqual(sorted(recorder.objects), ["core/things/ns/kept"])
         self.assertEqual((recorder.resets, recorder.revision), (1, first), "a watch goes on where it was")
         servers.replicas.append(Server(replicaof=f"127.0.0.1 {servers.replicas[0].port}", **DURABLE))
         self.addCleanup(servers.replicas[-1].stop)
         servers.calm()
-        await until(lambda: not any(check() for check in store.checks().values()), 40)
+        await eventually(lambda: not any(check() for check in store.checks().values()))
         self.assertEqual(await store.create("core/things/ns/next", HEAD, TAIL), first + 1)
         await recorder.reached(first + 1)
         self.assertEqual([change.key.rpartition("/")[2] for change in recorder.history], ["kept", "next"])
@@ -364,11 +358,11 @@ class Reconnection(ReplicatedCase):
         await self._unconfirmed(servers, *(f"a/b/c/{number}" for number in range(2, 5)))
         ask(servers.primary.port, "XTRIM", "{kapi}:changes", "MINID", "=", "4-0")
         ask(servers.primary.port, "CLIENT", "KILL", "TYPE", "normal")
-        await until(lambda: "0 of 1 replicas" in store._why)
+        await eventually(lambda: "0 of 1 replicas" in store._why)
         self.assertFalse(store.available)
         self.assertEqual((recorder.resets, sorted(recorder.objects)), (1, ["a/b/c/1"]))
         servers.signal(servers.replicas[0], signal.SIGCONT)
         await recorder.reached(4)
         self.assertEqual((recorder.resets, len(recorder.objects)), (2, 4))
-        await until(lambda: store.available)
+        await eventually(lambda: store.available)
         self.assertEqual(await store.create("a/b/c/5", HEAD, TAIL), 5)

@@ -22,6 +22,7 @@ from kapi.store.loading import continues
 from kapi.store.sweeper import BATCH
 from tests.store.contract import HEAD, TAIL, Recorder, data
 from tests.store.servers import Server
+from tests.waiting import eventually
 
 
 class Entries(SynchronousTestCase):
@@ -126,14 +127,7 @@ class Failing(Recorder):
 
 
 class FeedCase(TestCase):
-    timeout = 60
-
-    async def until(self, condition: Any, seconds: float = 10.0) -> None:
-        for _ in range(int(seconds / 0.01)):
-            if condition():
-                return
-            await deferLater(reactor, 0.01, lambda: None)
-        raise AssertionError("it does not happen")
+    pass
 
 
 class SharedServer(FeedCase):
@@ -184,7 +178,7 @@ class SharedServer(FeedCase):
         ):
             await self.ask("XADD", "{kapi}:changes", identifier, *fields)
         revision = await self.write("b", "c")
-        await self.until(lambda: "c" in self.names)
+        await eventually(lambda: "c" in self.names)
         self.assertEqual((revision, self.names), (3, ["a", "b", "c"]))
         self.assertEqual(await self.store.revision(), 3)
         self.assertEqual(self.store.skipped.counts["changes"], 4)
@@ -204,7 +198,7 @@ class SharedServer(FeedCase):
         self.assertEqual(revisions, {"g/r/n/a": 1, "g/r/n/b": 0, "g/r/n/c": 0})
         self.assertEqual(self.store.skipped.counts, {"objects": 1, "changes": 2})
         self.assertEqual(await self.write("d"), 3)
-        await self.until(lambda: "d" in self.names)
+        await eventually(lambda: "d" in self.names)
         self.assertEqual(await self.ask("XLEN", "{kapi}:changes"), 3)  # what was in the way of new changes is gone
 
     async def test_a_change_that_is_torn_costs_one_load_not_one_after_another(self) -> None:
@@ -212,11 +206,11 @@ class SharedServer(FeedCase):
         await self.ask("INCR", "{kapi}:revision")
         await self.ask("XADD", "{kapi}:changes", "3-0", "c", "x", "torn", "y")
         await self.write("d", "e")
-        await self.until(lambda: self.follower.revision == 5)
+        await eventually(lambda: self.follower.revision == 5)
         resets = self.follower.resets
         self.assertLessEqual(resets, 2)
         await self.write("f")
-        await self.until(lambda: "f" in self.names)
+        await eventually(lambda: "f" in self.names)
         await deferLater(reactor, 1.2, lambda: None)  # a look at the history goes by
         self.assertEqual(self.follower.resets, resets)
 
@@ -239,28 +233,28 @@ class SharedServer(FeedCase):
         await self.write("a")
         self.follower.failures = 1
         await self.write("bad")
-        await self.until(lambda: self.follower.resets == 2 and "bad" in self.names)
+        await eventually(lambda: self.follower.resets == 2 and "bad" in self.names)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         await self.write("c")
-        await self.until(lambda: "c" in self.names)
+        await eventually(lambda: "c" in self.names)
 
     async def test_a_follower_that_fails_while_it_gets_everything_gets_it_once_more(self) -> None:
         await self.write("a")
-        await self.until(lambda: self.names == ["a"])
+        await eventually(lambda: self.names == ["a"])
         await self.ask("FLUSHALL")
         self.follower.failing_resets = 1
-        await self.until(lambda: self.follower.resets == 2)
+        await eventually(lambda: self.follower.resets == 2)
         self.assertEqual(self.follower.objects, {})
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         await self.write("c")
-        await self.until(lambda: self.names == ["c"])
+        await eventually(lambda: self.names == ["c"])
 
     async def test_names_without_an_object_do_not_keep_others_from_expiring(self) -> None:
         stale = [word for number in range(BATCH + 50) for word in (1, f"g/r/n/gone{number}")]
         await self.ask("ZADD", "{kapi}:expires", *stale)
         await self.store.create("g/r/n/old", HEAD, TAIL, expires=2.0)
         self.assertEqual(await self.store._sweeper.sweep(), 1)
-        await self.until(lambda: self.names == [])
+        await eventually(lambda: self.names == [])
 
     async def test_a_store_that_stops_while_it_connects_ends(self) -> None:
         connections = self.store._connections
@@ -291,19 +285,19 @@ class SharedServer(FeedCase):
 
     async def test_a_store_that_was_emptied_is_noticed_by_the_next_read(self) -> None:
         await self.write("a", "b")
-        await self.until(lambda: self.follower.revision == 2)
+        await eventually(lambda: self.follower.revision == 2)
         await self.ask("FLUSHALL")
         with self.assertRaisesRegex(StoreUnavailable, "went back"):
             await self.store.revision()
-        await self.until(lambda: self.follower.resets == 2)
+        await eventually(lambda: self.follower.resets == 2)
         self.assertEqual((self.follower.objects, self.follower.revision), ({}, 0))
         self.assertEqual(await self.write("c"), 1)
 
     async def test_a_store_that_was_emptied_is_noticed_without_a_read(self) -> None:
         await self.write("a")
-        await self.until(lambda: self.follower.revision == 1)
+        await eventually(lambda: self.follower.revision == 1)
         await self.ask("FLUSHALL")
-        await self.until(lambda: self.follower.resets == 2)
+        await eventually(lambda: self.follower.resets == 2)
         self.assertEqual(self.follower.objects, {})
 
     async def test_a_write_that_gets_a_revision_once_more_is_not_acknowledged(self) -> None:
@@ -314,7 +308,7 @@ class SharedServer(FeedCase):
         await self.ask("EVAL", "redis.call('FLUSHALL')", 0)
         with self.assertRaises(OutcomeUnknown):
             await self.store.create("g/r/n/c", HEAD, TAIL)
-        await self.until(lambda: self.names == ["c"])
+        await eventually(lambda: self.names == ["c"])
         self.assertEqual((self.follower.resets, self.follower.revision), (2, 1))
 
     async def test_an_older_copy_is_noticed_though_it_has_the_same_name(self) -> None:
@@ -322,12 +316,12 @@ class SharedServer(FeedCase):
         names = ("{kapi}:revision", "{kapi}:objects", "{kapi}:changes", "{kapi}:run")
         copies = {name: await self.ask("DUMP", name) for name in names}
         await self.write("b", "c")
-        await self.until(lambda: self.follower.revision == 3)
+        await eventually(lambda: self.follower.revision == 3)
         for name in names:
             await self.ask("RESTORE", name, 0, copies[name], "REPLACE")
         with self.assertRaisesRegex(StoreUnavailable, "went back"):
             await self.store.revision()
-        await self.until(lambda: self.names == ["a"])
+        await eventually(lambda: self.names == ["a"])
         self.assertEqual(self.follower.revision, 1)
 
     async def test_a_history_that_forked_at_the_same_revision_is_noticed(self) -> None:
@@ -335,7 +329,7 @@ class SharedServer(FeedCase):
         names = ("{kapi}:revision", "{kapi}:objects", "{kapi}:changes")
         copies = {name: await self.ask("DUMP", name) for name in names}
         await self.write("b")
-        await self.until(lambda: self.follower.revision == 2)
+        await eventually(lambda: self.follower.revision == 2)
         script = """
         for position, name in ipairs(KEYS) do redis.call('RESTORE', name, 0, ARGV[position], 'REPLACE') end
         redis.call('INCR', KEYS[1])
@@ -343,12 +337,12 @@ class SharedServer(FeedCase):
         redis.call('XADD', KEYS[3], '2-0', 'cg/r/n/other', '{2}')
         """
         await self.ask("EVAL", script, len(names), *names, *copies.values())
-        await self.until(lambda: self.follower.resets == 2)
+        await eventually(lambda: self.follower.resets == 2)
         self.assertEqual(self.names, ["a", "other"])
 
     async def test_compaction_of_what_we_know_is_no_reason_to_load_anything(self) -> None:
         await self.write("a", "b")
-        await self.until(lambda: self.follower.revision == 2)
+        await eventually(lambda: self.follower.revision == 2)
         progress = self.store._progress
         assert progress is not None
         connection = await self.store.address.endpoint(reactor).connect(ConnectionFactory())
@@ -362,9 +356,9 @@ class SharedServer(FeedCase):
 
     async def test_a_counter_that_was_lost_follows_the_changes(self) -> None:
         await self.write("a", "b", "c")
-        await self.until(lambda: self.follower.revision == 3)
+        await eventually(lambda: self.follower.revision == 3)
         await self.ask("DEL", "{kapi}:revision")
-        await self.until(lambda: self.follower.resets == 2)
+        await eventually(lambda: self.follower.resets == 2)
         self.assertEqual(await self.write("d"), 4)
 
 
@@ -387,18 +381,18 @@ class ExclusiveServer(FeedCase):
         results = await defer.DeferredList(writes, consumeErrors=True)
         self.assertTrue(all(done or failure.check(OutcomeUnknown) for done, failure in results))
         self.assertTrue(any(not done for done, _ in results))
-        await self.until(lambda: sorted(self.follower.objects) == ["a", "bad", "c"])
+        await eventually(lambda: sorted(self.follower.objects) == ["a", "bad", "c"])
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
-        await self.until(lambda: self.store.available)
+        await eventually(lambda: self.store.available)
         self.assertEqual(await self.store.create("d", HEAD, TAIL), 4)
         self.assertEqual(self.follower.objects["d"].data, data(4))
 
     async def test_what_another_program_does_to_it_is_noticed(self) -> None:
         await self.store.create("a", HEAD, TAIL)
         await self.store._reading.ask("FLUSHALL")
-        await self.until(lambda: self.follower.resets == 2)
+        await eventually(lambda: self.follower.resets == 2)
         self.assertEqual(self.follower.objects, {})
-        await self.until(lambda: self.store.available)
+        await eventually(lambda: self.store.available)
         self.assertEqual(await self.store.create("b", HEAD, TAIL), 1)
 
     async def test_an_append_file_that_lost_its_end_is_noticed_after_the_restart(self) -> None:
@@ -409,7 +403,7 @@ class ExclusiveServer(FeedCase):
             with open(path, "r+b") as file:
                 file.truncate(size)
         self.store.server._process.signalProcess("KILL")
-        await self.until(lambda: self.follower.resets == 2)
+        await eventually(lambda: self.follower.resets == 2)
         self.assertEqual(sorted(self.follower.objects), ["a"])
-        await self.until(lambda: self.store.available)
+        await eventually(lambda: self.store.available)
         self.assertEqual(await self.store.create("c", HEAD, TAIL), 2)

@@ -59,8 +59,6 @@ def test_what_upstream_would_not_store_is_refused(key_id: str, ciphertext: bytes
 
 
 class KmsCase(TestCase):
-    timeout = 60
-
     def setUp(self) -> None:
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)

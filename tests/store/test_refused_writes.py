@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from kapi.store.errors import KeyExists, StoreUnavailable
@@ -14,11 +12,10 @@ from kapi.store.factory import external_store
 from kapi.store.interface import Deletion
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.servers import Server
+from tests.waiting import eventually
 
 
 class RefusedWrites(TestCase):
-    timeout = 60
-
     async def begin(self, recorder: Recorder | None = None) -> Any:
         server = Server()
         self.addCleanup(server.stop)
@@ -32,13 +29,6 @@ class RefusedWrites(TestCase):
 
     def problem(self) -> str:
         return str(self.store.checks()["store-writes"]())
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(1000):
-            if condition():
-                return
-            await deferLater(reactor, 0.01, lambda: None)
-        raise AssertionError("it did not happen")
 
     async def everything(self) -> list[Any]:
         keys = self.store._keys
@@ -70,7 +60,7 @@ class RefusedWrites(TestCase):
         self.assertEqual(recorder.objects, {})
         self.assertIn("OOM", self.problem(), "that deletions work does not mean that writes do")
         await self.command("CONFIG", "SET", "maxmemory", "0")
-        await self.until(lambda: not self.problem())
+        await eventually(lambda: not self.problem())
         self.assertEqual(await store.create("c", HEAD, TAIL), second + 3)
 
     async def test_an_id_that_the_stream_does_not_take_changes_nothing(self) -> None:
@@ -84,7 +74,7 @@ class RefusedWrites(TestCase):
                 await attempt
         before[2] = before[2][:1]  # what was in the way is removed, for nothing could be written any more
         self.assertEqual(await self.everything(), before)
-        await self.until(lambda: not self.problem())
+        await eventually(lambda: not self.problem())
         self.assertEqual(await store.create("b", HEAD, TAIL), first + 1)
 
     async def test_keys_of_a_wrong_type_change_nothing(self) -> None:
@@ -110,7 +100,7 @@ class RefusedWrites(TestCase):
             await self.command("DEL", key)
             if there:
                 await self.command("RENAME", b"kept", key)
-            await self.until(lambda: not self.problem())
+            await eventually(lambda: not self.problem())
         self.assertEqual(await store.create("b", HEAD, TAIL), first + 1)
 
     async def test_too_few_replicas_for_the_server(self) -> None:
@@ -120,7 +110,7 @@ class RefusedWrites(TestCase):
             await store.create("a", HEAD, TAIL)
         self.assertIn("NOREPLICAS", self.problem())
         await self.command("CONFIG", "SET", "min-replicas-to-write", "0")
-        await self.until(lambda: not self.problem())
+        await eventually(lambda: not self.problem())
 
     async def test_a_forgotten_script_is_sent_again(self) -> None:
         store = await self.begin()

@@ -96,7 +96,7 @@ def test_watches_end_by_it(cluster: LogicalCluster) -> None:
     pki = cluster.server.authority.parent
     context = ssl.create_default_context(cafile=str(cluster.server.authority))
     context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=30)
+    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
     connection.request("GET", f"{url.path}/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=3600")
     stream = connection.getresponse()
     try:

@@ -102,7 +102,7 @@ def anonymous(cluster: Cluster, path: str, headers: dict[str, str]) -> tuple[int
     """Asked without a client certificate."""
     url = urllib.parse.urlsplit(cluster.url)
     context = ssl.create_default_context(cafile=str(cluster.server.authority))
-    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=30)
+    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
     try:
         connection.request("GET", url.path + path, headers=headers)
         answer = connection.getresponse()
@@ -182,7 +182,7 @@ def test_a_watch_sees_its_cluster_and_ends_with_it(root: Cluster, pair: list[Log
     context = ssl.create_default_context(cafile=str(one.server.authority))
     pki = one.server.authority.parent
     context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=30)
+    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
     revision = one.request("GET", MAPS)["metadata"]["resourceVersion"]
     connection.request("GET", f"{url.path}{MAPS}?watch=1&resourceVersion={revision}")
     stream = connection.getresponse()
@@ -194,7 +194,7 @@ def test_a_watch_sees_its_cluster_and_ends_with_it(root: Cluster, pair: list[Log
     reader = threading.Thread(target=lambda: rest.append(stream.read()))
     reader.start()
     root.request("DELETE", f"/clusters/{one.name}")
-    reader.join(20)
+    reader.join(120)
     assert rest == [b""]
     connection.close()
     assert one.request("GET", MAPS, expect=(404,))["code"] == 404

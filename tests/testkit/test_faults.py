@@ -95,7 +95,9 @@ def test_watches_that_end_with_410(cluster: Cluster) -> None:
     context = ssl.create_default_context(cafile=str(cluster.server.authority))
     context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
     path = f"{maps(cluster)}?watch=1&timeoutSeconds=30&fieldSelector=metadata.name%3Dfirst"
-    connections = [http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=20) for _ in "ab"]
+    connections = [
+        http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120) for _ in "ab"
+    ]
     try:
         ends = []
         connections[0].request("GET", path)

@@ -20,7 +20,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 def kapi(cluster: LogicalCluster | KapiProcess, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "kapi", *arguments], env=cluster.environment(), input=stdin,
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def test_watches_of_a_cluster_that_is_reset_are_told_to_list_again(make: Make) -
     pki = cluster.server.authority.parent
     context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
     revision = put(cluster, "one")["metadata"]["resourceVersion"]
-    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=30)
+    connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
     connection.request("GET", f"{url.path}{MAPS}?watch=1&resourceVersion={revision}")
     stream = connection.getresponse()
     cluster.reset("empty")

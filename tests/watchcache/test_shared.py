@@ -22,8 +22,6 @@ PODS = GroupResource("", "pods")
 
 
 class SharedCaches(TestCase):
-    timeout = 60
-
     async def setUp(self) -> None:
         self.server = Server()
         self.caches = [Caches(external_store(self.server.url, reactor), reactor) for _ in range(2)]

@@ -93,8 +93,6 @@ class Channel:
 
 
 class ConnectTests(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         self.pem, key = certificate()
         pair = ssl.PrivateCertificate.loadPEM(self.pem + key)

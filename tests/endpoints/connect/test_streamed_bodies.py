@@ -22,7 +22,8 @@ from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.connect.proxy import is_proxied
 from kapi.endpoints.exchange import Exchange
 from kapi.filters.chain import FilterChain
-from tests.server.sockets import Client2, SocketCase, rest, until_seen
+from tests.server.sockets import Client2, SocketCase, rest, send_and_read, until_seen
+from tests.waiting import MAX_WAIT
 
 PODS = "/api/v1/namespaces/default/pods"
 MEGA = 1 << 20
@@ -208,12 +209,9 @@ class StreamedBodies(SocketCase):
         self.patch(exchange, "PATIENCE", 0.3)
         self.pod.reads = False
         sock = await self.begin(f"Content-Length: {LARGE}")
-        sending = self.send(sock, LARGE)
-        answer = await rest(sock)
+        answer = await send_and_read(sock, PIECE, LARGE // len(PIECE))
         self.assertTrue(answer.startswith(b"HTTP/1.1 503"), answer)
         self.assertIn(b"does not read the request", answer)
-        sending.addErrback(lambda failure: failure.trap(OSError))
-        await sending
 
     async def test_a_pod_that_is_not_there(self) -> None:
         """The client hears of it, and no failure is left for the log."""
@@ -226,11 +224,8 @@ class StreamedBodies(SocketCase):
         self.patch(exchange, "Exchange", begin)
         await self.backend.stopListening()
         sock = await self.begin(f"Content-Length: {4 * MEGA}")
-        sending = self.send(sock, 4 * MEGA)
-        answer = await rest(sock)
+        answer = await send_and_read(sock, PIECE, 4 * MEGA // len(PIECE))
         self.assertTrue(answer.startswith(b"HTTP/1.1 503"), answer)
-        sending.addErrback(lambda failure: failure.trap(OSError))
-        await sending
         sock.close()
         await self.until(lambda: not self.connections.open)
         self.assertNotIsInstance(begun[0].answered.result, Failure)
@@ -366,7 +361,7 @@ class StreamedBodies(SocketCase):
                     client.flush()
                     sent[0] += size
             except (TimeoutError, ssl.SSLWantReadError):
-                client.sock.settimeout(20.0)
+                client.sock.settimeout(MAX_WAIT)
 
         await deferToThread(send)
         self.assertLess(sent[0], 40 * MEGA)

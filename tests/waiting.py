@@ -1,0 +1,39 @@
+"""Waiting for what another process, thread or connection does, where no event tells of it: one bound for all tests.
+
+The bound is for a server that does nothing any more, not for a slow one: a machine with other work takes many times longer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
+
+MAX_WAIT = 120.0  # seconds; below the time-out of a test (tests/conftest.py)
+_FIRST, _LAST = (
+    0.005,
+    0.1,
+)  # seconds between two looks, which grow: what takes long is not looked at a hundred times a second
+
+
+def until(condition: Callable[[], Any], seconds: float = MAX_WAIT) -> Any:
+    """The first true value.  Fails when none comes in time."""
+    end, pause = time.monotonic() + seconds, _FIRST
+    while not (found := condition()):
+        assert time.monotonic() < end, f"it did not happen in {seconds:.0f} s"
+        time.sleep(pause)
+        pause = min(_LAST, 1.5 * pause)
+    return found
+
+
+async def eventually(condition: Callable[[], Any], seconds: float = MAX_WAIT) -> Any:
+    """The same, while the reactor goes on."""
+    end, pause = time.monotonic() + seconds, _FIRST
+    while not (found := condition()):
+        assert time.monotonic() < end, f"it did not happen in {seconds:.0f} s"
+        await deferLater(reactor, pause)  # type: ignore[arg-type]
+        pause = min(_LAST, 1.5 * pause)
+    return found
