@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent
@@ -36,7 +36,7 @@ class Questions:
     async def get(self, key: str, path: str, seconds: float) -> tuple[int, bytes]:
         """Status and body.  Raises whatever goes wrong, a TimeoutError after ``seconds``."""
         request: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._get(key, path))
-        request.addTimeout(seconds, self._reactor)
+        request.addTimeout(seconds, self._reactor, _late)
         return await request
 
     async def _get(self, key: str, path: str) -> tuple[int, bytes]:
@@ -51,3 +51,8 @@ class Questions:
             return answer.code, await collected.done
         finally:
             collected.close()
+
+
+def _late(_result: object, _seconds: float) -> NoReturn:
+    """Whatever the agent makes of a request that is given up, which depends on how far it has come."""
+    raise TimeoutError("context deadline exceeded")
