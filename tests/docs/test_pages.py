@@ -11,23 +11,37 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("pages")
+Manual = tuple[Path, tuple[int, str]]
 
 
-def test_the_manual_page_is_that_of_its_source(tmp_path: Path) -> None:
+def build(builder: str, trees: Path, directory: Path) -> tuple[int, str]:
+    """Exit code and complaints.  ``trees`` are the sources as Sphinx has read them."""
+    command = ["sphinx.cmd.build", "-q", "-W", "--keep-going", "-b", builder, "-d", str(trees), "docs", str(directory)]
+    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, timeout=240)
+    return done.returncode, done.stderr
+
+
+@pytest.fixture(scope="module")
+def manual(tmp_path_factory: pytest.TempPathFactory) -> Manual:
+    """All sources have been read, and the manual page is written: where, and what was complained about."""
     pytest.importorskip("sphinx")
-    command = ["sphinx.cmd.build", "-q", "-b", "man", "-d", str(tmp_path / "trees"), "docs", str(tmp_path)]
-    subprocess.run([sys.executable, "-m", *command], cwd=ROOT, check=True, timeout=120)
-    made, shipped = (file.read_text().partition("\n.TH ")[2] for file in (tmp_path / "kapi.8", ROOT / "etc" / "kapi.8"))
+    directory = tmp_path_factory.mktemp("manual")
+    return directory, build("man", directory / "trees", directory)
+
+
+def test_the_manual_page_is_that_of_its_source(manual: Manual) -> None:
+    directory, _ = manual
+    made, shipped = (
+        file.read_text().partition("\n.TH ")[2] for file in (directory / "kapi.8", ROOT / "etc" / "kapi.8")
+    )
     assert made == shipped  # what is before names the version of the writer
 
 
-def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
-    pytest.importorskip("sphinx")
-    command = ["sphinx.cmd.build", "-q", "-W", "--keep-going", "-b", "dummy", "-d", str(tmp_path / "trees"), "docs"]
-    done = subprocess.run(
-        [sys.executable, "-m", *command, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_pages_are_built_without_a_warning(manual: Manual, tmp_path: Path) -> None:
+    directory, complaints = manual
+    assert complaints == (0, "")  # of what is read
+    assert build("dummy", directory / "trees", tmp_path) == (0, "")  # of what refers to it
 
 
 def test_the_manual_page_names_flags_that_exist() -> None:

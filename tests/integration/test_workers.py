@@ -81,30 +81,31 @@ def pid_of(server: KapiProcess) -> int:
     return server.process.pid
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[KapiProcess]:
-    with KapiProcess("--workers=2", f"--audit-log-path={tmp_path}/audit.log", *audit_policy(tmp_path)) as started:
-        yield started
-
-
-def audit_logs(directory: Path) -> list[Path]:
-    """One of each worker."""
-    return [directory / "audit.log", directory / "audit.2.log"]
-
-
-def audit_policy(directory: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KapiProcess]:
+    directory = tmp_path_factory.mktemp("workers")
     policy = directory / "policy.yaml"
     policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
-    return [f"--audit-policy-file={policy}"]
+    flags = ("--workers=2", f"--audit-log-path={directory}/audit.log", f"--audit-policy-file={policy}")
+    started = KapiProcess(*flags, directory=directory).start()
+    try:
+        yield started
+    finally:
+        assert started.end() == 0
 
 
-def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: KapiProcess, tmp_path: Path) -> None:
+def audit_logs(server: KapiProcess) -> list[Path]:
+    """One of each worker."""
+    return [server.root / "audit.log", server.root / "audit.2.log"]
+
+
+def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: KapiProcess) -> None:
     assert len(children(pid_of(server))) == 2
     maps = "/api/v1/namespaces/default/configmaps"
     for number in range(20):
         assert ask(server, "POST", maps, {"metadata": {"name": f"m{number}"}})[0] == 201
         assert ask(server, "GET", f"{maps}/m{number}")[0] == 200
-    entries = [json.loads(line) for log in audit_logs(tmp_path) for line in log.read_text().splitlines()]
+    entries = [json.loads(line) for log in audit_logs(server) for line in log.read_text().splitlines()]
     read = [
         entry["objectRef"]["name"]
         for entry in entries
@@ -115,11 +116,11 @@ def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: 
     assert {f"m{number}" for number in range(20)} <= set(read)
 
 
-def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server: KapiProcess, tmp_path: Path) -> None:
+def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server: KapiProcess) -> None:
     before = children(pid_of(server))
     os.kill(min(before), signal.SIGKILL)
     until(lambda: min(before) not in children(pid_of(server)))
-    sizes = {log: log.stat().st_size for log in audit_logs(tmp_path)}
+    sizes = {log: log.stat().st_size for log in audit_logs(server)}
     with clients(server) as wrong:
         until(lambda: len(children(pid_of(server)) - before) == 1)
         until(lambda: all(log.stat().st_size > size for log, size in sizes.items()))  # the new one has answered, too
@@ -132,23 +133,18 @@ def test_workers_are_replaced_without_a_refused_connection(server: KapiProcess) 
         os.kill(pid_of(server), signal.SIGUSR2)
         until(lambda: len(now := children(pid_of(server))) == 2 and not now & before)
     assert not wrong
-    assert server.end() == 0
 
 
-def test_workers_end_when_their_supervisor_is_killed(server: KapiProcess) -> None:
-    workers = children(pid_of(server))
-    server.end(signal.SIGKILL)
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-
-
-def test_after_a_killed_supervisor_the_next_one_starts_at_once(tmp_path: Path) -> None:
+def test_after_a_killed_supervisor_workers_end_and_the_next_one_starts_at_once(tmp_path: Path) -> None:
     port = free_port()
     server = KapiProcess("--workers=2", f"--secure-port={port}", directory=tmp_path)
     server.start()
+    workers = children(pid_of(server))
     with clients(server):  # the workers are busy when they become orphans
         server.end(signal.SIGKILL)
     server.start()
     try:
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
         assert ask(server, "GET", "/readyz")[0] == 200
     finally:
         assert server.end() == 0

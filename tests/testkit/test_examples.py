@@ -19,5 +19,5 @@ def test_each_client_has_an_example() -> None:
 def test_the_examples_pass() -> None:
     for client in CLIENTS:
         pytest.importorskip(client)
-    outcome, text = run(EXAMPLES, "-W", "ignore")
+    outcome, text = run(EXAMPLES, "-n0", "-W", "ignore")
     assert outcome == {"passed": len(CLIENTS)}, text
