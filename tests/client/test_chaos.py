@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from kapi.client.errors import ClientError, StatusError
 from kapi.client.informer import SharedInformer
 from kapi.testing.process import KapiProcess
 from tests.store.servers import free_port
-from tests.waiting import eventually
+from tests.waiting import eventually, until
 
 INFORMERS, KILLS, OBJECTS = 20, 3, 30
 EXAMPLE = Path(__file__).parents[2] / "docs" / "example_controller.py"
@@ -152,10 +151,7 @@ def test_the_tutorials_controller_does_what_it_says() -> None:
             return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120).stdout
 
         def becomes(text: str, *arguments: str) -> None:
-            end = time.monotonic() + 30
-            while (found := run(*arguments)) != text and time.monotonic() < end:
-                time.sleep(0.1)
-            assert found == text
+            until(lambda: run(*arguments) == text)
 
         manifest = kapi.root / "ns.yaml"
         manifest.write_text(

@@ -20,8 +20,6 @@ from tests.dropin.envtest import pem, pem_key
 
 
 class AnchorCase(TestCase):
-    timeout = 20
-
     def setUp(self) -> None:
         self.authority = Authority()
         self.shown = self.authority.server_context()

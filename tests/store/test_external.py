@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from kapi.store.sentinel import find_primary
 from tests.store.certificates import make_authority, make_certificate
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.servers import Server, free_port
+from tests.waiting import eventually
 
 
 async def pause(seconds: float) -> None:
@@ -124,7 +124,7 @@ class Refusals(ExternalCase):
         await pause(0.2)
         await store.stop()
         with self.assertRaises(StoreUnavailable):
-            await starting.addTimeout(5, reactor)
+            await starting.addTimeout(60, reactor)
 
     async def test_too_old(self) -> None:
         class Old(protocol.Protocol):
@@ -182,19 +182,12 @@ class DataDirectory(TestCase):
 
 
 class Outage(ExternalCase):
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(1000):
-            if condition():
-                return
-            await deferLater(reactor, 0.01, lambda: None)
-        raise AssertionError("it did not happen")
-
     async def _disconnect(self, store: RedisStore) -> None:
         """Ends the connections and keeps the store from making new ones."""
         store._stopping = True
         for connection in list(store._connections.open):
             connection.abort()
-        await self._until(lambda: store._connection is None)
+        await eventually(lambda: store._connection is None)
 
     def _reconnect(self, store: RedisStore) -> None:
         store._stopping = False
@@ -209,7 +202,7 @@ class Outage(ExternalCase):
             await recorder.reached(await store.create("a", HEAD, TAIL))
             server.process.kill()
             server.process.wait()
-            await self._until(lambda: not store.available)
+            await eventually(lambda: not store.available)
             with self.assertRaises(StoreUnavailable) as caught:
                 await store.create("b", HEAD, TAIL)
             self.assertIn(str(server.port), str(caught.exception))
@@ -219,7 +212,7 @@ class Outage(ExternalCase):
             again.process = subprocess.Popen(command)
             self.addCleanup(again.stop)
             again.wait()
-            await self._until(lambda: store.available)
+            await eventually(lambda: store.available)
             await recorder.reached(await store.create("b", HEAD, TAIL))
             self.assertEqual((recorder.resets, sorted(recorder.objects)), (1, ["a", "b"]))
         finally:
@@ -241,7 +234,7 @@ class Outage(ExternalCase):
                 await other.create(f"new{n}", HEAD, TAIL)
             await other.stop()
             self._reconnect(store)
-            await self._until(lambda: recorder.resets == 2)
+            await eventually(lambda: recorder.resets == 2)
             self.assertEqual(sorted(recorder.objects), [f"new{n}" for n in range(5)])
         finally:
             await store.stop()
@@ -259,7 +252,7 @@ class Outage(ExternalCase):
                 await other.create(f"b{n}", HEAD, TAIL)
             await other.compact(5)
             self._reconnect(store)
-            await self._until(lambda: recorder.resets == 2)
+            await eventually(lambda: recorder.resets == 2)
             self.assertEqual(len(recorder.objects), 6)
             self.assertEqual([change.revision for change in recorder.history], [6])
         finally:
@@ -287,10 +280,10 @@ class Outage(ExternalCase):
         try:
             self.assertEqual(check(), "")
             os.kill(server.process.pid, signal.SIGSTOP)
-            await self._until(lambda: check() == "the store does not answer in time")
+            await eventually(lambda: check() == "the store does not answer in time")
             self.assertTrue(store.available)  # it may come back
             os.kill(server.process.pid, signal.SIGCONT)
-            await self._until(lambda: check() == "")
+            await eventually(lambda: check() == "")
         finally:
             os.kill(server.process.pid, signal.SIGCONT)
             await store.stop()

@@ -24,6 +24,7 @@ from kapi.store.errors import NotEncryptable
 from kapi.store.interface import StoredObject
 from tests.store.kms_plugin import KmsPlugin
 from tests.store.test_encryption import HEAD, KEY, TAIL, file, kms, provider, stored
+from tests.waiting import eventually
 
 pytest.importorskip("grpc")
 
@@ -143,10 +144,7 @@ class KmsCase(TestCase):
         self.assertEqual(encryption.object(value).data, value.data)
         self.assertEqual(self.recovered, 0)
         self.plugin.start()
-        for _ in range(200):
-            if self.recovered:
-                break
-            await deferLater(reactor, 0.05, lambda: None)
+        await eventually(lambda: self.recovered)
         self.assertEqual(self.recovered, 1)
         self.assertEqual(encryption.object(value).data, HEAD + b"12" + TAIL)
         encryption.conceal(KEY, HEAD, TAIL)
