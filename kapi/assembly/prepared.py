@@ -25,6 +25,7 @@ from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
 from kapi.server.lifecycle import Hooks
 from kapi.server.log_files import install_logs
+from kapi.server.past_reads import PastReads
 from kapi.server.profiling import install_profiling
 from kapi.server.routes import install_health, install_index, install_metrics, install_version, nothing
 from kapi.server.settled import Settled
@@ -33,6 +34,7 @@ from kapi.server.zpages import install_flagz, install_statusz
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import store_id
 from kapi.watchcache.caches import Caches
+from kapi.watchcache.recent_changes import RecentChanges
 
 #: what is followed from the start, and counted, is there when the informers are
 _INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
@@ -50,6 +52,7 @@ class PreparedServer:
     filters: tuple[Filter, ...]
     faults: FaultInjection | None
     clusters: Clusters | None
+    past: PastReads | None
 
     def handler_chain(
         self, way: Handler | None = None, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()
@@ -59,6 +62,8 @@ class PreparedServer:
         ``way`` finds the endpoint, by the short cut if nothing else is given; further filters come before all or behind them.
         """
         handler = answer_by(way or self.chain.aggregator.handle)
+        if self.past is not None:
+            handler = self.past.around(handler)
         if self.faults is not None:
             handler = self.faults.around(handler)
         if self.config.tracing is not None:
@@ -84,8 +89,10 @@ def prepare_run(
         core.add_closing_hook("tracing", config.tracing.stop)
     install_resource_metrics(config.metrics, storage.registry, chain.tables, storage.node_ports)
     flow = flow_control(config, storage, core)
-    clusters = None
+    clusters = past = None
     if options.features.enable_logical_clusters:
+        past = PastReads(chain.tables, RecentChanges(storage.caches.parts[0]))
+        past.install(core)
         clusters = install_clusters(
             Shared(
                 config,
@@ -109,7 +116,7 @@ def prepare_run(
     filters = build_handler_chain(
         config, policy.identity, policy.authorization.authorizer, flow, server.serves_resource
     )
-    return PreparedServer(config, storage, policy, chain, hooks, tuple(filters), faults, clusters)
+    return PreparedServer(config, storage, policy, chain, hooks, tuple(filters), faults, clusters, past)
 
 
 def _install_identity(policy: Policy, chain: ServerChain) -> None:

@@ -1,4 +1,4 @@
-"""``kapi diff A B``: what was created, updated and deleted in a logical cluster between two revisions.
+"""``kapi diff A B``: what was created, updated and deleted in a cluster between two revisions.
 
 It is not kubectl's command of this name, which compares manifests with what the server has.
 """
@@ -26,7 +26,7 @@ async def run(factory: Factory, program: str) -> int:
     if flags["output"] not in ("", *_OUTPUTS):
         raise no_printer(flags["output"], _OUTPUTS)
     clusters = LogicalClusters(factory)
-    request = clusters.server.get().abs_path(clusters.path("/kapi/changes"))
+    request = clusters.server.get().abs_path(clusters.path_below("/kapi/changes"))
     for name, revision in zip(("from", "to"), flags.arguments, strict=False):
         request.word(name, revision)
     answer = await request.do()

@@ -30,6 +30,10 @@ class LogicalClusters:
                                "--logical-cluster does")  # fmt: skip
         return f"/{_PATH}/{segment(self.name)}{rest}"
 
+    def path_below(self, rest: str) -> str:
+        """Of what is below the logical cluster; of the server's own when none is named."""
+        return self.path(rest) if self.name else rest
+
 
 def segment(name: str) -> str:
     """A name as a segment of a path."""

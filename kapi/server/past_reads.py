@@ -1,4 +1,4 @@
-"""Reads of a logical cluster as it was at a revision (``?kapiRevision=``), and what has changed between two.
+"""Reads of a cluster as it was at a revision (``?kapiRevision=``), and what has changed between two.
 
 Upstream has ``resourceVersionMatch=Exact`` for lists; here single objects are read so, too.  Both go back as far as
 the history of watches does.
@@ -7,6 +7,7 @@ the history of watches does.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from typing import Protocol
 
 import orjson
 
@@ -25,18 +26,28 @@ from kapi.server.generic import GenericServer
 from kapi.server.masters import require_masters
 from kapi.store.errors import Compacted
 from kapi.store.interface import CREATED, DELETED, Change
-from kapi.store.memory import MemoryStore
 
 OPTION = "kapiRevision"
 PATH = "/kapi/changes"
 
 
-class PastReads:
-    """``tables`` have everything that is served from ``store``."""
+class History(Protocol):
+    """The changes of a store."""
 
-    def __init__(self, tables: Sequence[ResourceTable], store: MemoryStore) -> None:
+    @property
+    def newest(self) -> int:
+        """The revision of the last one."""
+
+    def changes(self, since: int, until: int) -> list[Change]:
+        """After ``since``, up to ``until``, oldest first.  Raises Compacted when some of them are forgotten."""
+
+
+class PastReads:
+    """``tables`` have everything that is served of the store whose ``history`` it is."""
+
+    def __init__(self, tables: Sequence[ResourceTable], history: History) -> None:
         self._tables = tables
-        self._store = store
+        self._history = history
 
     def install(self, server: GenericServer) -> None:
         server.route(PATH, self.changes, methods=("GET",), listed=False)
@@ -86,9 +97,9 @@ class PastReads:
         """Objects that were created, updated or deleted after ``from``, up to ``to``.  Raises StatusError."""
         require_masters(ctx, "changes of everything are for members of system:masters")
         since = _revision(ctx, "from")
-        until = _revision(ctx, "to") if ctx.first("to") else self._store.newest
+        until = _revision(ctx, "to") if ctx.first("to") else self._history.newest
         try:
-            history = self._store.changes(since, until)
+            history = self._history.changes(since, until)
         except Compacted:
             raise status.expired(f"revision {since} is older than what is known of the past") from None
         first: dict[str, Change] = {}

@@ -192,6 +192,15 @@ class Cluster:
         answer = self.request("GET", f"/kapi/settled?revision={revision}&timeout={seconds}s")
         return int(answer["revision"])
 
+    def changes(self, since: int, until: int = 0) -> list[Object]:
+        """What was created, updated or deleted after a revision, up to another or to now.
+
+        The server has to run with ``--enable-logical-clusters``.
+        """
+        query = f"from={since}" + (f"&to={until}" if until else "")
+        found: list[Object] = self.request("GET", f"/kapi/changes?{query}")["changes"]
+        return found
+
     def record(self, file: Path) -> None:
         """Writes the audit events of this cluster so far to a file, a line each."""
         file.write_text("".join(json.dumps(event) + "\n" for event in self.requests()))
@@ -311,12 +320,6 @@ class LogicalCluster(Cluster):
             answer = self.request("POST", "/kapi/objects", {"kind": "List", "apiVersion": "v1", "items": objects})
             if answer["refused"]:
                 raise ValueError("; ".join(answer["refused"]))
-
-    def changes(self, since: int, until: int = 0) -> list[Object]:
-        """What was created, updated or deleted after a revision, up to another or to now."""
-        query = f"from={since}" + (f"&to={until}" if until else "")
-        found: list[Object] = self.request("GET", f"/kapi/changes?{query}")["changes"]
-        return found
 
     def snapshot(self, name: str) -> Object:
         """Names the state there is now; a former one of this name is forgotten."""

@@ -146,6 +146,12 @@ class Caches:
         """It follows them no more."""
         self._observers.remove(observer)
 
+    def between(self, since: int, until: int) -> list[Logged]:
+        """All changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some are forgotten."""
+        if since < self.floor:
+            raise Compacted(since, self.floor + 1)
+        return self._log.between(since, until)
+
     def wait_for(self, revision: int) -> Deferred[None] | None:
         return self._freshness.wait_for(revision)
 

@@ -47,6 +47,10 @@ class EventLog:
         self._events = deque()
         self._size = 0
 
+    def between(self, since: int, until: int) -> list[Logged]:
+        """After ``since``, up to ``until``, oldest first."""
+        return [logged for logged in self._events if since < logged.event.revision <= until]
+
     def add(self, cache: Cache, event: CacheEvent) -> None:
         self._events.append(Logged(cache, event))
         self._size += _size_of(event)

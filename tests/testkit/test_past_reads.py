@@ -1,12 +1,15 @@
-"""A logical cluster's past: objects and lists at a revision, and what has changed since."""
+"""The past of a logical cluster and of the server's own: objects and lists at a revision, and what has changed since."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kapi.testing.cluster import LogicalCluster, RequestError
+from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
+from kapi.testing.process import KapiProcess
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 pytestmark = pytest.mark.xdist_group("clusters")
@@ -18,20 +21,31 @@ def cluster(cluster: LogicalCluster) -> LogicalCluster:
     return cluster
 
 
+@pytest.fixture(params=[LogicalCluster, Cluster])
+def either(request: pytest.FixtureRequest, server: KapiProcess, tmp_path: Path) -> Iterator[Cluster]:
+    """A logical cluster, or the server's own."""
+    cluster: Cluster = request.param(server, tmp_path)
+    cluster.open()
+    cluster.settled()
+    yield cluster
+    cluster.close()
+
+
 def revision(obj: dict[str, Any]) -> int:
     return int(obj["metadata"]["resourceVersion"])
 
 
-def test_objects_and_lists_are_what_they_were(cluster: LogicalCluster) -> None:
-    first = cluster.request("POST", MAPS, {"metadata": {"name": "one"}, "data": {"a": "1"}})
-    second = cluster.request("PUT", f"{MAPS}/one", {**first, "data": {"a": "2"}})
-    other = cluster.request("POST", MAPS, {"metadata": {"name": "onefold"}})
-    cluster.request("DELETE", f"{MAPS}/one")
-    assert cluster.request("GET", f"{MAPS}/one?kapiRevision={revision(first)}") == first
-    assert cluster.request("GET", f"{MAPS}/one?kapiRevision={revision(other)}") == second
+def test_objects_and_lists_are_what_they_were(either: Cluster) -> None:
+    maps = f"/api/v1/namespaces/{either.namespace}/configmaps"
+    first = either.request("POST", maps, {"metadata": {"name": "one"}, "data": {"a": "1"}})
+    second = either.request("PUT", f"{maps}/one", {**first, "data": {"a": "2"}})
+    other = either.request("POST", maps, {"metadata": {"name": "onefold"}})
+    either.request("DELETE", f"{maps}/one")
+    assert either.request("GET", f"{maps}/one?kapiRevision={revision(first)}") == first
+    assert either.request("GET", f"{maps}/one?kapiRevision={revision(other)}") == second
 
     def names(at: int) -> list[str]:
-        items = cluster.request("GET", f"{MAPS}?kapiRevision={at}")["items"]
+        items = either.request("GET", f"{maps}?kapiRevision={at}")["items"]
         return [item["metadata"]["name"] for item in items if item["metadata"]["name"] != "kube-root-ca.crt"]
 
     assert names(revision(first) - 1) == []
@@ -40,28 +54,29 @@ def test_objects_and_lists_are_what_they_were(cluster: LogicalCluster) -> None:
     assert names(revision(other) + 1) == ["onefold"]
     for at in (revision(first) - 1, revision(other) + 1):  # "onefold" comes where "one" would be
         with pytest.raises(RequestError, match='404 configmaps "one" not found'):
-            cluster.request("GET", f"{MAPS}/one?kapiRevision={at}")
+            either.request("GET", f"{maps}/one?kapiRevision={at}")
     version = f"/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers/x?kapiRevision={revision(first)}"
-    assert cluster.request("GET", version, expect=(404,))["code"] == 404
+    assert either.request("GET", version, expect=(404,))["code"] == 404
 
 
-def test_what_has_changed_between_two_revisions(cluster: LogicalCluster) -> None:
+def test_what_has_changed_between_two_revisions(either: Cluster) -> None:
+    maps = f"/api/v1/namespaces/{either.namespace}/configmaps"
     for name in ("kept", "changed", "gone"):
-        start = cluster.request("POST", MAPS, {"metadata": {"name": name}})
+        start = either.request("POST", maps, {"metadata": {"name": name}})
     since = revision(start)
-    changed = cluster.request("PATCH", f"{MAPS}/changed", {"data": {"a": "1"}}, type="application/merge-patch+json")
-    cluster.request("DELETE", f"{MAPS}/gone")
-    cluster.request("POST", MAPS, {"metadata": {"name": "brief"}})
-    cluster.request("DELETE", f"{MAPS}/brief")
-    made = cluster.request("POST", MAPS, {"metadata": {"name": "made"}})
-    found = {change["name"]: change["change"] for change in cluster.changes(since)}
+    changed = either.request("PATCH", f"{maps}/changed", {"data": {"a": "1"}}, type="application/merge-patch+json")
+    either.request("DELETE", f"{maps}/gone")
+    either.request("POST", maps, {"metadata": {"name": "brief"}})
+    either.request("DELETE", f"{maps}/brief")
+    made = either.request("POST", maps, {"metadata": {"name": "made"}})
+    found = {change["name"]: change["change"] for change in either.changes(since)}
     assert found == {"changed": "updated", "gone": "deleted", "made": "created"}
-    [first] = cluster.changes(since, revision(changed))
+    [first] = either.changes(since, revision(changed))
     assert first == {
-        "change": "updated", "group": "", "resource": "configmaps", "namespace": "default", "name": "changed",
+        "change": "updated", "group": "", "resource": "configmaps", "namespace": either.namespace, "name": "changed",
         "revision": revision(changed),
     }  # fmt: skip
-    assert cluster.changes(revision(made)) == []
+    assert either.changes(revision(made)) == []
 
 
 def test_what_cannot_be_told_is_refused(cluster: LogicalCluster) -> None:

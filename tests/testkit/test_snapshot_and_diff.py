@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kapi.cli.snapshot import parts_of
-from kapi.testing.cluster import LogicalCluster
+from kapi.testing.cluster import Cluster, LogicalCluster
 from kapi.testing.process import KapiProcess
 
 pytestmark = pytest.mark.xdist_group("clusters")
@@ -24,7 +24,7 @@ def kapi(cluster: LogicalCluster | KapiProcess, *arguments: str, stdin: str = ""
     )  # fmt: skip
 
 
-def put(cluster: LogicalCluster, name: str) -> int:
+def put(cluster: Cluster, name: str) -> int:
     made = cluster.request("POST", MAPS, {"metadata": {"name": name}})
     return int(made["metadata"]["resourceVersion"])
 
@@ -112,11 +112,19 @@ def test_what_cannot_be_done(cluster: LogicalCluster, arguments: list[str], mess
     assert (done.stdout, done.returncode) == ("", 1)
 
 
-@pytest.mark.parametrize("arguments", [["diff", "1"], ["snapshot", "create", "base"], ["snapshot", "reset", "base"]])
+@pytest.mark.parametrize("arguments", [["snapshot", "create", "base"], ["snapshot", "reset", "base"]])
 def test_a_logical_cluster_has_to_be_named(server: KapiProcess, arguments: list[str]) -> None:
     done = kapi(server, *arguments)
     assert "names no logical cluster" in done.stderr
     assert done.returncode == 1
+
+
+def test_the_difference_is_that_of_the_server_when_no_cluster_is_named(server: KapiProcess, tmp_path: Path) -> None:
+    root = Cluster(server, tmp_path)
+    begin = root.settled()
+    put(root, "of-the-server")
+    shown = json.loads(kapi(server, "diff", str(begin), "-o", "json").stdout)
+    assert ("created", "of-the-server") in [(one["change"], one["name"]) for one in shown["changes"]]
 
 
 def test_a_file_is_sent_in_parts_of_whole_lines() -> None:
