@@ -107,7 +107,7 @@ class AuditEvent:
         if body and response.content_type.startswith(b"application/json"):
             first = body if isinstance(body, bytes) else body[0]
             if first.startswith(_STATUS_START) and len(first) < _MAX_STATUS:
-                self._read_status(b"".join(body) if isinstance(body, list) else body, response.status)
+                self._read_status(body if isinstance(body, bytes) else b"".join(body), response.status)
             if level >= REQUEST_RESPONSE:
                 whole = body if isinstance(body, bytes) else b"".join(body)
                 self._response = self._trimmed_bytes(whole.rstrip())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import overload
 
 import orjson
 
@@ -18,13 +19,14 @@ from kapi.machinery.checkpoint import in_slices, steps
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext
-from kapi.request.response import Response
+from kapi.request.response import Parts, Response
 from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
 _SHOWN = 10  # unreadable objects that a warning names
 _PER_SLICE = 128  # entries joined into one slice
+_END = b"]}\n"
 
 
 async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOptions | None = None) -> Response:
@@ -116,43 +118,51 @@ def strip_type(obj: Object) -> Object:
     return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
 
 
-class Joined(list[bytes]):
-    """The slices of a list, each of which can be made again from what the cache has."""
+class Joined(Parts):
+    """The stored bytes of some entries as a list: ``head``, and of each what follows after ``cut`` bytes."""
 
-    def __init__(self, head: bytes, entries: list[Entry], cut: int, served: Callable[[Entry], bytes] | None) -> None:
-        self._entries, self._cut, self._served = entries, cut, served
-        super().__init__([head])
-        self.extend([self._items(start) for start in range(0, len(entries), _PER_SLICE)])
-        self.append(b"]}\n")
+    def __init__(self, head: bytes, entries: list[Entry], cut: int) -> None:
+        self._head, self._entries, self._cut = head, entries, cut
+        opening = 1 - cut if cut else 0  # an item begins anew where it was cut
+        self.size = (
+            len(head) + sum([len(entry.data) for entry in entries]) + len(entries) * (opening + 1) + len(_END) - 1
+        )
 
-    def _items(self, start: int) -> bytes:
-        cut, served = self._cut, self._served
+    def __len__(self) -> int:
+        return (len(self._entries) + _PER_SLICE - 1) // _PER_SLICE
+
+    @overload
+    def __getitem__(self, position: int) -> bytes: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[bytes]: ...
+    def __getitem__(self, position: int | slice) -> bytes | list[bytes]:
+        if isinstance(position, slice):
+            return [self[one] for one in range(*position.indices(len(self)))]
+        if not 0 <= position < len(self):
+            raise IndexError(position)
+        cut, start = self._cut, position * _PER_SLICE
         opening, between = (b"{", b",{") if cut else (b"", b",")
-        some = self._entries[start : start + _PER_SLICE]
-        part = between.join([entry.data[cut:] for entry in some] if served is None else map(served, steps(some, 1)))
-        return (between if start else opening) + part
-
-    def again(self, position: int) -> bytes:
-        """The slice at a position, which was given up."""
-        return self._items((position - 1) * _PER_SLICE)
-
-    def give_up(self, start: int) -> None:
-        """Lets the slices from ``start`` on go until they are asked for."""
-        if self._served is None:
-            for position in range(max(start, 1), len(self) - 1):
-                self[position] = b""
+        end = start + _PER_SLICE
+        items = [memoryview(entry.data)[cut:] for entry in self._entries[start:end]]
+        before = between if start else self._head + opening
+        return b"".join((before, between.join(items), b"" if end < len(self._entries) else _END))
 
 
-def joined(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
+def joined(scope: RequestScope, page: read.Page, meta: Object) -> Sequence[bytes]:
     """The list as slices of bytes; nothing is decoded but custom resources that may have to be converted."""
     resource = scope.resource
     version = str(resource.group_version)
     head = orjson.dumps({"kind": resource.list_kind, "apiVersion": version, "metadata": meta})[:-1] + b',"items":['
     entries = page.entries
     if not entries:
-        return [head + b"]}\n"]
-    cut = 0 if resource.typed_items else len(item_prefix(resource.kind, version))
-    return Joined(head, entries, cut, None if scope.same_version else scope.served)
+        return [head + _END]
+    if not scope.same_version:
+        slices = [head]
+        for start in range(0, len(entries), _PER_SLICE):
+            items = map(scope.served, steps(entries[start : start + _PER_SLICE], 1))
+            slices.append((b"," if start else b"") + b",".join(items))
+        return [*slices, _END]
+    return Joined(head, entries, 0 if resource.typed_items else len(item_prefix(resource.kind, version)))
 
 
 def list_message(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:

@@ -7,11 +7,10 @@ in memory a second time; large answers are compressed in a thread when the clien
 from __future__ import annotations
 
 import zlib
-from collections.abc import Awaitable
-from typing import Protocol, runtime_checkable
+from collections.abc import Awaitable, Iterable, Sequence
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall, IPullProducer, IReactorTime
+from twisted.internet.interfaces import IPullProducer
 from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
@@ -19,20 +18,10 @@ from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.pending import Pending, Share
-from kapi.request.response import SLICE, HijackedResponse, Response, StreamResponse, leaves_whole
+from kapi.request.response import SLICE, HijackedResponse, Parts, Response, StreamResponse, leaves_whole
 
 GZIP_FROM = 128 * 1024  # bytes
-LARGE = 512 * 1024  # bytes of a list that does not stay joined for a client that does not read
-PATIENCE = 2.0  # seconds
-
-
-@runtime_checkable
-class Remade(Protocol):
-    """Slices that can be made again."""
-
-    def again(self, position: int) -> bytes: ...
-
-    def give_up(self, start: int) -> None: ...
+LARGE = 512 * 1024  # bytes of a list that counts while its client does not read
 
 
 def warning_header(text: str) -> bytes:
@@ -62,13 +51,13 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
     if isinstance(response, StreamResponse):
         return response.run(http)
     slices = _slices(body) if isinstance(body, bytes) else body
-    size = sum(map(len, slices))
+    size = slices.size if isinstance(slices, Parts) else sum(map(len, slices))
     if size >= GZIP_FROM and _wants_gzip(ctx):
         return _write_compressed(ctx, slices)
     headers.setRawHeaders(b"content-length", [b"%d" % size])
     if size < LARGE:
         return _produce(http, slices)
-    return _produce(http, slices, ctx.reactor, ctx.pending)
+    return _produce(http, slices, ctx.pending)
 
 
 def _warning_headers(warnings: list[str]) -> list[bytes]:
@@ -88,7 +77,7 @@ def _wants_gzip(ctx: RequestContext) -> bool:
     return any(part.split(";", 1)[0].strip() == "gzip" for part in accepted.split(","))
 
 
-async def _write_compressed(ctx: RequestContext, slices: list[bytes]) -> None:
+async def _write_compressed(ctx: RequestContext, slices: Sequence[bytes]) -> None:
     http = ctx.http
     http.responseHeaders.setRawHeaders(b"content-encoding", [b"gzip"])
     http.responseHeaders.addRawHeader(b"vary", b"Accept-Encoding")
@@ -96,10 +85,10 @@ async def _write_compressed(ctx: RequestContext, slices: list[bytes]) -> None:
     packed = await deferToThreadPool(reactor, reactor.getThreadPool(), compress, slices)
     http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % sum(map(len, packed))])
     if not http.gone:
-        await _produce(http, packed, pending=ctx.pending)
+        await _produce(http, packed, ctx.pending)
 
 
-def compress(slices: list[bytes]) -> list[bytes]:
+def compress(slices: Iterable[bytes]) -> list[bytes]:
     """Gzip, at the level that upstream uses (1)."""
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     out = [packer.compress(part) for part in slices]
@@ -112,12 +101,8 @@ def _slices(body: bytes) -> list[bytes]:
     return [bytes(view[start : start + SLICE]) for start in range(0, len(body), SLICE)] or [b""]
 
 
-def _produce(
-    http: HTTPRequest, slices: list[bytes], reactor: IReactorTime | None = None, pending: Pending | None = None
-) -> Deferred[None]:
+def _produce(http: HTTPRequest, slices: Sequence[bytes], pending: Pending | None = None) -> Deferred[None]:
     producer = SliceProducer(http, slices)
-    if reactor is not None:
-        producer.spare_later(reactor)
     if pending is not None:
         producer.count(pending)
     http.registerProducer(producer, False)
@@ -128,39 +113,19 @@ def _produce(
 class SliceProducer:
     """Feeds slices to a request as fast as its peer reads them; ``done`` fires at the end or when the peer goes."""
 
-    def __init__(self, http: HTTPRequest, slices: list[bytes]) -> None:
+    def __init__(self, http: HTTPRequest, slices: Sequence[bytes]) -> None:
         self._http = http
         self._slices = slices
         self._next = 0
-        self._remade: Remade | None = None
-        self._timer: IDelayedCall | None = None
         self._pending: Pending | None = None
         self._share: Share | None = None
         self.done: Deferred[None] = Deferred()
 
-    def spare_later(self, reactor: IReactorTime) -> None:
-        """A client that does not read holds nothing but what the cache has anyway."""
-        if isinstance(self._slices, Remade):
-            self._timer = reactor.callLater(PATIENCE, self.spare)
-
     def count(self, pending: Pending) -> None:
-        """What waits for this client counts among what waits for all."""
+        """What waits for this client counts among what waits for all; parts that are not made yet are nothing."""
         self._pending = pending
-        self._share = Share(pending, sum(map(len, self._slices)))
+        self._share = Share(pending, 0 if isinstance(self._slices, Parts) else sum(map(len, self._slices)))
         pending.progress(self)
-
-    def spare(self) -> None:
-        """Lets the slices go that can be made again."""
-        slices = self._slices
-        if self._timer is not None:
-            if self._timer.active():
-                self._timer.cancel()
-            self._timer = None
-        if self._remade is None and isinstance(slices, Remade):
-            self._remade = slices
-            slices.give_up(self._next)
-            if self._share is not None:
-                self._share.set(sum(map(len, slices)))
 
     def cut_off(self) -> None:
         """Others need the memory."""
@@ -172,19 +137,15 @@ class SliceProducer:
             self._finish()
             return
         size = 0
-        start = self._next
+        chunks = []
         while self._next < len(self._slices) and size < SLICE:
-            if not self._slices[self._next] and self._remade is not None:
-                self._slices[self._next] = self._remade.again(self._next)
-            size += len(self._slices[self._next])
+            chunks.append(self._slices[self._next])
+            size += len(chunks[-1])
             self._next += 1
-        chunk = self._slices[start] if self._next == start + 1 else b"".join(self._slices[start : self._next])
-        if self._remade is not None:
-            self._slices[start : self._next] = [b""] * (self._next - start)
         if self._pending is not None and self._share is not None:
             self._share.set(max(0, self._share.size - size))
             self._pending.progress(self)
-        self._http.write(chunk)
+        self._http.write(chunks[0] if len(chunks) == 1 else b"".join(chunks))
         if self._next >= len(self._slices):
             self._finish()
 
@@ -198,14 +159,9 @@ class SliceProducer:
 
     def _forget(self) -> None:
         self._slices = []
-        self._remade = None
         if self._pending is not None:
             self._pending.leave(self)
             self._pending = self._share = None
-        if self._timer is not None:
-            if self._timer.active():
-                self._timer.cancel()
-            self._timer = None
 
     def stopProducing(self) -> None:
         self._forget()

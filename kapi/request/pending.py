@@ -1,9 +1,9 @@
 """What clients have sent and not finished, or not taken yet: a bound for all of them together.
 
 A client may let an answer lie, send a body slowly, or watch without reading; each of that is bounded by itself, and a
-thousand clients could still fill the memory.  What waits is counted here.  Beyond the bound, first what can be made again is
-let go (lists of stored objects), then those are cut off who have not taken or sent anything for longest; as long as that does
-not suffice, what would make it worse is refused (429); see ADR 30.
+thousand clients could still fill the memory.  What waits is counted here.  Beyond the bound those are
+cut off who have not taken or sent anything for longest; as long as that does not suffice, what would make it worse is refused
+(429); see ADR 30.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ REFUSAL = "too much is waiting for clients that are slow, please try again later
 
 class Holder(Protocol):
     """For whose client something waits."""
-
-    def spare(self) -> None:
-        """Lets go what can be made again when it is asked for."""
 
     def cut_off(self) -> None:
         """Ends it, and lets everything go."""
@@ -59,7 +56,6 @@ class Pending:
         self.limit: float = limit or math.inf
         self._seconds = seconds
         self._holders: dict[Holder, float] = {}  # since when there was no progress: the longest is first
-        self._spared: set[Holder] = set()
 
     @property
     def full(self) -> bool:
@@ -86,15 +82,9 @@ class Pending:
     def leave(self, holder: Holder) -> None:
         """Nothing waits for it any more."""
         self._holders.pop(holder, None)
-        self._spared.discard(holder)
 
     def shrink(self) -> None:
         """Makes room, as far as there is any to make."""
-        for holder in [holder for holder in self._holders if holder not in self._spared]:
-            self._spared.add(holder)
-            holder.spare()
-            if self.size <= self.limit:
-                return
         late = self._seconds() - PATIENCE
         while self.size > self.limit and self._holders:
             holder, since = next(iter(self._holders.items()))

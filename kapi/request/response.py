@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from kapi.request.http import HTTPRequest
 
@@ -10,11 +10,17 @@ JSON = b"application/json"
 SLICE = 64 * 1024  # bytes in one write: a larger one is quadratic in HTTP/2
 
 
+class Parts(Sequence[bytes]):
+    """Slices of a body, each made when it is asked for, from what is in memory anyway.  Making them raises nothing."""
+
+    size: int  # bytes of all of them
+
+
 class Response:
     """A whole answer in memory.
 
-    ``body`` is bytes, or a list of byte slices that are written one after another through a pull
-    producer (a LIST joins cached bytes without copying them into one string).
+    ``body`` is bytes, or byte slices that are written one after another through a pull producer (a LIST joins cached bytes
+    without copying them into one string).
     """
 
     __slots__ = ("status", "content_type", "body", "headers")
@@ -22,7 +28,7 @@ class Response:
     def __init__(
         self,
         status: int,
-        body: bytes | list[bytes] = b"",
+        body: bytes | Sequence[bytes] = b"",
         content_type: bytes = JSON,
         headers: Iterable[tuple[bytes, bytes]] = (),
     ) -> None:

@@ -118,9 +118,6 @@ class APIRequest(http.Request):
         pending.progress(self)
         return True
 
-    def spare(self) -> None:
-        """A body cannot be had again."""
-
     def cut_off(self) -> None:
         """Nothing more has come of the body for long, or was taken of it, and others need the memory."""
         self._share = None

@@ -167,9 +167,6 @@ class Watch:
         except Exception:
             log.failure("the end of a watch failed")
 
-    def spare(self) -> None:
-        """Events cannot be had again."""
-
     def cut_off(self) -> None:
         """Others need the memory."""
         if not self.ended:

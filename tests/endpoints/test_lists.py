@@ -238,3 +238,15 @@ def test_a_watch_that_takes_yaml_alone_is_refused_when_all_else_is_right(five: M
     yaml = {"Accept": "application/yaml"}
     assert five.ask("GET", f"{MAPS}?watch=true&labelSelector=!!a", headers=yaml).code == 400
     assert five.ask("GET", f"{MAPS}?watch=true", headers=yaml).code == 406
+
+
+@pytest.mark.parametrize("count", [1, 128, 129, 300])
+def test_a_list_is_as_long_as_it_says(api: MemoryAPI, count: int) -> None:
+    """Its slices are made after its length was told."""
+    path = "/api/v1/namespaces/default/configmaps"
+    for number in range(count):
+        api.ask("POST", path, {"metadata": {"name": f"m-{number}"}, "data": {"a": "ö" * number}})
+    request = api.ask("GET", path)
+    assert request.responseHeaders.getRawHeaders("content-length") == [str(len(request.written))]
+    assert len(request.json["items"]) == count
+    assert len({item["metadata"]["name"] for item in request.json["items"]}) == count

@@ -1,4 +1,4 @@
-"""What waits for all clients together has a bound: first goes what can be made again, then who is slow."""
+"""What waits for all clients together has a bound: who is slow goes."""
 
 from __future__ import annotations
 
@@ -10,33 +10,17 @@ from kapi.server.pending_figures import pending_families
 
 
 class Answer:
-    """Waits for a client; half of it can be made again."""
+    """Waits for a client."""
 
-    def __init__(self, pending: Pending, size: int, remade: int = 0) -> None:
+    def __init__(self, pending: Pending, size: int) -> None:
         self.pending = pending
         self.share: Share | None = Share(pending, size)
-        self.remade = remade
         self.ended = False
         pending.progress(self)
-
-    def spare(self) -> None:
-        assert self.share is not None
-        self.share.set(self.share.size - self.remade)
 
     def cut_off(self) -> None:
         self.ended = True
         self.share = None
-
-
-def test_what_can_be_made_again_goes_first() -> None:
-    clock = Clock()
-    pending = Pending(clock.seconds, 100)
-    first, second = Answer(pending, 60, 50), Answer(pending, 30)
-    assert (pending.size, pending.full) == (90, False)
-    clock.advance(10 * PATIENCE)
-    third = Answer(pending, 40)
-    assert (pending.size, pending.cut_off) == (80, 0)
-    assert not (first.ended or second.ended or third.ended)
 
 
 def test_who_took_nothing_for_longest_is_cut_off_and_who_reads_is_not() -> None:
