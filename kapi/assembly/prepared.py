@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kapi.aggregator.metrics import unavailable_services
 from kapi.assembly.chain import Outgoing, ServerChain, answer_by
-from kapi.assembly.cluster_chain import Shared, shared_scopes
-from kapi.assembly.clusters import install_clusters
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.assembly.metrics import install_resource_metrics
@@ -18,14 +17,12 @@ from kapi.assembly.storage import Storage
 from kapi.console.pages import install_console
 from kapi.endpoints.connect.proxy import is_proxied
 from kapi.filters.chain import Filter, FilterChain
-from kapi.server.clusters import Clusters
 from kapi.server.delegation import Handler
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
 from kapi.server.lifecycle import Hooks
 from kapi.server.log_files import install_logs
-from kapi.server.past_reads import PastReads
 from kapi.server.profiling import install_profiling
 from kapi.server.routes import install_health, install_index, install_metrics, install_version, nothing
 from kapi.server.settled import Settled
@@ -34,7 +31,10 @@ from kapi.server.zpages import install_flagz, install_statusz
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import store_id
 from kapi.watchcache.caches import Caches
-from kapi.watchcache.recent_changes import RecentChanges
+
+if TYPE_CHECKING:
+    from kapi.server.clusters import Clusters
+    from kapi.server.past_reads import PastReads
 
 #: what is followed from the start, and counted, is there when the informers are
 _INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
@@ -91,6 +91,12 @@ def prepare_run(
     flow = flow_control(config, storage, core)
     clusters = past = None
     if options.features.enable_logical_clusters:
+        # for those alone who use it
+        from kapi.assembly.cluster_chain import Shared, shared_scopes
+        from kapi.assembly.clusters import install_clusters
+        from kapi.server.past_reads import PastReads
+        from kapi.watchcache.recent_changes import RecentChanges
+
         past = PastReads(chain.tables, RecentChanges(storage.caches.parts[0]))
         past.install(core)
         clusters = install_clusters(

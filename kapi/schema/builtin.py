@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Iterator, Mapping
 
+import msgspec
 import orjson
 
 from kapi.machinery.gvk import GroupVersionKind
@@ -38,27 +40,52 @@ _SCALARS = {"string": Kind.STRING, "integer": Kind.INTEGER, "number": Kind.NUMBE
 _types: dict[str, Type] = {}
 
 
+class Definitions(Mapping[str, Object]):
+    """Definitions by name, each decoded when it is asked for: most are never, and trees take six times their text."""
+
+    def __init__(self, content: bytes) -> None:
+        self._texts = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+
+    def __getitem__(self, name: str) -> Object:
+        found: Object = orjson.loads(memoryview(self._texts[name]))
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+class _Kinds(msgspec.Struct):
+    """What a definition says of the kinds that it is the type of."""
+
+    kinds: list[dict[str, str]] = msgspec.field(name="x-kubernetes-group-version-kind", default_factory=list)
+
+
 @functools.cache
-def definitions() -> dict[str, Object]:
-    """All definitions in OpenAPI v2 form, without descriptions, with Go's facts under ``go``.  Shared: do not change."""
-    return _read(derive.TYPES)
+def definitions() -> Definitions:
+    """All definitions in OpenAPI v2 form, without descriptions, with Go's facts under ``go``."""
+    return Definitions(_content(derive.TYPES))
 
 
 @functools.cache
 def descriptions() -> dict[str, dict[str, str]]:
     """Definition -> {"": its text, field: the field's text}.  Only OpenAPI needs them."""
-    return _read(derive.TEXTS)
+    texts: dict[str, dict[str, str]] = orjson.loads(_content(derive.TEXTS))
+    return texts
 
 
-def _read(name: str) -> Object:
+def _content(name: str) -> bytes:
     path = derive.HERE / "data" / name
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         derive.write(path.parent)
-        content = path.read_bytes()
-    result: Object = orjson.loads(content)
-    return result
+        return path.read_bytes()
 
 
 def definition(name: str) -> Type:
@@ -71,8 +98,8 @@ def definition(name: str) -> Type:
 def names_by_kind() -> dict[GroupVersionKind, str]:
     """Group, version and kind -> definition name."""
     names = {}
-    for name, schema in definitions().items():
-        for gvk in schema.get("x-kubernetes-group-version-kind", ()):
+    for name, found in msgspec.json.decode(_content(derive.TYPES), type=dict[str, _Kinds]).items():
+        for gvk in found.kinds:
             names[GroupVersionKind(gvk["group"], gvk["version"], gvk["kind"])] = name
     names[GroupVersionKind("meta.k8s.io", "v1", "DeleteOptions")] = _META + "DeleteOptions"
     return names
