@@ -9,6 +9,7 @@ from kapi.admission.interface import Attributes
 from kapi.authorization import interface as authorization
 from kapi.authorization.interface import Verdict
 from kapi.cel.library.authorizer import Authorizer, Check, Decision, resource_check
+from kapi.cel.types import Value
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
 from kapi.machinery.tree import Object, Tree
@@ -41,7 +42,7 @@ def request_object(attributes: Attributes, kind: GroupVersionKind, resource: Gro
     return asked
 
 
-def _named(name: Any, last: str) -> Object:
+def _named(name: Tree, last: str) -> Object:
     return {"group": name[0], "version": name[1], last: name[2]}
 
 
@@ -131,7 +132,7 @@ class Bindings:
     ) -> None:
         self.operation = attributes.operation
         questions = self.questions = Questions(authorizer, attributes.user)
-        self.values: dict[str, Any] = {
+        self.values: dict[str, Value] = {
             "object": obj,
             "oldObject": old,
             "request": request_object(attributes, kind, resource),
@@ -151,7 +152,7 @@ class Bindings:
 
     async def evaluate(
         self, expression: Expression, budget: int, values: Mapping[str, Tree] | None = None
-    ) -> tuple[Any, int]:
+    ) -> tuple[Value, int]:
         """The value and what it cost.  Raises EvaluationError."""
         while True:
             try:

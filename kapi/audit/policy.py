@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kapi.machinery.field import FieldError, invalid, not_supported, required
 from kapi.machinery.field import Path as FieldPath
 from kapi.machinery.names import dns_subdomain
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
@@ -248,7 +247,7 @@ def _check_resources(resources: object, path: FieldPath, warnings: list[str]) ->
     return errors
 
 
-def _check_stages(stages: Any, path: FieldPath) -> list[FieldError]:
+def _check_stages(stages: Tree, path: FieldPath) -> list[FieldError]:
     if not _strings(stages):
         raise PolicyError(f"{path} must be a list of strings")
     why = "allowed stages are " + ",".join(STAGES)

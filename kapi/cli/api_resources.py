@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from kapi.cli.factory import Factory
-from kapi.cli.flags import Flag
+from kapi.cli.flags import Flag, Flags
 from kapi.cli.messages import CommandError
 from kapi.cli.print_flags import no_printer
 from kapi.client.discovery import APIResource, Discovered
@@ -28,7 +28,7 @@ _OUTPUTS = ("json", "kyaml", "name", "wide", "yaml")
 
 async def discovered(factory: Factory, cached: bool = False) -> Discovered:
     """What the server says now, or what is remembered of it."""
-    source: Any = factory.discovery()
+    source = factory.discovery()
     if not cached:
         source.invalidate()
     found: Discovered = await source.discover()
@@ -60,7 +60,7 @@ async def run(factory: Factory, program: str) -> int:
     return 0
 
 
-def _wanted(one: APIResource, flags: Any) -> bool:
+def _wanted(one: APIResource, flags: Flags) -> bool:
     if not one.verbs:
         return False
     if flags.given("api-group") and one.group != flags["api-group"]:
@@ -70,7 +70,7 @@ def _wanted(one: APIResource, flags: Any) -> bool:
     return set(flags["verbs"]) <= set(one.verbs) and set(flags["categories"]) <= set(one.categories)
 
 
-def _order(field: str) -> Any:
+def _order(field: str) -> Callable[[APIResource], str | tuple[str, str]]:
     if field == "name":
         return lambda one: one.name
     if field == "kind":

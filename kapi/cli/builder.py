@@ -6,13 +6,12 @@ Each method adds what one part of the command line says; ``do`` checks that the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from kapi.cli.factory import Factory
 from kapi.cli.info import Info, Transform
 from kapi.cli.messages import CommandError
 from kapi.cli.result import Result
-from kapi.cli.visitor import Chain, Failed, Flattened, Named, Selector, expand_paths, read_documents
+from kapi.cli.visitor import Chain, Failed, Flattened, Named, Selector, Visitor, expand_paths, read_documents
 from kapi.client.discovery import APIResource
 from kapi.client.errors import ClientError
 from kapi.machinery.tree import Object
@@ -152,7 +151,7 @@ class Builder:
             raise CommandError("at least one resource must be specified to use a selector")
         if self._subresource:
             raise CommandError("subresource cannot be used when bulk resources are specified")
-        visitors: list[Any] = []
+        visitors: list[Visitor] = []
         for mapping in await self._mappings(categories=True):
             client = self._factory.client(mapping.group_version)
             visitors.append(
@@ -183,7 +182,7 @@ class Builder:
         objects = []
         for path in self._files:
             objects += await self._documents(path)
-        visitors: list[Any] = []
+        visitors: list[Visitor] = []
         wanted = self._selected()
         for obj, source in objects:
             if not wanted((obj.get("metadata") or {}).get("labels") or {}):
@@ -260,8 +259,8 @@ class Builder:
             source=source,
         )
 
-    def _result(self, visitors: list[Any], *, single: bool = False, targets: bool = False) -> Result:
-        chain: Any = Chain(visitors)
+    def _result(self, visitors: Sequence[Visitor], *, single: bool = False, targets: bool = False) -> Result:
+        chain = Chain(visitors)
         return Result(Flattened(chain) if self._flatten else chain, single=single, targets_single_items=targets)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from kapi.cli.flags import Flags
 from kapi.cli.messages import CommandError
@@ -16,6 +16,9 @@ from kapi.client.rest import RESTClient
 from kapi.client.session import Session, base_path
 from kapi.machinery.duration import parse_duration
 from kapi.request.reactor import Reactor
+
+if TYPE_CHECKING:  # not every command discovers
+    from kapi.client.discovery_cache import CachedDiscovery
 
 QPS, BURST = 50.0, 300  # kubectl's
 
@@ -30,7 +33,7 @@ class Factory:
         reactor: Reactor,
         out: TextIO | None = None,
         err: TextIO | None = None,
-        stdin: Any = None,
+        stdin: TextIO | None = None,
     ) -> None:
         self.command, self.flags, self.reactor = command, flags, reactor
         self.out, self.err, self.stdin = out or sys.stdout, err or sys.stderr, stdin or sys.stdin
@@ -110,7 +113,7 @@ class Factory:
             self._mapper = RESTMapper(self.discovery())
         return self._mapper
 
-    def discovery(self) -> Any:
+    def discovery(self) -> CachedDiscovery:
         """Cached on disk, in kubectl's files."""
         from kapi.client.discovery import Discovery
         from kapi.client.discovery_cache import CachedDiscovery, cache_directory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kapi.cli.builder import Builder
 from kapi.cli.factory import Factory
@@ -13,6 +13,10 @@ from kapi.cli.print_flags import printer_for
 from kapi.cli.result import Result
 from kapi.client.rest import Request
 from kapi.machinery.tree import Object
+
+if TYPE_CHECKING:  # for those alone who print tables
+    from kapi.cli.printers.table import PrintOptions
+    from kapi.cli.printers.tabwriter import TabWriter
 
 FLAGS = (
     *FILENAME,
@@ -172,14 +176,14 @@ class GetOptions:
         aggregate(errors)
         return 0
 
-    def _flush(self, writer: Any, separate: bool) -> bool:
+    def _flush(self, writer: TabWriter, separate: bool) -> bool:
         """Whether there was anything; a blank line before it between kinds."""
         text = writer.flush()
         if text:
             self.factory.out.write(("\n" if separate and not self.flags["no-headers"] else "") + text)
         return bool(text)
 
-    def options(self, info: Info, with_kind: bool) -> Any:
+    def options(self, info: Info, with_kind: bool) -> PrintOptions:
         from kapi.cli.printers.table import PrintOptions
 
         return PrintOptions(

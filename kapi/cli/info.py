@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from kapi.client.discovery import APIResource
 from kapi.client.rest import PatchType, Request, RESTClient
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 #: changes a request for reading before it is sent: asks for tables
 Transform = Callable[[Request], Request]
@@ -53,7 +52,7 @@ class Info:
     async def patch(self, kind: PatchType, body: object, **options: object) -> None:
         self.object = await self.request(self.client.patch(kind)).params(options).body(body).do()
 
-    async def delete(self, options: Mapping[str, Any]) -> Any:
+    async def delete(self, options: Object) -> Tree:
         body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
         return await self.request(self.client.delete()).body(body).do()
 

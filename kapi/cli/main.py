@@ -7,10 +7,11 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from twisted.python.failure import Failure
 
+from kapi.cli.flags import Flag
 from kapi.request.reactor import Reactor, installed_reactor
 
 #: command -> module, function, the name of its flags
@@ -40,7 +41,7 @@ async def run(
     reactor: Reactor,
     out: TextIO | None = None,
     err: TextIO | None = None,
-    stdin: object = None,
+    stdin: TextIO | None = None,
 ) -> int:
     """One command; its exit code."""
     from kapi.cli.factory import Factory
@@ -80,7 +81,7 @@ async def run(
     return code
 
 
-def _help(name: str, flags: Sequence[Any]) -> str:
+def _help(name: str, flags: Sequence[Flag]) -> str:
     lines = [f"Usage: {PROGRAM} {name} [flags] [arguments]", "", "Flags:"]
     for flag in sorted(flags, key=lambda flag: str(flag.name)):
         short = f"-{flag.short}, " if flag.short else "    "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TextIO
 
 from kapi.cli.builder import Builder
 from kapi.cli.factory import Factory
@@ -126,7 +126,7 @@ def container_of(factory: Factory, pod: Object, name: str, *, quiet: bool = Fals
     return known[0][0]
 
 
-def write_bytes(out: Any, data: bytes) -> None:
+def write_bytes(out: TextIO, data: bytes) -> None:
     """To a text stream, at once, as they are."""
     buffer = getattr(out, "buffer", None)
     if buffer is None:

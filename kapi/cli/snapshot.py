@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
@@ -13,7 +13,7 @@ from kapi.cli.logical_clusters import FLAG, LogicalClusters, segment
 from kapi.cli.messages import CommandError
 from kapi.cli.pods_of import write_bytes
 from kapi.cli.printers.tabwriter import TabWriter
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 FLAGS = (FLAG, Flag("filename", short="f"), Flag("no-headers", "bool"))
 MAX_REQUEST = 2_000_000  # bytes of a file that are sent at once
@@ -82,7 +82,7 @@ def _write(factory: Factory, file: str, data: bytes) -> None:
         raise CommandError(f"{file}: {error.strerror}") from None
 
 
-async def _load(clusters: LogicalClusters, path: str, file: str, stdin: object) -> Any:
+async def _load(clusters: LogicalClusters, path: str, file: str, stdin: object) -> Tree:
     """In requests of a size that the server takes; the last answer tells of the whole."""
     if file == "-":
         return await _send(clusters, path, getattr(stdin, "buffer", sys.stdin.buffer))
@@ -93,7 +93,7 @@ async def _load(clusters: LogicalClusters, path: str, file: str, stdin: object) 
         raise CommandError(f"{file}: {error.strerror or error}") from None
 
 
-async def _send(clusters: LogicalClusters, path: str, lines: BinaryIO) -> Any:
+async def _send(clusters: LogicalClusters, path: str, lines: BinaryIO) -> Tree:
     made = None
     for part in parts_of(lines):
         request = clusters.server.put() if made is None else clusters.server.post()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
 
 from kapi.cli.info import Info, Transform, is_list, items_of
 from kapi.cli.messages import CommandError
@@ -120,7 +120,7 @@ class Flattened:
 class Chain:
     """One after the other."""
 
-    def __init__(self, visitors: list[Any]) -> None:
+    def __init__(self, visitors: Sequence[Visitor]) -> None:
         self._visitors = visitors
 
     async def visit(self) -> AsyncIterator[Info | Exception]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 #: the values under which an object is found
 IndexFunction = Callable[[Object], Iterable[str]]
@@ -90,7 +90,7 @@ class Indexer:
                         del index[value]
 
 
-def _as_it_is(obj: object) -> Any:
+def _as_it_is(obj: object) -> Tree:
     return obj
 
 

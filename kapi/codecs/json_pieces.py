@@ -51,7 +51,7 @@ def _read(text: bytes, level: int) -> Tree:
     opening, closing = text[:1], text[-1:]
     if len(text) <= _PIECE or level == _DEEPEST or opening + closing not in (b"[]", b"{}"):
         return _whole(text, level)
-    found: Any = [] if opening == b"[" else {}
+    found: Tree = [] if opening == b"[" else {}
     add = found.extend if opening == b"[" else found.update
     at = 1
     while len(text) - at > _PIECE:
@@ -81,7 +81,7 @@ def _read(text: bytes, level: int) -> Tree:
     return found
 
 
-def _whole(text: bytes, level: int) -> Any:
+def _whole(text: bytes, level: int) -> Tree:
     """A piece, as deep as it stands in the whole: the parser has a bound for that."""
     tree = orjson.loads(b"[" * level + text + b"]" * level)
     for _ in range(level):
@@ -97,7 +97,7 @@ def _cut(text: bytes, at: int, opening: bytes) -> int:
     return found + between.index(b",")
 
 
-def _parts(members: Iterable[msgspec.Raw], level: int) -> Iterator[list[Any]]:
+def _parts(members: Iterable[msgspec.Raw], level: int) -> Iterator[list[Tree]]:
     """The values of the texts, some at a time."""
     group: list[memoryview] = []
     size = 0
@@ -118,7 +118,7 @@ def _parts(members: Iterable[msgspec.Raw], level: int) -> Iterator[list[Any]]:
         yield _whole(b"[" + b",".join(group) + b"]", level)
 
 
-def dumps(tree: Tree, default: Callable[[Any], Any] | None = None, depth: int = 0) -> bytes:
+def dumps(tree: Tree, default: Callable[[Any], object] | None = None, depth: int = 0) -> bytes:
     """As ``orjson.dumps`` of what stands ``depth`` levels deep in something else.  Raises orjson.JSONEncodeError."""
     if checkpoints.running is None:
         return _text(tree, default, depth)
@@ -127,14 +127,14 @@ def dumps(tree: Tree, default: Callable[[Any], Any] | None = None, depth: int = 
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _text(tree: Any, default: Callable[[Any], Any] | None, depth: int) -> bytes:
+def _text(tree: Tree, default: Callable[[Any], object] | None, depth: int) -> bytes:
     for _ in range(depth):
         tree = [tree]
     text = orjson.dumps(tree, default=default)
     return text[depth : len(text) - depth] if depth else text
 
 
-def _write(node: Any, default: Callable[[Any], Any] | None, depth: int, level: int, parts: list[bytes]) -> None:
+def _write(node: Tree, default: Callable[[Any], object] | None, depth: int, level: int, parts: list[bytes]) -> None:
     kind = type(node)
     if (kind is not dict and kind is not list) or level == _DEEPEST or not _is_large(node):
         parts.append(_text(node, default, depth))
@@ -160,7 +160,7 @@ def _write(node: Any, default: Callable[[Any], Any] | None, depth: int, level: i
     parts.append(b"}" if is_object else b"]")
 
 
-def _blocks(node: Any) -> Iterator[Any]:
+def _blocks(node: Tree) -> Iterator[Tree]:
     """The members of a list or an object, some at a time."""
     if type(node) is list:
         for at in range(0, len(node), _MEMBERS // 8):
@@ -171,7 +171,7 @@ def _blocks(node: Any) -> Iterator[Any]:
         yield block
 
 
-def _is_large(node: Any) -> bool:
+def _is_large(node: Tree) -> bool:
     """Whether a list or an object has, at all depths, more members than a piece."""
     left = _MEMBERS
     stack = [node]

@@ -166,7 +166,7 @@ def _loads_slowly(data: bytes) -> Tree:
     return tree
 
 
-def _parse(data: bytes, mapping: Callable[[list[tuple[str, Any]]], Any], **hooks: object) -> Any:
+def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hooks: object) -> Tree:
     text = data.decode("utf-8", "kapi.replace_bytes")
     checkpoint()
     try:
@@ -179,7 +179,7 @@ def _parse(data: bytes, mapping: Callable[[list[tuple[str, Any]]], Any], **hooks
         raise JSONError("exceeded max depth") from None
 
 
-def _scan(text: str, **hooks: Any) -> Any:
+def _scan(text: str, **hooks: Any) -> Tree:
     if checkpoints.running is None or len(text) < json_steps.LARGE:
         return json.loads(text, **hooks)
     try:

@@ -30,7 +30,7 @@ class SteppingDecoder(json.JSONDecoder):
         self.parse_array = self._array
         self.scan_once = py_make_scanner(self)
 
-    def _object(self, place: tuple[str, int], strict: bool, scan: Scan, *hooks: object) -> Any:
+    def _object(self, place: tuple[str, int], strict: bool, scan: Scan, *hooks: object) -> Tree:
         return JSONObject(place, strict, self._stepping(scan), *hooks)
 
     def _array(self, place: tuple[str, int], scan: Scan) -> Tree:

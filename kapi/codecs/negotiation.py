@@ -7,7 +7,7 @@ Acceptable``), the serializers which form of them (``only the following media ty
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 from kapi.machinery import status
 
@@ -119,7 +119,16 @@ _read_cached = lru_cache(1024)(_read)
 _PLAIN = MediaType()
 
 
-def output_media_type(ctx: Any, verb: str, tables: bool = True) -> MediaType:
+class Asked(Protocol):
+    """What is looked at of a request."""
+
+    no_protobuf: bool
+    query: dict[str, list[str]]
+
+    def header(self, name: str, /) -> str | None: ...
+
+
+def output_media_type(ctx: Asked, verb: str, tables: bool = True) -> MediaType:
     """What to answer.  ``verb`` is the API verb: lists and watches have more representations.
 
     ``tables``: whether there are tables of it.  ``ctx.no_protobuf`` says that objects of the kind have no

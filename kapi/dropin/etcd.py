@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IListeningPort
 from twisted.logger import (
     FilteringLogObserver,
     Logger,
@@ -51,7 +52,7 @@ class Etcd:
         path = self._server.socket_path
         self._clients = ClientPort(reactor, self._why_not, path)
         self._http = ClientPort(reactor, self._why_not)
-        self._ports: list[Any] = []
+        self._ports: list[IListeningPort] = []
 
     async def start(self) -> None:
         """Listens when the store is there, so that who reaches the port may use it.  Raises ConfigError, StoreError."""
@@ -97,8 +98,8 @@ class Etcd:
         return ""
 
 
-async def _closed(port: Any) -> None:
-    await port.stopListening()
+async def _closed(port: IListeningPort) -> None:
+    await maybeDeferred(port.stopListening)
 
 
 def _tls(flags: EtcdFlags) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint
@@ -18,7 +17,9 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET, Site
+from twisted.web.server import NOT_DONE_YET, Request, Site
+
+from kapi.request.transport import StreamTransport
 
 log = Logger()
 _SILENCE = 30.0  # seconds until a connection must have said something
@@ -33,8 +34,10 @@ Probe = Callable[[], Awaitable[str]]
 class _Side(Protocol):
     """One end of a connection that is handed on: what comes is written to the other end."""
 
+    transport: StreamTransport
+
     def __init__(self) -> None:
-        self.other: Protocol | None = None
+        self.other: _Side | None = None
 
     def dataReceived(self, data: bytes) -> None:
         if self.other is not None and self.other.transport is not None:
@@ -43,18 +46,20 @@ class _Side(Protocol):
     def connectionLost(self, reason: object = None) -> None:
         """The other end is given what is on its way, then ends; a producer that is gone must not be waited for."""
         if self.other is not None and self.other.transport is not None:
-            self.other.transport.unregisterProducer()  # type: ignore[attr-defined]
+            self.other.transport.unregisterProducer()
             self.other.transport.loseConnection()
 
 
 class ClientConnection(Protocol):
     """A connection until its first byte is known; afterwards whatever that makes it."""
 
+    transport: StreamTransport
+
     def __init__(self, factory: ClientPort) -> None:
         self._port = factory
-        self._inner: Any = None
+        self._inner: _Side | None = None
         self._waiting = b""
-        self._connecting: Deferred[Any] | None = None
+        self._connecting: Deferred[_Side] | None = None
         self._silence: IDelayedCall | None = None
 
     def connectionMade(self) -> None:
@@ -69,30 +74,30 @@ class ClientConnection(Protocol):
         elif data[:1] == _STORE and self._port.socket_path:
             self._quiet()
             self._waiting = data
-            self.transport.pauseProducing()  # type: ignore[union-attr]
+            self.transport.pauseProducing()
             self._connect()
         else:
             self._quiet()
-            self._inner = self._port.site.buildProtocol(self.transport.getPeer())  # type: ignore[union-attr]
+            self._inner = self._port.site.buildProtocol(self.transport.getPeer())
             self._inner.makeConnection(self.transport)
             self._inner.dataReceived(data)
 
     def _connect(self) -> None:
-        endpoint: Any = UNIXClientEndpoint(self._port.reactor, self._port.socket_path, timeout=_CONNECT)
+        endpoint = UNIXClientEndpoint(self._port.reactor, self._port.socket_path, timeout=_CONNECT)
         self._connecting = endpoint.connect(Factory.forProtocol(_Side))
         self._connecting.addCallbacks(self._join, self._refused)
 
     def _join(self, store: _Side) -> None:
         self._connecting = None
-        client: Any = self.transport
+        client = self.transport
         if client is None or self not in self._port.connections:
-            store.transport.loseConnection()  # type: ignore[union-attr]
+            store.transport.loseConnection()
             return
         inner = _Side()
         inner.transport = client
         inner.other, store.other = store, inner
         self._inner = inner
-        behind: Any = store.transport
+        behind = store.transport
         behind.registerProducer(client, True)
         client.registerProducer(behind, True)
         waiting, self._waiting = self._waiting, b""
@@ -110,7 +115,7 @@ class ClientConnection(Protocol):
 
     def _drop(self) -> None:
         if self.transport is not None:
-            self.transport.abortConnection()  # type: ignore[attr-defined]
+            self.transport.abortConnection()
 
     def connectionLost(self, reason: object = None) -> None:
         self._port.connections.discard(self)
@@ -152,7 +157,7 @@ class _Version(Resource):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
-    def render_GET(self, request: Any) -> bytes:
+    def render_GET(self, request: Request) -> bytes:
         request.setHeader("Content-Type", "application/json")
         return json.dumps(VERSION, separators=(",", ":")).encode()
 
@@ -170,15 +175,15 @@ class _Probing(Resource):
     def text(self, reason: str) -> str:
         raise NotImplementedError
 
-    def render_GET(self, request: Any) -> int:
-        gone: list[Any] = []
+    def render_GET(self, request: Request) -> int:
+        gone: list[Failure] = []
         request.notifyFinish().addErrback(gone.append)
         Deferred.fromCoroutine(self._answer(request, gone)).addErrback(
             lambda failure: log.failure("a health check failed", failure)
         )
         return NOT_DONE_YET
 
-    async def _answer(self, request: Any, gone: list[Any]) -> None:
+    async def _answer(self, request: Request, gone: list[Failure]) -> None:
         reason = await self._probe()
         if gone:
             return

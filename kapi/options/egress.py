@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, string
 
@@ -68,7 +67,7 @@ class _Reader:
     def __init__(self) -> None:
         self.errors: list[str] = []
 
-    def read(self, tree: Any) -> list[Selection]:
+    def read(self, tree: Tree) -> list[Selection]:
         self._object("", tree, {"apiVersion", "kind", "egressSelections"})
         entries = tree.get("egressSelections")
         if not isinstance(entries, list):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,7 +157,7 @@ class FlagSet:
         empty = flag.default
         setattr(self, flag.attribute, type(empty)(empty) if isinstance(empty, (list, dict)) else empty)
 
-    def value(self, name: str, parse: Callable[[str], Any], default: object, help: str, **more: str) -> None:
+    def value(self, name: str, parse: Callable[[str], object], default: object, help: str, **more: str) -> None:
         self.declare(Flag(name, parse, default, help, **more))
 
     def switch(self, name: str, default: bool, help: str, **more: str) -> None:
@@ -169,7 +169,7 @@ class FlagSet:
     def array(self, name: str, help: str, **more: str) -> None:
         self.declare(Flag(name, string, [], help, "array", **more))
 
-    def mapping(self, name: str, parse: Callable[[str], dict[str, Any]], help: str, **more: str) -> None:
+    def mapping(self, name: str, parse: Callable[[str], Mapping[str, object]], help: str, **more: str) -> None:
         self.declare(Flag(name, parse, {}, help, "map", **more))
 
     def set(self, flag: Flag, text: str) -> None:

@@ -13,7 +13,7 @@ _ORDER = (
     "Generic", "Etcd", "Secure serving", "Auditing", "Features", "Authentication", "Authorization", "API enablement",
     "Egress selector", "Admission", "Metrics", "Logs", "Traces", "Misc", "Global", "Storage", "Controllers", "Kapi",
 )  # fmt: skip
-_TYPES: dict[Any, str] = {
+_TYPES: dict[object, str] = {
     string: "string",
     integer: "int",
     number: "float",

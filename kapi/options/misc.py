@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
 
 from kapi.controllers.leaderelection.reconcile import Timing
 from kapi.options.flags import FlagSet, duration, integer, port_range, string
@@ -50,7 +49,7 @@ class MiscOptions(FlagSet):
             self.coordinated_leadership_renew_deadline,
             self.coordinated_leadership_retry_period,
         )
-        self.service_ranges: list[Any] = []
+        self.service_ranges: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
         self.range_errors: list[str] = []
         for text in self.service_cluster_ip_range.split(","):
             try:

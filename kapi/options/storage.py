@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, duration, integer, string
@@ -72,7 +72,7 @@ class StorageOptions(FlagSet):
     def _etcd(self) -> None:
         """Upstream's flags for etcd: what they say goes for the store here, or how to say it."""
 
-        def value(name: str, parse: Callable[[str], Any], default: object, text: str, **more: str) -> None:
+        def value(name: str, parse: Callable[[str], object], default: object, text: str, **more: str) -> None:
             self.value(name, parse, default, text, group="Etcd", **more)
 
         value(

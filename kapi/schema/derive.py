@@ -29,13 +29,16 @@ TEXTS = "descriptions.json"
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+#: as in kapi.machinery.tree, which is not at hand when a wheel is built
+Tree = Any
+Object = dict[str, Any]
 
 
 class DerivationError(Exception):
     """The source definitions are missing or not what is expected."""
 
 
-def source_definitions() -> dict[str, Any]:
+def source_definitions() -> Object:
     """The ``$defs`` of kubernetes-validate for this version.  Raises DerivationError when it is not installed."""
     spec = importlib.util.find_spec("kubernetes_validate")
     if spec is None or not spec.submodule_search_locations:
@@ -44,17 +47,17 @@ def source_definitions() -> dict[str, Any]:
     path = schemas / f"v{VERSION}.0-local" / "_definitions.json"
     if not path.exists():
         raise DerivationError(f"kubernetes-validate has no definitions of Kubernetes {VERSION}: {path} is missing")
-    definitions: dict[str, Any] = json.loads(path.read_text())["$defs"]
+    definitions: Object = json.loads(path.read_text())["$defs"]
     return definitions
 
 
-def restore(node: Any) -> Any:
+def restore(node: Tree) -> Tree:
     """A schema node as upstream publishes it."""
     if isinstance(node, list):
         return [restore(item) for item in node]
     if not isinstance(node, dict):
         return node
-    restored: dict[str, Any] = {}
+    restored: Object = {}
     for key, value in node.items():
         if key == "type" and isinstance(value, list):
             kinds = [kind for kind in value if kind != "null"]
@@ -68,8 +71,8 @@ def restore(node: Any) -> Any:
     return restored
 
 
-def restore_definition(name: str, node: dict[str, Any]) -> dict[str, Any]:
-    definition: dict[str, Any] = restore(node)
+def restore_definition(name: str, node: Object) -> Object:
+    definition: Object = restore(node)
     if name == _QUANTITY:
         definition.pop("oneOf", None)
         definition["type"] = "string"
@@ -82,7 +85,7 @@ def restore_definition(name: str, node: dict[str, Any]) -> dict[str, Any]:
     return definition
 
 
-def split_texts(definition: dict[str, Any]) -> dict[str, str]:
+def split_texts(definition: Object) -> dict[str, str]:
     """Takes the descriptions out of a definition, in place."""
     texts = {}
     if "description" in definition:
@@ -140,7 +143,7 @@ def read_missing_texts(text: str) -> dict[str, list[str]]:
 
 
 def add_openapi_facts(
-    name: str, definition: dict[str, Any], texts: dict[str, str], entries: list[str], missing: dict[str, list[str]]
+    name: str, definition: Object, texts: dict[str, str], entries: list[str], missing: dict[str, list[str]]
 ) -> None:
     """Puts enumerations, defaults and missing texts into a definition, in place."""
     if name in missing:
@@ -166,12 +169,12 @@ def add_openapi_facts(
             texts[plain] = f"{texts.get(plain, '')}{end}\n\nPossible enum values:\n{listed}"
 
 
-def derive() -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+def derive() -> tuple[Object, dict[str, dict[str, str]]]:
     """All definitions without texts but with Go's facts, and the texts."""
     facts = read_facts(FACTS.read_text())
     openapi_facts = read_openapi_facts(OPENAPI_FACTS.read_text())
     missing = read_missing_texts(MISSING_TEXTS.read_text())
-    definitions: dict[str, Any] = {}
+    definitions: Object = {}
     texts: dict[str, dict[str, str]] = {}
     for name, node in sorted(source_definitions().items()):
         definition = restore_definition(name, node)

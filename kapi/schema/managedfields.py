@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
 from kapi.codecs import json_pieces
 from kapi.machinery.checkpoint import steps
@@ -58,6 +58,7 @@ def reset_set(fields: Iterable[str]) -> Set:
     return fieldset.from_paths(tuple("f:" + part for part in path.split(".")) for path in fields)
 
 
+Key = TypeVar("Key")
 _MAX_CACHED_BYTES = 4096  # bytes of JSON: larger sets are worked out anew
 _decoded: dict[bytes, Set] = {}
 #: sets of objects about to be created, by field manager and structure
@@ -75,7 +76,7 @@ def _decode_fields(stored: object) -> Set:
     return found
 
 
-def _remember(known: dict[Any, Set], key: object, fields: Set) -> None:
+def _remember(known: dict[Key, Set], key: Key, fields: Set) -> None:
     if len(known) >= 4000:
         known.clear()
     known[key] = fields

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IReactorTime, IStreamClientEndpoint
 from twisted.internet.ssl import (
     Certificate,
     KeyPair,
@@ -31,7 +31,7 @@ from twisted.internet.ssl import (
 from kapi.machinery.tree import Object
 from kapi.store.errors import UnsuitableStore
 
-Dial = Callable[[Any, str, int], Any]  # reactor, host, port
+Dial = Callable[[Any, str, int], IStreamClientEndpoint]  # reactor, host, port
 _QUERY = {"db", "ca", "cert", "key", "server-name", "password-file"}
 _SENTINEL_QUERY = {"sentinel-username", "sentinel-password-file"}
 _SCHEMES = {"unix", "redis", "rediss", "redis+sentinel", "rediss+sentinel"}
@@ -87,7 +87,7 @@ class Address:
             plain = HostnameEndpoint(reactor, host.encode("ascii"), port, timeout=5)
         return wrapClientTLS(self._tls_options(host), plain) if self.tls else plain
 
-    def _tls_options(self, host: str) -> Any:
+    def _tls_options(self, host: str) -> IOpenSSLClientConnectionCreator:
         """Verifies the server's certificate and name; txredisapi's own context would not."""
         try:
             trust: Any = None
@@ -103,7 +103,7 @@ class Address:
             raise UnsuitableStore(f"{self}: TLS files cannot be used: {error}") from error
 
 
-def _pem() -> Any:
+def _pem() -> int:
     from OpenSSL.crypto import FILETYPE_PEM
 
     return FILETYPE_PEM

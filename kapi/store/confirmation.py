@@ -14,7 +14,7 @@ it the replicas are asked again, some milliseconds later each time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import txredisapi
 from twisted.internet.defer import Deferred
@@ -26,6 +26,7 @@ from kapi.store.connection import Connection
 from kapi.store.entries import counter_of
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
 from kapi.store.replicas import LAG, Replicas
+from kapi.store.reply import Reply
 from kapi.store.script import FENCE, Keys
 
 log = Logger()
@@ -40,8 +41,8 @@ _IDLE = 4000  # milliseconds; its answers are signs of life
 
 class _Held(NamedTuple):
     since: float  # reactor seconds
-    deferred: Deferred[Any]
-    result: Any  # the revision or the error of a write; None: the revision that is confirmed
+    deferred: Deferred[Reply]
+    result: Reply  # the revision or the error of a write; None: the revision that is confirmed
     write: bool
 
 
@@ -55,13 +56,13 @@ class _Cycle:
         self.problem = "the store's server does not take the fence"  # why it confirms nothing
         self._replicas = replicas
 
-    def fenced(self, revision: Any) -> None:
+    def fenced(self, revision: Reply) -> None:
         self.revision, self.problem = counter_of(revision), ""
 
     def not_fenced(self, failure: Failure) -> None:
         self.problem += f": {failure.getErrorMessage()}"
 
-    def waited(self, reply: Any) -> None:
+    def waited(self, reply: Reply) -> None:
         local, there = reply if isinstance(reply, list) else (1, reply)
         if self.problem:
             return
@@ -98,7 +99,7 @@ class Confirmation:
         self._commands: Connection | None = None
         self._fence: Connection | None = None
         self._asker_id = 0
-        self._wait: tuple[Any, ...] = ()
+        self._wait: tuple[object, ...] = ()
         self._cycle: _Cycle | None = None  # the one that runs
         self._waiting: list[_Held] = []  # for the next cycle
         self._due: IDelayedCall | None = None  # the call that begins a cycle or asks the replicas again
@@ -146,7 +147,7 @@ class Confirmation:
 
     # -- what is held
 
-    def hold(self, deferred: Deferred[Any], result: object) -> None:
+    def hold(self, deferred: Deferred[Reply], result: object) -> None:
         """Fires the Deferred of a write with its result, a revision or a StoreError, once it is confirmed."""
         self._hold(deferred, result, True)
 
@@ -183,7 +184,7 @@ class Confirmation:
             raise StoreUnavailable(f"what was written last is not confirmed: {why}")
         return newest
 
-    def _hold(self, deferred: Deferred[Any], result: object, write: bool) -> Deferred[Any]:
+    def _hold(self, deferred: Deferred[Reply], result: object, write: bool) -> Deferred[Reply]:
         held = _Held(self._reactor.seconds(), deferred, result, write)
         if self._fence is None:
             self._fail([held], "the connection was lost")

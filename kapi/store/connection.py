@@ -9,23 +9,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import hiredis
 import txredisapi
 from twisted.internet import defer
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.store.errors import StoreUnavailable
+from kapi.store.reply import Reply
 
 log = Logger()
 
 #: What a write was: kind, key, expected, head, tail, when it was sent (seconds of perf_counter), further arguments.
-PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[Any, ...]]
+PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[object, ...]]
 #: A reply still to come: who waits, and for a write, or several that were sent together, what it was.
-Pending = tuple["defer.Deferred[Any]", "PendingWrite | list[PendingWrite] | None"]
-ReplyHandler = Callable[["list[tuple[Pending, Any]]"], None]
+Pending = tuple["defer.Deferred[Reply]", "PendingWrite | list[PendingWrite] | None"]
+ReplyHandler = Callable[["list[tuple[Pending, Reply]]"], None]
 
 
 class ConnectionGone(Exception):
@@ -48,7 +49,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.connected = 1
         self._ready = True
 
-    def connectionLost(self, why: Any = None) -> None:
+    def connectionLost(self, why: Failure | None = None) -> None:
         self.connected = 0
         self.gone = True
         reason = why.getErrorMessage() if why is not None else "closed"
@@ -59,7 +60,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.lost.callback(reason)
 
     def dataReceived(self, data: bytes, unpause: bool = False) -> None:
-        batch: list[tuple[Pending, Any]] = []
+        batch: list[tuple[Pending, Reply]] = []
         try:
             reader = self._reader
             reader.feed(data)
@@ -82,26 +83,26 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
                         deferred.errback(ConnectionGone("its reply was lost") if write is None else self.error)
                 self.abort()
 
-    def execute_command(self, *args: object, **kwargs: object) -> defer.Deferred[Any]:
+    def execute_command(self, *args: object, **kwargs: object) -> defer.Deferred[Reply]:
         """Sends a command.  Errs with ConnectionGone or the server's error (txredisapi.ResponseError)."""
-        deferred: defer.Deferred[Any] = defer.Deferred()
+        deferred: defer.Deferred[Reply] = defer.Deferred()
         self.send(args, (deferred, None))
         return deferred
 
-    def send(self, args: tuple[Any, ...], pending: Pending) -> None:
+    def send(self, args: tuple[object, ...], pending: Pending) -> None:
         if self.gone:
             gone = "the connection was lost"
             pending[0].errback(ConnectionGone(gone) if pending[1] is None else StoreUnavailable(gone))
             return
         self.pending.append(pending)
-        self.transport.write(hiredis.pack_command(args))
+        self.transport.write(hiredis.pack_command(args))  # type: ignore[arg-type]  # its stub says: of one word
 
     def abort(self) -> None:
         if not self.gone and self.transport is not None:
             self.transport.abortConnection()
 
 
-def fire(batch: list[tuple[Pending, Any]]) -> None:
+def fire(batch: list[tuple[Pending, Reply]]) -> None:
     """Hands each reply to who waits for it."""
     for (deferred, _), reply in batch:
         if isinstance(reply, Exception):

@@ -23,7 +23,7 @@ from typing import Any
 from twisted.internet import defer
 from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.error import ConnectError
-from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.interfaces import IDelayedCall, IProcessTransport
 from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -83,7 +83,7 @@ class EmbeddedValkey(ProcessProtocol):
         self._reactor = reactor
         self._fsync = fsync
         self._lock: int | None = None
-        self._process: Any = None
+        self._process: IProcessTransport | None = None
         self._ended: defer.Deferred[None] | None = None
         self._stopping = False
         self._supervised = False

@@ -6,11 +6,11 @@ What no kapi wrote is skipped, counted and named once in the log; everything els
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from twisted.logger import Logger
 
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, StoredObject
+from kapi.store.reply import Reply
 
 log = Logger()
 
@@ -51,7 +51,7 @@ def read_halves(value: bytes) -> tuple[int, bytes, bytes]:
     return int(number), data[:cut], data[cut + len(number) :]
 
 
-def read_entry(entry: Sequence[Any]) -> Change:
+def read_entry(entry: Sequence[Reply]) -> Change:
     """A change from ``[id, [field, value]]`` of XRANGE and XREAD.  Raises ForeignEntry."""
     try:
         identifier, (field, data) = entry
@@ -74,7 +74,7 @@ def counter_of(value: bytes | None) -> int:
     return int(value) if value is not None and value.isdigit() else 0
 
 
-def identifier_of(entry: Sequence[Any]) -> tuple[int, int]:
+def identifier_of(entry: Sequence[Reply]) -> tuple[int, int]:
     """The two numbers of an entry's id."""
     number, _, sequence = entry[0].partition(b"-")
     return int(number), int(sequence)
@@ -107,7 +107,7 @@ class Skipped:
     def total(self) -> int:
         return sum(self.counts.values())
 
-    def changes(self, entries: Iterable[Sequence[Any]]) -> list[Change]:
+    def changes(self, entries: Iterable[Sequence[Reply]]) -> list[Change]:
         """The entries of the stream that are changes."""
         found: list[Change] = []
         for entry in entries:

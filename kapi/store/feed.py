@@ -7,7 +7,6 @@ to its own writes are the changes.  Upstream: client-go's Reflector: a change is
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -20,6 +19,7 @@ from kapi.store.errors import StoreUnavailable
 from kapi.store.interface import Change
 from kapi.store.loading import Progress, continues, position
 from kapi.store.repair import repair
+from kapi.store.reply import Reply
 from kapi.store.script import Keys
 
 log = Logger()
@@ -74,7 +74,7 @@ class StreamReader:
             log.failure("reading the store's history failed; it is begun anew")
         connection.abort()
 
-    async def _take(self, entries: Sequence[Sequence[Any]]) -> bool:
+    async def _take(self, entries: Sequence[Sequence[Reply]]) -> bool:
         """Hands the changes on; False when the follower has to be brought up to date by other means."""
         progress = self._progress
         changes = progress.skipped.changes(entries)
@@ -104,7 +104,7 @@ class StreamReader:
         return self._repairs <= _MAX_REPAIRS
 
 
-def written(batch: Iterable[tuple[Pending, Any]]) -> list[Change]:
+def written(batch: Iterable[tuple[Pending, Reply]]) -> list[Change]:
     """The changes that the replies to one's own writes report."""
     found: list[Change] = []
     for (_, write), reply in batch:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
 
 from twisted.internet.defer import execute
 from twisted.logger import Logger
@@ -21,6 +20,7 @@ from kapi.store.connection import Connection
 from kapi.store.entries import Skipped, counter_of, identifier_of
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
 from kapi.store.repair import check_types, repair
+from kapi.store.reply import Reply
 from kapi.store.script import Keys
 
 log = Logger()
@@ -128,8 +128,8 @@ async def _identify(connection: Connection, keys: Keys) -> bytes:
     return (await position(connection, keys))[1]
 
 
-async def _entries(connection: Connection, keys: Keys, after: int, sequence: int = 0) -> list[Sequence[Any]]:
-    found: list[Sequence[Any]] = await connection.execute_command(
+async def _entries(connection: Connection, keys: Keys, after: int, sequence: int = 0) -> list[Sequence[Reply]]:
+    found: list[Sequence[Reply]] = await connection.execute_command(
         "XRANGE", keys.stream, f"({after}-{sequence}", "+", "COUNT", PAGE
     )
     return found

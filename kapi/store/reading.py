@@ -7,7 +7,6 @@ Nothing is answered that fail-over could take back: where replicas must have wha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import txredisapi
 
@@ -17,6 +16,7 @@ from kapi.store.entries import OBJECTS, Skipped, counter_of, read_halves, read_v
 from kapi.store.errors import StoreUnavailable
 from kapi.store.interface import StoredObject
 from kapi.store.loading import scan
+from kapi.store.reply import Reply
 from kapi.store.script import Keys
 from kapi.store.sweeper import Due
 
@@ -38,7 +38,7 @@ class Reading:
         self._connection = connection
         self._confirmation = confirmation
 
-    async def ask(self, *words: object) -> Any:
+    async def ask(self, *words: object) -> Reply:
         """The reply to one command.  Raises StoreUnavailable."""
         connection = self._connection()
         try:

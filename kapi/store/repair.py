@@ -6,14 +6,13 @@ kapi's goes; where it is one, or an object is newer, the counter was lost and fo
 
 from __future__ import annotations
 
-from typing import Any
-
 import txredisapi
 from twisted.logger import Logger
 
 from kapi.store.connection import Connection
 from kapi.store.entries import CHANGES, Skipped
 from kapi.store.errors import UnsuitableStore
+from kapi.store.reply import Reply
 from kapi.store.script import Keys
 
 log = Logger()
@@ -89,7 +88,7 @@ async def check_types(connection: Connection, keys: Keys, where: str) -> None:
 async def repair(connection: Connection, keys: Keys, skipped: Skipped, newest: int = 0) -> None:
     """``newest`` is the highest revision that an object has."""
     try:
-        reply: Any = await connection.execute_command("EVAL", _SOURCE, 2, keys.revision, keys.stream, newest, _KEPT)
+        reply: Reply = await connection.execute_command("EVAL", _SOURCE, 2, keys.revision, keys.stream, newest, _KEPT)
     except txredisapi.ResponseError as error:
         log.error("the store's stream of changes could not be looked at: {error}", error=str(error))
         return

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionRefusedError
@@ -23,6 +22,7 @@ from twisted.python.failure import Failure
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
 from kapi.store.connections import log_in
+from kapi.store.reply import Reply
 
 log = Logger()
 
@@ -135,7 +135,7 @@ class Replicas:
             await deferLater(self._reactor, _ASK_AGAIN, lambda: None)
 
 
-def _listed(reply: Any) -> set[Place] | None:
+def _listed(reply: Reply) -> set[Place] | None:
     """The replicas in an answer to ROLE; None when it is no primary's: then the fence fails, for it is a write."""
     try:
         role, _, replicas = reply

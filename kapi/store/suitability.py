@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import txredisapi
 
 from kapi.store.connection import Connection
@@ -56,7 +54,7 @@ def refusal(where: str, error: Exception) -> Exception:
     return UnsuitableStore(f"{where}: {text}")
 
 
-def read_info(raw: Any) -> dict[str, str]:
+def read_info(raw: bytes) -> dict[str, str]:
     """The lines of INFO."""
     info: dict[str, str] = {}
     for line in bytes(raw).decode("utf-8", "replace").splitlines():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from twisted.internet import defer
 from twisted.logger import Logger
@@ -19,6 +18,7 @@ from twisted.python.failure import Failure
 from kapi.store.connection import Connection, Pending, PendingWrite
 from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
 from kapi.store.interface import CREATED, DELETED, Charge, Deletion
+from kapi.store.reply import Reply
 from kapi.store.script import DELETION, DELETION_SHA, DELETIONS, DELETIONS_SHA, PROBE, SHA, SOURCE, Keys
 
 log = Logger()
@@ -69,7 +69,7 @@ class Writing:
         """Of objects as they are stored: the server has their bytes."""
         deferred: defer.Deferred[Sequence[int | StoreError]] = defer.Deferred()
         sent = time.perf_counter()
-        writes = [(DELETED, *deletion, sent, _NOTHING) for deletion in deletions]
+        writes: list[PendingWrite] = [(DELETED, *deletion, sent, _NOTHING) for deletion in deletions]
         connection.send((b"EVALSHA", DELETIONS_SHA, 5, *self._names, *_compared(writes)), (deferred, writes))
         return deferred
 
@@ -119,7 +119,7 @@ async def load_scripts(connection: Connection) -> None:
         await connection.execute_command("SCRIPT", "LOAD", source)
 
 
-def refusal_of(write: PendingWrite, reply: Any) -> StoreError:
+def refusal_of(write: PendingWrite, reply: Reply) -> StoreError:
     """What the script's answer says about the object."""
     kind, key, expected = write[:3]
     if reply == b"outdated":

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import yaml
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.testing.audit import AuditTrail
 from kapi.testing.kubectl import Kubectl, kubectl_path
 from kapi.testing.process import KapiProcess
@@ -34,10 +34,13 @@ ANNOTATION = "kapi/cluster"  # of audit events: in which logical cluster (kapi.s
 _CRD = "CustomResourceDefinition"
 
 
+Found = TypeVar("Found")
+
+
 class RequestError(AssertionError):
     """An answer of 400 or more: ``code`` and ``status`` are the API's."""
 
-    def __init__(self, method: str, path: str, code: int, status: Any) -> None:
+    def __init__(self, method: str, path: str, code: int, status: Tree) -> None:
         message = status.get("message", "") if isinstance(status, dict) else str(status)
         super().__init__(f"{method} {path}: {code} {message}")
         self.code = code
@@ -148,7 +151,7 @@ class Cluster:
         type: str = "application/json",
         headers: Mapping[str, str] | None = None,
         expect: Iterable[int] = (),
-    ) -> Any:
+    ) -> Tree:
         """The answer as a tree, or as text.  Raises RequestError for 400 and more, unless they are expected."""
         code, answer = self._ask(method, path, body, {"Content-Type": type, **(headers or {})})
         if code >= 400 and code not in expect:
@@ -157,7 +160,7 @@ class Cluster:
 
     def _ask(
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
-    ) -> tuple[int, Any]:
+    ) -> tuple[int, Tree]:
         url = urllib.parse.urlsplit(self.url)
         context = ssl.create_default_context(cafile=str(self.server.authority))
         pki = self.server.authority.parent
@@ -173,7 +176,7 @@ class Cluster:
         finally:
             connection.close()
 
-    def wait(self, condition: Callable[[], Any], why: str = "it did not happen", seconds: float = 30.0) -> Any:
+    def wait(self, condition: Callable[[], Found], why: str = "it did not happen", seconds: float = 30.0) -> Found:
         """What ``condition`` answers as soon as that is true.  Raises TimeoutError."""
         end = time.monotonic() + seconds
         while True:
@@ -215,7 +218,7 @@ class Cluster:
             with events.open() as lines:
                 events = [json.loads(line) for line in lines]
 
-        def send(method: str, path: str, body: str, media_type: str) -> tuple[int, Any]:
+        def send(method: str, path: str, body: str, media_type: str) -> tuple[int, Tree]:
             return self._ask(method, path, body or None, {"Content-Type": media_type} if body else None)
 
         return list(replay(events, send))
@@ -356,7 +359,7 @@ class LogicalCluster(Cluster):
 def objects_of(manifest: Manifest, base: Path | None = None) -> list[Object]:
     """The objects of a manifest; the items of lists one by one.  Text without a line break is the name of a file."""
     if isinstance(manifest, dict):
-        found: list[Any] = [manifest]
+        found: list[Object] = [manifest]
     else:
         is_file = isinstance(manifest, Path) or "\n" not in manifest
         text = ((base or Path()) / manifest).read_text() if is_file else str(manifest)

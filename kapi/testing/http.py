@@ -12,6 +12,7 @@ from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
+from kapi.machinery.tree import Object, Tree
 from kapi.server.request import write_plainly
 from kapi.server.waiting import Waiting
 
@@ -95,12 +96,12 @@ class MemoryRequest:
         return b"".join(self.chunks)
 
     @property
-    def json(self) -> Any:
+    def json(self) -> Tree:
         """The body as JSON."""
         return orjson.loads(self.written)
 
     @property
-    def events(self) -> list[Any]:
+    def events(self) -> list[Object]:
         """The events of a watch so far."""
         return [orjson.loads(line) for line in self.written.splitlines()]
 

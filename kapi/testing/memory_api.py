@@ -5,8 +5,8 @@ No sockets, no files, no authentication; time is a Twisted ``Clock``.  Admission
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
-from typing import Any, cast
+from collections.abc import Awaitable, Coroutine, Iterable
+from typing import Any, TypeVar, cast
 
 import orjson
 from twisted.internet.defer import Deferred
@@ -39,6 +39,9 @@ from kapi.watchcache.caches import Caches
 
 EPOCH = 1_700_000_000.0
 TESTER = UserInfo("tester", groups=(ALL_AUTHENTICATED,))
+
+
+Result = TypeVar("Result")
 
 
 class MemoryAPI:
@@ -107,7 +110,7 @@ def _encoded(body: object) -> bytes:
     return body.encode() if isinstance(body, str) else orjson.dumps(body)
 
 
-def succeed(coroutine: Any) -> Any:
+def succeed(coroutine: Coroutine[Deferred[object], object, Result]) -> Result:
     """The result of a coroutine that does not wait for anything outside."""
     results: list[Any] = []
     Deferred.fromCoroutine(coroutine).addBoth(results.append)
@@ -115,4 +118,5 @@ def succeed(coroutine: Any) -> Any:
         raise AssertionError("the coroutine waits")
     if isinstance(results[0], BaseException) or hasattr(results[0], "raiseException"):
         results[0].raiseException()
-    return results[0]
+    found: Result = results[0]
+    return found

@@ -8,16 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 CONTENT_TYPE = "kapi/content-type"  # annotation of a patch's event (kapi.server.clusters)
 METHODS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}
 _CONNECTS = frozenset(["attach", "exec", "portforward", "proxy"])
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 #: method, path, body as JSON or "", and its media type; answers the code and the tree
-Send = Callable[[str, str, str, str], tuple[int, Any]]
+Send = Callable[[str, str, str, str], tuple[int, Tree]]
 
 
 def writes(events: Iterable[Object]) -> list[Object]:
@@ -61,7 +60,7 @@ def replay(events: Iterable[Object], send: Send) -> Iterator[str]:
             yield f"{method} {path}: {event['responseStatus']['code']}, now {code} {message}"
 
 
-def _body(event: Object, recorded: Object) -> Any:
+def _body(event: Object, recorded: Object) -> Tree:
     body = event.get("requestObject")
     if event["verb"] in ("delete", "deletecollection"):
         return None if body is None else {key: value for key, value in body.items() if key != "preconditions"}
@@ -73,7 +72,7 @@ def _body(event: Object, recorded: Object) -> Any:
     return body
 
 
-def _media_type(event: Object, body: Any) -> str:
+def _media_type(event: Object, body: Tree) -> str:
     if event["verb"] != "patch":
         return "application/json"
     known = (event.get("annotations") or {}).get(CONTENT_TYPE)

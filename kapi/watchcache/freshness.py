@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.machinery import status
@@ -30,7 +29,7 @@ class Freshness:
         self._store = store
         self._reactor = reactor
         self._revision = revision
-        self._waiting: list[tuple[int, int, Deferred[None], Any]] = []
+        self._waiting: list[tuple[int, int, Deferred[None], IDelayedCall]] = []
         self._count = 0
         self._asking: list[Deferred[None]] | None = None  # the question on its way is for these
         self._next: list[Deferred[None]] = []

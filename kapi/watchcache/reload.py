@@ -6,10 +6,9 @@ Upstream: client-go's Reflector, which lists again when its watch fails.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -58,7 +57,7 @@ class Reload:
         self._overflow = False
         self._attempts = 0
         self._last = float("-inf")
-        self._waiting: list[tuple[Deferred[None], Any]] = []
+        self._waiting: list[tuple[Deferred[None], IDelayedCall]] = []
         self._task: Deferred[None] | None = None
         self.running = False
         self.count = 0

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import Any
 
 from kapi.cel.types import StructType
 from kapi.cel.values import Duration, Message, Optional, Timestamp
 from kapi.machinery import tree
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.expressions import JSON_PATCH
 from kapi.schema import jsonpatch
 from kapi.schema.apply import typed
@@ -118,7 +117,7 @@ def _misnamed(value: object, path: str) -> Iterator[str]:
             yield from _misnamed(item, path)
 
 
-def plain(value: object) -> Any:
+def plain(value: object) -> Tree:
     """A value of an expression as JSON has it."""
     if value is None or isinstance(value, (bool, str)):
         return value

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
@@ -65,7 +65,7 @@ class _Waiter:
 class ResourceQuota(Plugin):
     operations = frozenset({CREATE, UPDATE})
 
-    def __init__(self, initializer: Initializer, limited: list[Any]) -> None:
+    def __init__(self, initializer: Initializer, limited: list[Object]) -> None:
         self.initializer = initializer
         self.limited = limited
         self._queues: dict[str, deque[_Waiter]] = {}  # a namespace is in here while somebody works on it

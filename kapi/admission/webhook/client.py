@@ -13,11 +13,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookiejar import CookieJar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 import orjson
 from twisted.internet import defer, error
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.protocol import Protocol
 from twisted.web.http_headers import Headers
 
@@ -90,7 +91,7 @@ class WebhookClient:
         self._reactor = reactor
         self._resolver = resolver
         self._credentials = credentials or CredentialStore()
-        self._servers: OrderedDict[tuple[Any, ...], _Server] = OrderedDict()
+        self._servers: OrderedDict[tuple[object, ...], _Server] = OrderedDict()
 
     async def post(
         self,
@@ -128,7 +129,7 @@ class WebhookClient:
             sent.addTimeout(timeout, self._reactor, _deadline)
             collector, status = _Content(), None
             try:
-                response: Any = await sent
+                response = await sent
                 response.deliverBody(collector)
                 status, content = response.code, collector.content()
             finally:
@@ -225,7 +226,7 @@ def _target(
         raise NoClient(f"unable to parse the webhook's URL: {problem}") from None
 
 
-def _tls_options(name: str, bundle: str, credentials: Credentials) -> Any:
+def _tls_options(name: str, bundle: str, credentials: Credentials) -> IOpenSSLClientConnectionCreator:
     """Verifies the server as ``name``.  Raises NoClient for material that cannot be read."""
     trust = None
     if bundle:
@@ -238,7 +239,7 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> Any:
     return verified_options(name, trust, identity(credentials.certificate, credentials.key))
 
 
-def _deadline(result: object, timeout: float) -> Any:
+def _deadline(result: object, timeout: float) -> NoReturn:
     raise CallError("context deadline exceeded", 504)
 
 

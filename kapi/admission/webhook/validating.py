@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
 
 from twisted.internet.defer import DeferredList
 from twisted.python.failure import Failure
@@ -13,6 +12,7 @@ from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.calls import WebhookPlugin, shared_client, timed
 from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt, selected
+from kapi.machinery.tree import Object
 
 _NOTE = "failed-open.validating.webhook.admission.k8s.io/round_0_index_{}"
 
@@ -28,7 +28,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         return timed(self._dispatch(named, attributes), attributes)
 
     async def _dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
-        concerned: list[tuple[Invocation, Any]] = []
+        concerned: list[tuple[Invocation, Object | None]] = []
         for _, invocation in named:
             if not await selected(invocation, self.initializer, attributes):
                 continue

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urlsplit
 
 from cryptography import x509
@@ -16,7 +15,7 @@ from kapi import cel
 from kapi.cel import syntax
 from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.paths import domain_prefixed_path
 
 _RESERVED = ("k8s.io", "kubernetes.io")
@@ -44,7 +43,7 @@ class Expressions:
     user_rules: list[tuple[cel.Program, str]] = field(default_factory=list)
 
 
-def entry_from_flags(options: Mapping[str, Any]) -> Object:
+def entry_from_flags(options: Mapping[str, Tree]) -> Object:
     """The entry that the ``--oidc-*`` flags amount to (upstream: ``options/authentication.go``).
 
     ``options``: issuer_url, client_id, ca (PEM text), username_claim, username_prefix, groups_claim, groups_prefix,

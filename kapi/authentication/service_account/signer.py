@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -42,7 +42,7 @@ class FetchedKeys(KeySet):
         self._until = 0.0  # reactor seconds
         self._waiting: list[Deferred[None]] = []  # at most one for each request
         self._fetching: Deferred[None] | None = None
-        self._timer: Any = None
+        self._timer: IDelayedCall | None = None
 
     @property
     def max_age(self) -> int:
@@ -78,7 +78,7 @@ class FetchedKeys(KeySet):
         if found.keys != list(self.keys):
             self.put(found.keys)
 
-    def _fetched(self, result: Any) -> None:
+    def _fetched(self, result: object) -> None:
         self._fetching = None
         waiting, self._waiting = self._waiting, []
         for each in waiting:

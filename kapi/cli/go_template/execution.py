@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from kapi.cli.go_template.functions import FUNCTIONS, FunctionError, Signature
 from kapi.cli.go_template.lexer import TemplateError, quoted
@@ -26,9 +26,10 @@ from kapi.cli.go_template.nodes import (
 from kapi.cli.go_template.parser import Parser
 from kapi.cli.go_template.values import MISSING, Int, absent, type_name
 from kapi.cli.go_values import go_text
+from kapi.machinery.tree import Tree
 
 MAX_DEPTH = 100000  # templates within templates, as messages say; Python's own limit is reached before
-_NOTHING: Any = object()  # no value comes from the command before
+_NOTHING: Tree = object()  # no value comes from the command before
 
 
 class _Broken(Exception):
@@ -46,16 +47,18 @@ class Template:
         self.text, self._allow = text, allow_missing
         self._templates = Parser(text, FUNCTIONS).templates
 
-    def execute(self, data: object, write: Callable[[str], Any]) -> None:
+    def execute(self, data: object, write: Callable[[str], object]) -> None:
         """Piece by piece: what comes before an error is written.  Raises TemplateError."""
         state = _State(self.text, self._templates, write, self._allow)
         state.run("output", data)
 
 
 class _State:
-    def __init__(self, text: str, templates: dict[str, list[Any]], write: Callable[[str], Any], allow: bool) -> None:
+    def __init__(
+        self, text: str, templates: dict[str, list[Node]], write: Callable[[str], object], allow: bool
+    ) -> None:
         self._text, self._templates, self._write, self._allow = text, templates, write, allow
-        self._variables: list[tuple[str, Any, bool]] = []  # name, value, and whether it is an interface
+        self._variables: list[tuple[str, Tree, bool]] = []  # name, value, and whether it is an interface
         self._name = ""
         # to messages a value out of a map or list is an interface, one that a pipeline has made is what it is
         self._dot_is_interface = False
@@ -80,7 +83,7 @@ class _State:
 
     # nodes
 
-    def _walk_all(self, dot: object, nodes: Iterable[Any]) -> None:
+    def _walk_all(self, dot: object, nodes: Iterable[Node]) -> None:
         for node in nodes:
             self._at = node
             match node:
@@ -116,7 +119,7 @@ class _State:
         value = self._pipe(dot, node.pipe)
         names = node.pipe.variables
         begin = len(self._variables)
-        pairs: Iterable[tuple[Any, Any]]
+        pairs: Iterable[tuple[Tree, Tree]]
         if isinstance(value, list):
             pairs = ((Int(index), one) for index, one in enumerate(value))
         elif isinstance(value, dict):
@@ -157,7 +160,7 @@ class _State:
 
     # values
 
-    def _pipe(self, dot: object, pipe: Pipe) -> Any:
+    def _pipe(self, dot: object, pipe: Pipe) -> Tree:
         self._at = pipe
         value = _NOTHING
         for command in pipe.commands:
@@ -176,7 +179,7 @@ class _State:
                 return
         self._fail(f"undefined variable: {name}")
 
-    def _command(self, dot: object, command: Command, final: object) -> Any:
+    def _command(self, dot: object, command: Command, final: object) -> Tree:
         first = command.arguments[0]
         if isinstance(first, Identifier):
             return self._function(dot, first, command, command.arguments[1:], final)
@@ -189,7 +192,7 @@ class _State:
             self._fail("nil is not a command")
         return self._value(dot, first)
 
-    def _value(self, dot: Any, node: Any, has_arguments: bool = False) -> Any:
+    def _value(self, dot: Tree, node: Node, has_arguments: bool = False) -> Tree:
         """Of an operand."""
         self._at = node
         match node:
@@ -213,7 +216,7 @@ class _State:
                 return self._function(dot, node, node, [], _NOTHING)
         raise AssertionError(node)
 
-    def _fields(self, value: object, names: list[str], has_arguments: bool, is_interface: bool) -> Any:
+    def _fields(self, value: object, names: list[str], has_arguments: bool, is_interface: bool) -> Tree:
         for number, name in enumerate(names):
             if value is MISSING:
                 if not self._allow:
@@ -233,7 +236,7 @@ class _State:
 
     # functions
 
-    def _function(self, dot: object, name: Identifier, shown: Node, arguments: list[Any], final: object) -> Any:
+    def _function(self, dot: object, name: Identifier, shown: Node, arguments: list[Node], final: object) -> Tree:
         self._at = name
         if name.name in ("and", "or"):
             return self._choice(dot, name.name, shown, arguments, final)
@@ -257,14 +260,14 @@ class _State:
             self._at = shown
             self._fail(f"error calling {name.name}: {error}")
 
-    def _cannot_call(self, arguments: list[Any], given: list[Any]) -> NoReturn:
+    def _cannot_call(self, arguments: list[Node], given: list[Tree]) -> NoReturn:
         """Values of JSON are never functions."""
         if absent(given[0]):
             raise FunctionError("call of nil")
         shown = str(arguments[0]) if arguments else go_text(given[0])
         raise FunctionError(f"non-function {shown} of type {type_name(given[0])}")
 
-    def _argument(self, dot: Any, node: Any, text: bool) -> Any:
+    def _argument(self, dot: Tree, node: Node, text: bool) -> Tree:
         self._at = node
         if text and isinstance(node, Constant):
             if node.value is None:
@@ -279,12 +282,12 @@ class _State:
             self._fail(f"wrong type for value; expected string; got {type_name(value)}")
         return value
 
-    def _choice(self, dot: object, name: str, shown: Node, arguments: list[Any], final: object) -> Any:
+    def _choice(self, dot: object, name: str, shown: Node, arguments: list[Node], final: object) -> Tree:
         """``and`` and ``or`` do not look at what comes after the argument that decides."""
         self._at = shown
         if not arguments and final is _NOTHING:
             self._fail(f"wrong number of args for {name}: want at least 1 got 0")
-        value: Any = MISSING
+        value: Tree = MISSING
         for node in arguments:
             value = self._argument(dot, node, False)
             if bool(value) == (name == "or"):

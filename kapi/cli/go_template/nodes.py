@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from kapi.cli.go_template.lexer import quoted
 
@@ -24,7 +23,7 @@ class Text(Node):
 class Constant(Node):
     """``value`` is a bool, a string, a number, or None for ``nil``."""
 
-    value: Any
+    value: bool | str | int | float | None
     text: str
 
     def __str__(self) -> str:
@@ -72,7 +71,7 @@ class Identifier(Node):
 class Command(Node):
     """A function or a value, and its arguments."""
 
-    arguments: list[Any] = field(default_factory=list)
+    arguments: list[Node] = field(default_factory=list)
 
     def __str__(self) -> str:
         return " ".join(f"({one})" if isinstance(one, Pipe) else str(one) for one in self.arguments)
@@ -95,7 +94,7 @@ class Pipe(Node):
 class Chain(Node):
     """Fields of what is in parentheses."""
 
-    inner: Any
+    inner: Node
     names: list[str]
 
     def __str__(self) -> str:
@@ -117,8 +116,8 @@ class Branch(Node):
 
     kind: str
     pipe: Pipe
-    body: list[Any]
-    otherwise: list[Any]
+    body: list[Node]
+    otherwise: list[Node]
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Container
+from typing import NoReturn
 
 from kapi.cli.go_template.lexer import Lexer, Token, quoted
 from kapi.cli.go_template.nodes import (
@@ -35,14 +35,14 @@ MAX_INT = 2**63 - 1
 class Parser:
     """``templates``: the trees by name; the text's own is called "output".  Raises TemplateError."""
 
-    def __init__(self, text: str, functions: Any) -> None:
+    def __init__(self, text: str, functions: Container[str]) -> None:
         self._lexer, self._functions = Lexer(text), functions
         self._iterator = self._lexer.tokens()
         self._next: list[Token] = []  # given back, the first one last
         self._last = Token("eof", "", 0)
         self._variables = ["$"]
         self._loops = 0
-        self.templates: dict[str, list[Any]] = {}
+        self.templates: dict[str, list[Node]] = {}
         self.templates["output"] = self._whole()
 
     # tokens
@@ -84,8 +84,8 @@ class Parser:
 
     # lists of nodes
 
-    def _whole(self) -> list[Any]:
-        nodes: list[Any] = []
+    def _whole(self) -> list[Node]:
+        nodes: list[Node] = []
         while self._peek().kind != "eof":
             token = self._take()
             if token.kind == "left":
@@ -111,9 +111,9 @@ class Parser:
             self._fail("unexpected {{else}} in define clause")
         self._variables, self._loops = outer, loops
 
-    def _list(self) -> tuple[list[Any], str]:
+    def _list(self) -> tuple[list[Node], str]:
         """The nodes, and whether ``end`` or ``else`` follows them."""
-        nodes: list[Any] = []
+        nodes: list[Node] = []
         while self._peek_solid().kind != "eof":
             node = self._item()
             if isinstance(node, str):
@@ -121,7 +121,7 @@ class Parser:
             nodes.append(node)
         self._fail("unexpected EOF")
 
-    def _item(self) -> Any:
+    def _item(self) -> Node | str:
         token = self._take_solid()
         if token.kind == "text":
             return Text(token.position, token.text)
@@ -129,10 +129,10 @@ class Parser:
             self._unexpected(token, "input")
         return self._action()
 
-    def _action(self) -> Any:
+    def _action(self) -> Node | str:
         """A node, or "end" or "else"."""
         token = self._take_solid()
-        known: dict[str, Callable[[Token], Any]] = {
+        known: dict[str, Callable[[Token], Node | str]] = {
             "if": self._branch, "with": self._branch, "range": self._branch, "template": self._template,
             "block": self._block, "break": self._jump, "continue": self._jump, "end": self._end, "else": self._else,
         }  # fmt: skip
@@ -165,7 +165,7 @@ class Parser:
         self._loops += kind == "range"
         body, end = self._list()
         self._loops -= kind == "range"
-        otherwise: list[Any] = []
+        otherwise: list[Node] = []
         if end == _ELSE:
             after = self._peek_solid()
             if kind != "range" and (after.kind, after.text) == ("keyword", kind):
@@ -316,11 +316,11 @@ class Parser:
         self._give_back(token)
         return None
 
-    def _number(self, text: str) -> Any:
+    def _number(self, text: str) -> int | float:
         digits = text.replace("_", "")
         if re.fullmatch(r"[+-]?0[0-9]+", digits):
             digits = "0o" + digits.lstrip("+-").lstrip("0") if set(digits) <= set("+-01234567") else ""
-        number: Any = None
+        number: int | float | None = None
         for read in (lambda: int(digits, 0), lambda: float(digits), lambda: float.fromhex(digits)):
             try:
                 number = read()
