@@ -46,6 +46,7 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
                 refuse_readable(store, op)
                 return await _delete_once(store, op, entry)
             except Unreadable as error:
+                _goes_alone(op)
                 return await delete_unreadable(store, op, error)
         except (RevisionConflict, KeyMissing) as error:
             let_go(error)
@@ -102,6 +103,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
         if as_stored and op.outcome is not None and op.outcome.begins:
             revision = await op.outcome.of(deletion)
         else:
+            _goes_alone(op)
             revision = await store.store.delete(*deletion)
     except (RevisionConflict, KeyMissing):
         raise
@@ -110,6 +112,12 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
     if row.lifecycle is not None:
         await row.lifecycle.after_delete(obj, context)
     return store.stored(obj, halves, revision, deleted=True)
+
+
+def _goes_alone(op: Operation) -> None:
+    """Of a collection, too, objects go in their order."""
+    if op.outcome is not None:
+        op.outcome.alone()
 
 
 async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existing: Object, entry: Entry) -> Stored:
@@ -121,6 +129,7 @@ async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existi
         return store.stored(obj, halves, entry.revision)
     try:
         commit()
+        _goes_alone(op)
         key, size = store.key(op.namespace, op.name), len(entry.data)
         revision = await store.store.update(key, entry.revision, *halves, replaced=size, going=True)
     except (RevisionConflict, KeyMissing):

@@ -6,7 +6,7 @@ by hand, since a Deferred for each would cost as much as all else that a deletio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -28,6 +28,12 @@ class Outcome:
         self.begins = True  # it has not waited for anything yet, and can go to the store with the others
         self.result: int | StoreError | None = None
         self._deletions = deletions
+
+    def alone(self) -> None:
+        """It goes to the store by itself, and after those that were begun before it."""
+        if self.begins:
+            self.begins = False
+            self._deletions.send()
 
     async def of(self, deletion: Deletion) -> int:
         """The revision.  Only while it ``begins``.  Raises what the store's ``delete`` raises."""
@@ -81,7 +87,7 @@ class Deletions:
         self._outcomes: list[Outcome] = []
         self._stopped: list[tuple[Coroutine[Any, Any, object], Outcome]] = []  # those that wait for the store's answer
         self._apart: list[Deferred[None]] = []  # those that wait for something else, and then go to the store alone
-        self._answered: Deferred[None] | None = None
+        self._answers: list[Deferred[None]] = []
 
     def begin(self, delete: Callable[[Outcome], Coroutine[Any, Any, object]]) -> None:
         """Works out a deletion up to where it has to wait.  Raises StatusError, but not that its object is gone."""
@@ -108,21 +114,24 @@ class Deletions:
 
     def send(self) -> None:
         """What was worked out goes to the store."""
-        if self._deletions and self._answered is None:
-            self._answered = Deferred.fromCoroutine(self._ask())
+        if self._deletions:
+            asked = self._ask(self._deletions, self._outcomes)
+            self._deletions, self._outcomes = [], []
+            self._answers.append(Deferred.fromCoroutine(asked))
 
-    async def _ask(self) -> None:
+    async def _ask(self, deletions: list[Deletion], outcomes: list[Outcome]) -> None:
+        results: Sequence[int | StoreError]
         try:
-            results = await self._store.delete_all(self._deletions)
+            results = await self._store.delete_all(deletions)
         except StoreError as error:
-            results = [error] * len(self._deletions)
-        for outcome, result in zip(self._outcomes, results, strict=True):
+            results = [error] * len(deletions)
+        for outcome, result in zip(outcomes, results, strict=True):
             outcome.result = result
 
     async def end(self) -> None:
         """All of them have come to their end.  Raises the first error that one has met."""
-        if self._answered is not None:
-            await self._answered
+        for answer in self._answers:
+            await answer
         first: BaseException | None = None
         self._stopped.reverse()
         while self._stopped:

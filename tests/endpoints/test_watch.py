@@ -148,3 +148,15 @@ def test_without_the_feature_a_watch_does_not_begin_with_a_list(api: MemoryAPI) 
     answer = api.ask("GET", f"{MAPS}?{query}")
     assert answer.code == 422
     assert "unless the WatchList feature gate is enabled" in answer.json["message"]
+
+
+def test_objects_of_a_collection_go_in_their_order(api: MemoryAPI) -> None:
+    """Also where one only gets a mark, since it has a finalizer."""
+    version = ""
+    for name, finalizers in (("a", []), ("b", ["example.com/x"]), ("c", [])):
+        made = api.ask("POST", MAPS, {"metadata": {"name": name, "finalizers": finalizers}})
+        version = made.json["metadata"]["resourceVersion"]
+    watch = api.ask("GET", f"{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=60")
+    assert api.ask("DELETE", MAPS).code == 200
+    api.turn()
+    assert seen(watch) == [("DELETED", "a"), ("MODIFIED", "b"), ("DELETED", "c")]

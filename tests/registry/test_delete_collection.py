@@ -126,6 +126,23 @@ class Collections(SynchronousTestCase):
         self.successResultOf(done)
         self.assertEqual(sorted(self.ended), ["0", "1", "2", "3"])
 
+    def test_what_goes_alone_goes_after_those_before_it(self) -> None:
+        self.refused["1"] = status.NotFound("whatever it does by itself")
+        refused, sent = self.one, []
+
+        async def one(key: str, outcome: Outcome) -> None:
+            if key == "1":
+                outcome.alone()
+                sent.extend(keys for keys, _ in self.store.asked)
+            await refused(key, outcome)
+
+        self.one = one  # type: ignore[method-assign]
+        done = self.start(3, at_once=100)
+        self.assertEqual(sent, [["0"]])
+        self.assertEqual([self.store.answer(), self.store.answer()], [["0"], ["2"]])
+        self.successResultOf(done)
+        self.assertEqual(self.ended, ["0", "2"])
+
     def test_an_error_ends_it_and_what_was_begun_goes_on(self) -> None:
         self.alone["1"] = Deferred()
         self.refused["5"] = status.Forbidden("no")
