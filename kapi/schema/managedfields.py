@@ -113,12 +113,15 @@ def decode(entries: Tree) -> tuple[Managers, Times]:
     return managers, times
 
 
-def encode(managers: Managers, times: Times) -> list[Object]:
-    """``managedFields`` in upstream's order: operation, time, manager, version, subresource."""
+def encode(managers: Managers, times: Times, *, canonical: bool = False) -> list[Object]:
+    """``managedFields`` in upstream's order: operation, time, manager, version, subresource.
+
+    ``canonical``: all sets are as ``decode`` gave them.
+    """
     entries = []
     for manager, owned in steps(managers.items()):
         time = times.get(manager, "")
-        entry = _entry(manager, owned, time, fieldset.canonical(owned.fields))
+        entry = _entry(manager, owned, time, owned.fields if canonical else fieldset.canonical(owned.fields))
         entries.append(((entry["operation"], time, manager.name, owned.api_version, manager.subresource), entry))
     if len(entries) > 1:
         entries.sort(key=lambda pair: pair[0])
@@ -238,13 +241,38 @@ class FieldManager:
         old = self.empty if live is None else _without_managed_fields(live)
         if not managers and live is not None and (live.get("metadata") or {}).get("uid"):
             return  # ownership was never tracked, or reset: tracking starts with the first apply
+        me = Manager(manager or "unknown", "Update", self.api_version, self.subresource)
         try:
-            managers, times = self._updated(old, new, managers, times, manager, now)
+            difference = self.updater.compare(old, new)
+            if self._owns(me, managers, difference):
+                metadata["managedFields"] = encode(managers, {**times, me: now}, canonical=True)
+                return
+            managers, times = self._updated(old, new, managers, times, me, now, difference)
         except ValueError:
             return
         entries = encode(managers, times)
         if entries:
             metadata["managedFields"] = entries
+
+    def _owns(self, me: Manager, managers: Managers, difference: typed.Comparison) -> bool:
+        """Whether a write of some of the fields that ``me`` has alone leaves everything but its time as it is.
+
+        So it is with most updates: of somebody who writes the same fields again and again.
+        """
+        mine, changed, removed = managers.get(me), difference.changed, difference.removed
+        if mine is None or not fieldset.contains(mine.fields, changed) or len(managers) > MAX_UPDATE_MANAGERS:
+            return False
+        if not changed or fieldset.intersection(changed, _STRIPPED):
+            return False
+        for owned in managers.values():
+            fields = owned.fields
+            if owned.api_version != self.api_version or fieldset.intersection(fields, removed):
+                return False
+            if owned is not mine and fieldset.intersection(fields, changed):
+                return False
+            if typed.reconcile(self.shape, fields) is not fields:
+                return False
+        return True
 
     def _first_entry(self, new: Object, manager: str, now: str) -> None:
         """``metadata.managedFields`` of an object about to be created that brings none."""
@@ -291,12 +319,18 @@ class FieldManager:
             return {}, {}
 
     def _updated(
-        self, old: Object, new: Object, managers: Managers, times: Times, manager: str, now: str
+        self,
+        old: Object,
+        new: Object,
+        managers: Managers,
+        times: Times,
+        me: Manager,
+        now: str,
+        difference: typed.Comparison | None = None,
     ) -> tuple[Managers, Times]:
-        fields, managers = self.updater.update(old, new, managers)
+        fields, managers = self.updater.update(old, new, managers, difference)
         fields = fieldset.difference(fields, _STRIPPED)
         if fields:
-            me = Manager(manager or "unknown", "Update", self.api_version, self.subresource)
             previous = managers.get(me)
             if previous is not None:
                 fields = fieldset.union(fields, previous.fields)
@@ -348,7 +382,8 @@ class FieldManager:
     ) -> tuple[Object, Managers, Times]:
         if not managers:
             # what is there already belongs to whoever came before the first apply
-            managers, times = self._updated(self.empty, old, managers, times, BEFORE_FIRST_APPLY, now)
+            before = Manager(BEFORE_FIRST_APPLY, "Update", self.api_version, self.subresource)
+            managers, times = self._updated(self.empty, old, managers, times, before, now)
         self._check_applied(applied)
         try:
             typed.validate(self.shape, applied)

@@ -371,3 +371,64 @@ def test_objects_that_are_nearly_alike_are_told_apart(one: dict[str, Any], other
     warm = FieldManager(THING, kind)
     assert fields(warm, one) == fields(FieldManager(THING, kind), one) != fields(warm, other)
     assert fields(warm, other) == fields(FieldManager(THING, kind), other)
+
+
+class Thorough(FieldManager):
+    """Works every update out."""
+
+    def _owns(self, *_: Any) -> bool:
+        return False
+
+
+writes = st.tuples(
+    st.sampled_from(["update", "update", "update", "apply"]),
+    st.sampled_from("abc"),
+    texts,
+    st.one_of(st.none(), texts),
+    st.sampled_from(["same", "none", "edited"]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts, st.lists(writes, max_size=6))
+def test_updates_of_ones_own_fields_end_as_all_others(before: dict[str, str], steps: list[Any]) -> None:
+    """What a manager alone has stays as it is when he writes some of it again; nobody sees that it was not worked out."""
+    one, other = FieldManager(CONFIG_MAP, CM), Thorough(CONFIG_MAP, CM)
+    lives = [created(manager, config_map(dict(before)), "a") for manager in (one, other)]
+    for number, (verb, name, data, labels, sent) in enumerate(steps):
+        now = f"2026-01-01T00:00:{number + 10}Z"
+        results = []
+        for manager, live in zip((one, other), lives, strict=True):
+            metadata: dict[str, Any] = {"resourceVersion": str(number)} if sent == "edited" else {}
+            if labels is not None:
+                metadata["labels"] = dict(labels)
+            new = config_map(dict(data), **metadata)
+            if verb == "apply":
+                new["metadata"].pop("resourceVersion", None)
+                new = manager.apply(live, new, name, True, now)
+            else:
+                entries = copy.deepcopy(live["metadata"].get("managedFields"))
+                if sent == "edited" and entries:
+                    entries[0]["fieldsV1"] = {"f:metadata": {"f:resourceVersion": {}}, **entries[0]["fieldsV1"]}
+                if sent != "none":
+                    new["metadata"]["managedFields"] = entries
+                manager.update(live, new, name, now)
+            new["metadata"]["uid"] = "u"
+            results.append(new)
+        assert orjson.dumps(results[0]) == orjson.dumps(results[1])
+        lives = results
+
+
+class Quick(FieldManager):
+    """Works no update out."""
+
+    def _updated(self, *_: Any) -> Any:
+        raise AssertionError
+
+
+def test_who_writes_his_own_fields_again_is_not_worked_out() -> None:
+    manager = Quick(CONFIG_MAP, CM)
+    live = created(manager, config_map({"a": "1", "b": "1"}))
+    new = config_map({"a": "2", "b": "1"})
+    manager.update(live, new, "c", T2)
+    assert fields_of(new) == [("c", "Update", T2, {"f:data": {".": {}, "f:a": {}, "f:b": {}}})]

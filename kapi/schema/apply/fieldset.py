@@ -108,6 +108,17 @@ def intersection(one: Set, other: Set) -> Set:
     return common
 
 
+def contains(one: Set, other: Set) -> bool:
+    """Whether all paths of the second set are in the first."""
+    for element, node in steps(other.items()):
+        if element == ".":
+            continue
+        mine = one.get(element)
+        if mine is None or is_member(node) and not is_member(mine) or not contains(mine, node):
+            return False
+    return True
+
+
 def difference(one: Set, other: Set) -> Set:
     """Paths of the first set that the second does not name; a parent and its child are different paths."""
     if not one or not other:

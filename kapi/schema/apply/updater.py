@@ -54,10 +54,15 @@ class Updater:
         difference = typed.compare(self.shape, old, new).without(self.reset)
         return difference if self.only is None else difference.only(self.only)
 
-    def update(self, old: Object, new: Object, managers: Managers) -> tuple[Set, Managers]:
-        """What the write set, and what remains of the others' ownership (the writer's own earlier entry included)."""
+    def update(
+        self, old: Object, new: Object, managers: Managers, difference: typed.Comparison | None = None
+    ) -> tuple[Set, Managers]:
+        """What the write set, and what remains of the others' ownership (the writer's own earlier entry included).
+
+        ``difference`` is that of the objects, if it is known.
+        """
         managers = self.reconciled(old, managers)
-        difference, managers = self._take(old, new, managers, None, True)
+        difference, managers = self._take(old, new, managers, None, True, difference)
         return self.filtered(difference.changed), managers
 
     def apply(
@@ -82,10 +87,16 @@ class Updater:
     # -- parts ----------------------------------------------------------------------------------------------------
 
     def _take(
-        self, old: Object, new: Object, managers: Managers, writer: Manager | None, force: bool
+        self,
+        old: Object,
+        new: Object,
+        managers: Managers,
+        writer: Manager | None,
+        force: bool,
+        own: typed.Comparison | None = None,
     ) -> tuple[typed.Comparison, Managers]:
         """Takes changed and removed fields away from everyone but the writer."""
-        own = self.compare(old, new)
+        own = own or self.compare(old, new)
         differences: dict[str, tuple[Set, Set]] = {self.api_version: (own.changed, own.removed)}
         left: Managers = {}
         conflicts: list[Conflict] = []
