@@ -54,6 +54,10 @@ class StoredLister:
         start = f"{self._prefix}{namespace}/" if namespace else self._prefix
         return [_tree(data) for _, data in self._store.matching(start)]
 
+    @property
+    def changes(self) -> int:
+        return self._store.newest
+
 
 class StoredListers(dict[GroupResource, Lister]):
     """Made when asked for."""

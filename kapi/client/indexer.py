@@ -32,6 +32,7 @@ class Indexer:
 
     def __init__(self, indices: Mapping[str, IndexFunction] | None = None, *, packed: bool = False) -> None:
         self._objects: dict[str, Any] = {}
+        self.changes = 0  # so far
         self._pack: Callable[[Object], Any] = orjson.dumps if packed else _as_it_is
         self._unpack: Callable[[Any], Object] = orjson.loads if packed else _as_it_is
         self._functions = {"namespace": _namespace, **(indices or {})}
@@ -67,6 +68,7 @@ class Indexer:
         if previous is not None:
             self._forget(key, previous)
         self._objects[key] = self._pack(obj)
+        self.changes += 1
         for name, function in self._functions.items():
             for value in function(obj):
                 self._indices[name].setdefault(value, {})[key] = None
@@ -76,6 +78,7 @@ class Indexer:
         previous = self.get(key)
         if previous is not None:
             del self._objects[key]
+            self.changes += 1
             self._forget(key, previous)
         return previous
 

@@ -73,6 +73,10 @@ class RemoteLister:
         store = self._informer.store
         return store.by_index("namespace", namespace) if namespace else store.list()
 
+    @property
+    def changes(self) -> int:
+        return self._informer.store.changes
+
 
 class RemoteResource:
     """A ``kapi.client.interface.ResourceClient``."""

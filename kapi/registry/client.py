@@ -55,6 +55,10 @@ class CacheLister:
     def list(self, namespace: str = "") -> list[Object]:
         return self._store.cache.objects(namespace)
 
+    @property
+    def changes(self) -> int:
+        return self._store.cache.changes
+
 
 def _in_slices(
     verb: Callable[Concatenate[StoreClient, Arguments], Coroutine[Any, Any, Result]],

@@ -25,6 +25,10 @@ class Lister(Protocol):
     def get(self, namespace: str, name: str) -> Object | None: ...
     def list(self, namespace: str = "") -> list[Object]: ...
 
+    @property
+    def changes(self) -> object:
+        """Another one when anything has changed."""
+
 
 @dataclass(slots=True)
 class StrategyContext:

@@ -86,6 +86,7 @@ class Cache:
         self.reads = Reads()  # by clients
         self.sent: dict[str, Sent] = {}  # to watches, by the version they are of
         self.received = 0  # changes so far
+        self.changes = 0  # of what there is to read, whatever they came from
         self.dispatched = 0  # changes that some watcher was told of
         self.terminated = 0  # watches cut off because they were slow
         self.undecoded = 0  # events that wait inside the process until their objects are decoded
@@ -308,6 +309,7 @@ class Cache:
     def load(self, contents: Contents) -> None:
         """Replaces everything."""
         contents.finish()
+        self.changes += 1
         self.unreadable = {}
         self.initializations += 1
         self.loaded += len(contents.by_key) + len(contents.problems)
@@ -339,6 +341,7 @@ class Cache:
             return self._unreadable(entry, problem).former()
         error = self._note_unreadable(entry, problem)
         self._entries.remove(entry.key)
+        self.changes += 1
         self._feed.later(self.forget_history)  # not at once: its watchers may be told of something just now
         return error
 
@@ -350,6 +353,7 @@ class Cache:
     def apply(self, kind: str, entry: Entry) -> CacheEvent | None:
         """A change; answers the event, None when nobody who reads can see one.  Groups that select it become dirty."""
         self.received += 1
+        self.changes += 1
         problem = problem_of(entry.data, entry.revision, entry.name)
         if problem or self.unreadable:
             replaced = self._apply_unreadable(kind, entry, problem)

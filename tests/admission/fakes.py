@@ -27,6 +27,10 @@ class FakeLister:
     def list(self, namespace: str = "") -> list[Object]:
         return [obj for (ns, _), obj in sorted(self.objects.items()) if not namespace or ns == namespace]
 
+    @property
+    def changes(self) -> object:
+        return {key: id(obj) for key, obj in self.objects.items()}
+
 
 class FakeResource:
     """One resource; ``cached`` is what its lister sees, which may lag behind ``objects``."""

@@ -6,52 +6,56 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.admission.policy.source import Policy, PolicySource
-from kapi.admission.webhook.hooks import HookSource
+from kapi.admission.policy.source import Binding, Policy, PolicySource
+from kapi.admission.policy.validating import ValidatingAdmissionPolicy
+from kapi.admission.source import GROUP, PATIENCE
+from kapi.admission.webhook.hooks import read_hooks
+from kapi.client.work import run_by
 from kapi.machinery.tree import Object
-from tests.growth.counting import stretches
+from kapi.server.slices import Slices
+from tests.admission.fakes import FakeClient, attributes, initializer
+from tests.growth.counting import lines, stretches
 
-
-class Listed:
-    """A lister of what is in it."""
-
-    def __init__(self, *objects: Object) -> None:
-        self.objects = list(objects)
-
-    def list(self, namespace: str = "") -> list[Object]:
-        return list(self.objects)
-
-    def get(self, namespace: str, name: str) -> Object | None:
-        raise NotImplementedError
+POLICIES, BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
+HOOKS = "validatingwebhookconfigurations"
+RULE: Object = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
 
 
 def match(count: int) -> Object:
     values = [f"v{number}" for number in range(count)]
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
     selector = {"matchExpressions": [{"key": "k", "operator": "In", "values": values}]}
-    return {"objectSelector": selector, "resourceRules": [rule] * count}
+    return {"objectSelector": selector, "resourceRules": [RULE] * count}
 
 
-def policy(name: str, count: int = 1, version: str = "1") -> Object:
-    return {"metadata": {"name": name, "resourceVersion": version}, "spec": {"matchConstraints": match(count)}}
+def policy(name: str, count: int = 1) -> Object:
+    return {"metadata": {"name": name}, "spec": {"matchConstraints": match(count)}}
 
 
-def binding(name: str, policy: str, count: int = 1, version: str = "1") -> Object:
+def binding(name: str, policy: str, count: int = 1) -> Object:
     spec = {"policyName": policy, "matchResources": match(count)}
-    return {"metadata": {"name": name, "resourceVersion": version}, "spec": spec}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def source(client: FakeClient, **more: Any) -> PolicySource[Policy]:
+    return PolicySource(initializer(client, **more), POLICIES, BINDINGS, Policy)
 
 
 def policies(count: int) -> Callable[[], Any]:
-    definitions, bindings = Listed(policy("p", count)), Listed(binding("b", "p", count))
-    return PolicySource(lambda: definitions, lambda: bindings, Policy).policies
+    client = FakeClient()
+    client.put(GROUP, POLICIES, policy("p", count))
+    client.put(GROUP, BINDINGS, binding("b", "p", count))
+    return source(client).get
 
 
 def hooks(count: int) -> Callable[[], Any]:
-    given = match(count)
+    client, given = FakeClient(), match(count)
     webhook = {"name": "a.b", "rules": given["resourceRules"], "objectSelector": given["objectSelector"]}
-    configurations = Listed({"metadata": {"name": "c"}, "webhooks": [webhook]})
-    return HookSource(lambda: configurations).hooks
+    client.put(GROUP, HOOKS, {"metadata": {"name": "c"}, "webhooks": [webhook]})
+    return lambda: read_hooks(client.resource(GROUP, HOOKS).lister)
 
 
 @pytest.mark.parametrize("make", [policies, hooks])
@@ -61,15 +65,137 @@ def test_long_rules_and_selectors_are_read_in_steps(make: Callable[[int], Callab
 
 
 def test_what_has_not_changed_is_not_read_again() -> None:
-    definitions = Listed(policy("p"), policy("q"))
-    bindings = Listed(binding("a", "p"), binding("b", "p"), binding("c", "q"))
-    source = PolicySource(lambda: definitions, lambda: bindings, Policy)
-    before = source.policies()
-    assert [[bound.name for bound in made.bindings] for made in before] == [["a", "b"], ["c"]]
+    client = FakeClient()
+    client.put(GROUP, POLICIES, policy("p"), policy("q"))
+    client.put(GROUP, BINDINGS, binding("a", "p"), binding("b", "p"), binding("c", "q"))
+    made = source(client)
+    before = made.get()
+    assert before is not None
+    assert [[bound.name for bound in each.bindings] for each in before] == [["a", "b"], ["c"]]
+    assert made.get() is before
     kept = before[0].bindings[0]
-    bindings.objects[1] = binding("b", "q", version="2")
-    after = source.policies()
-    assert [[bound.name for bound in made.bindings] for made in after] == [["a"], ["b", "c"]]
+    client.put(GROUP, BINDINGS, binding("b", "q"))
+    after = made.get()
+    assert after is not None
+    assert [[bound.name for bound in each.bindings] for each in after] == [["a"], ["b", "c"]]
     assert after[0] is before[0] and after[0].bindings[0] is kept
-    bindings.objects[0] = binding("a", "p", version="3")
-    assert source.policies()[0].bindings[0] is not kept
+    client.put(GROUP, BINDINGS, binding("a", "p"))
+    again = made.get()
+    assert again is not None and again[0].bindings[0] is not kept
+
+
+class Changes(SynchronousTestCase):
+    """Each checkpoint suspends: what is read takes turns of the reactor."""
+
+    def setUp(self) -> None:
+        self.clock = Clock()
+        run_by(self.clock, Slices(self.clock, length=-1.0).call)
+        self.client = FakeClient()
+        self.made: list[str] = []
+        self.add("p")
+        self.client.put(GROUP, BINDINGS, binding("b", "p"))
+        self.source = PolicySource(initializer(self.client, reactor=self.clock), POLICIES, BINDINGS, self.make)
+
+    def make(self, obj: Object, bindings: list[Binding]) -> Policy:
+        self.made.append(obj["metadata"]["name"])
+        return Policy(obj, bindings)
+
+    def add(self, name: str, count: int = 40) -> None:
+        self.client.put(GROUP, POLICIES, policy(name, count))
+
+    def names(self, found: tuple[Policy, ...] | None) -> list[str]:
+        assert found is not None
+        return [each.name for each in found]
+
+    def turns(self, count: int = 100, seconds: float = 0.0) -> None:
+        """What is scheduled in a turn of the reactor is for the next."""
+        self.clock.rightNow += seconds
+        for _ in range(count):
+            for call in [call for call in self.clock.calls if call.time <= self.clock.rightNow]:
+                if call.active():
+                    self.clock.calls.remove(call)
+                    call.called = 1
+                    call.func(*call.args, **call.kw)
+
+    def test_requests_wait_for_one_reading(self) -> None:
+        waiting = [Deferred.fromCoroutine(self.source.wait()) for _ in range(3)]
+        self.assertNoResult(waiting[0])
+        self.turns()
+        self.assertEqual([self.names(self.successResultOf(each)) for each in waiting], [["p"]] * 3)
+        self.assertEqual(self.made, ["p"])
+
+    def test_the_first_ones_are_waited_for_however_long_it_takes(self) -> None:
+        waiting = Deferred.fromCoroutine(self.source.wait())
+        self.turns(1, 2 * PATIENCE)
+        self.assertNoResult(waiting)
+        self.turns()
+        self.successResultOf(waiting)
+
+    def test_those_before_count_while_new_ones_take_long(self) -> None:
+        Deferred.fromCoroutine(self.source.wait())
+        self.turns()
+        self.add("p")
+        self.client.put(GROUP, BINDINGS, binding("b2", "p", 400))
+        self.assertIsNone(self.source.get())
+        waiting = Deferred.fromCoroutine(self.source.wait())
+        self.turns(1, PATIENCE / 2)
+        self.assertNoResult(waiting)
+        self.turns(1, PATIENCE / 2)
+        self.assertEqual(len(self.successResultOf(waiting)[0].bindings), 1)
+        self.turns(2000)
+        found = self.source.get()
+        assert found is not None
+        self.assertEqual(len(found[0].bindings), 2)
+
+    def test_who_asks_after_a_change_sees_it_though_another_is_being_read(self) -> None:
+        waiting = Deferred.fromCoroutine(self.source.wait())
+        self.add("q")
+        self.client.put(GROUP, BINDINGS, binding("c", "q"))
+        late = Deferred.fromCoroutine(self.source.wait())
+        self.turns(300)
+        self.assertEqual(self.names(self.successResultOf(late)), ["p", "q"])
+        self.successResultOf(waiting)
+
+    def test_a_request_that_ends_does_not_end_the_reading(self) -> None:
+        waiting = Deferred.fromCoroutine(self.source.wait())
+        waiting.cancel()
+        self.failureResultOf(waiting)
+        self.turns()
+        self.assertEqual(self.names(self.source.get()), ["p"])
+
+    def test_what_cannot_be_read_is_told_until_it_changes(self) -> None:
+        self.client.put(GROUP, BINDINGS, {"metadata": {"name": "broken"}, "spec": {"matchResources": 1}})
+        waiting = [Deferred.fromCoroutine(self.source.wait()) for _ in range(2)]
+        self.turns()
+        for each in waiting:
+            self.failureResultOf(each, AttributeError)
+        self.assertRaises(AttributeError, self.source.get)
+        self.client.put(GROUP, BINDINGS, binding("broken", "p"))
+        again = Deferred.fromCoroutine(self.source.wait())
+        self.turns()
+        self.assertEqual(self.names(self.successResultOf(again)), ["p"])
+
+
+def test_bindings_of_other_resources_are_looked_at_once() -> None:
+    """However many there are, for the next request of the same kind those that its rules name are known."""
+    few, many = (_second_request(count) for count in (100, 400))
+    assert many < few + 50
+
+
+def _second_request(count: int) -> int:
+    client = FakeClient()
+    others = [policy(f"p{number}") for number in range(count)]
+    for each in others:
+        each["spec"]["matchConstraints"] = {"resourceRules": [{**RULE, "resources": ["nothing"]}]}
+    bound = [binding(f"b{number}", f"p{number}") for number in range(count)]
+    client.put(GROUP, POLICIES, *others)
+    client.put(GROUP, BINDINGS, *bound)
+    plugin = ValidatingAdmissionPolicy(initializer(client))
+
+    def ask() -> None:
+        waiting = plugin.validate(attributes({"metadata": {"name": "x"}}))
+        if waiting is not None:
+            Deferred.fromCoroutine(waiting)  # type: ignore[arg-type]  # it is a coroutine
+
+    ask()
+    return sum(count for (code, _), count in lines(ask).items() if "/kapi/admission/" in code.co_filename)

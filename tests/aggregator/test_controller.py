@@ -37,6 +37,10 @@ class FakeResource:
     def list(self, namespace: str = "") -> list[Object]:
         return [obj for (where, _), obj in self.objects.items() if namespace in ("", where)]
 
+    @property
+    def changes(self) -> object:
+        return {key: id(obj) for key, obj in self.objects.items()}
+
     def put(self, obj: Object, namespace: str = "") -> None:
         key = (namespace, obj["metadata"]["name"])
         old = self.objects.get(key)

@@ -22,6 +22,10 @@ class Secrets:
     def list(self, namespace: str = "") -> list[dict[str, Any]]:
         return [self.secret]
 
+    @property
+    def changes(self) -> object:
+        return None
+
 
 def user(token: str = TOKEN, **changes: str) -> Any:
     data = {

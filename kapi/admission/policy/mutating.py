@@ -26,6 +26,7 @@ from kapi.admission.webhook.matching import exempt
 from kapi.admission.webhook.mutating import Passes, decoded
 from kapi.cel.types import list_of
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
@@ -85,18 +86,18 @@ class _Failure:
 class MutatingAdmissionPolicy(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
-        group = "admissionregistration.k8s.io"
         self.source = PolicySource(
-            lambda: initializer.lister(group, "mutatingadmissionpolicies"),
-            lambda: initializer.lister(group, "mutatingadmissionpolicybindings"),
-            MutatingPolicy,
+            initializer, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", MutatingPolicy
         )
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
-        policies = self.source.policies()
-        if not policies or exempt(attributes):
-            return None
-        return self._dispatch(policies, attributes)
+        policies = self.source.get()
+        if policies is None:
+            return None if exempt(attributes) else self._dispatch_when_read(attributes)
+        return None if not policies or exempt(attributes) else self._dispatch(policies, attributes)
+
+    async def _dispatch_when_read(self, attributes: Attributes) -> None:
+        await self._dispatch(await self.source.wait(), attributes)
 
     async def _dispatch(self, policies: tuple[MutatingPolicy, ...], attributes: Attributes) -> None:
         failures: list[_Failure] = []
@@ -111,7 +112,8 @@ class MutatingAdmissionPolicy(Plugin):
         self, policies: tuple[MutatingPolicy, ...], attributes: Attributes, failures: list[_Failure]
     ) -> list[_Invocation]:
         found: list[_Invocation] = []
-        for policy in policies:
+        for policy, bindings in self.source.concerned(policies, self.initializer, attributes):
+            checkpoint()
             try:
                 meant = await policy.match.find(self.initializer, attributes)
             except StatusError as error:
@@ -119,7 +121,7 @@ class MutatingAdmissionPolicy(Plugin):
                 continue
             if meant is None:
                 continue
-            for binding in policy.bindings:
+            for binding in steps(bindings):
                 try:
                     if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
                         continue

@@ -1,13 +1,14 @@
-"""Policies and their bindings as they are used: compiled once, kept until one of them changes."""
+"""Policies and their bindings as they are used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
+from kapi.admission.source import GROUP, Source
 from kapi.admission.webhook.hooks import Rule
 from kapi.admission.webhook.matching import by_rules, namespace_matches, object_matches
 from kapi.machinery.checkpoint import engage, steps
@@ -54,6 +55,11 @@ class Match:
             return None
         return found
 
+    def may_mean(self, initializer: Initializer, attributes: Attributes) -> bool:
+        """Whether the rules name the request's resource and operation, be it with this object or another."""
+        rules = [named.rule for named in self.rules]
+        return not rules or by_rules(rules, self.equivalent, initializer, attributes) is not None
+
     def _by(
         self, rules: tuple[_NamedRule, ...], initializer: Initializer, attributes: Attributes
     ) -> tuple[GroupVersionKind, GroupVersionResource] | None:
@@ -97,8 +103,8 @@ class Policy:
 P = TypeVar("P", bound=Policy)
 
 
-class PolicySource(Generic[P]):
-    """All policies of a kind that are bound, by name."""
+class PolicyReader(Generic[P]):
+    """Reads all policies of a kind that are bound, by name; what has not changed is not read again."""
 
     def __init__(
         self, policies: Callable[[], Lister], bindings: Callable[[], Lister], make: Callable[[Object, list[Binding]], P]
@@ -106,28 +112,18 @@ class PolicySource(Generic[P]):
         self._policy_lister = policies
         self._binding_lister = bindings
         self._make = make
-        self._seen: tuple[tuple[str, str], ...] = ()
         self._made: dict[str, tuple[str, P]] = {}
         self._bound: dict[str, tuple[str, Binding]] = {}
-        self._policies: tuple[P, ...] = ()
 
-    def policies(self) -> tuple[P, ...]:
+    def __call__(self) -> tuple[P, ...]:
+        engage()
         bindings = self._binding_lister().list()
-        if not bindings:
-            return ()
-        policies = self._policy_lister().list()
-        seen = tuple(
-            (obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")) for obj in (*policies, *bindings)
-        )
-        if seen != self._seen:
-            engage()  # whoever comes first after a change reads it, and selectors and rules may be long
-            self._policies, self._seen = tuple(self._read(policies, bindings)), seen
-        return self._policies
+        return tuple(self._read(self._policy_lister().list(), bindings)) if bindings else ()
 
     def _read(self, policies: list[Object], bindings: list[Object]) -> list[P]:
         by_policy: dict[str, list[Binding]] = {}
         bound_before, bound_now = self._bound, {}
-        for obj in sorted(bindings, key=lambda obj: str(obj["metadata"]["name"])):
+        for obj in steps(sorted(bindings, key=lambda obj: str(obj["metadata"]["name"]))):
             name, version = obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")
             read = bound_before.get(name)
             if read is None or read[0] != version:
@@ -137,7 +133,7 @@ class PolicySource(Generic[P]):
         self._bound = bound_now
         before = self._made
         made: dict[str, tuple[str, P]] = {}  # others may ask meanwhile: expressions are compiled in slices
-        for obj in sorted(policies, key=lambda obj: str(obj["metadata"]["name"])):
+        for obj in steps(sorted(policies, key=lambda obj: str(obj["metadata"]["name"]))):
             name, version = obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")
             bound = by_policy.get(name)
             if not bound:
@@ -151,3 +147,40 @@ class PolicySource(Generic[P]):
             made[name] = (version, policy)
         self._made = made
         return [policy for _, policy in made.values()]
+
+
+Concerned = tuple[tuple[P, Sequence[Binding]], ...]
+
+
+class PolicySource(Source[tuple[P, ...]]):
+    """All policies of a kind that are bound, by name."""
+
+    def __init__(
+        self, initializer: Initializer, policies: str, bindings: str, make: Callable[[Object, list[Binding]], P]
+    ) -> None:
+        """``policies`` and ``bindings`` are the plurals of the resources."""
+        read = PolicyReader(
+            lambda: initializer.lister(GROUP, policies), lambda: initializer.lister(GROUP, bindings), make
+        )
+        super().__init__(initializer, (policies, bindings), read)
+
+    def concerned(self, policies: tuple[P, ...], initializer: Initializer, attributes: Attributes) -> Concerned[P]:
+        """Those whose rules name a request, and of each the bindings whose rules do."""
+
+        def find(policies: tuple[P, ...]) -> Concerned[P]:
+            return tuple(
+                (policy, _named(policy.bindings, initializer, attributes))
+                for policy in steps(policies)
+                if policy.match.may_mean(initializer, attributes)
+            )
+
+        return self.remembered(attributes, find, policies)
+
+
+def _named(bindings: list[Binding], initializer: Initializer, attributes: Attributes) -> Sequence[Binding]:
+    found = [
+        binding
+        for binding in steps(bindings)
+        if binding.match is None or binding.match.may_mean(initializer, attributes)
+    ]
+    return bindings if len(found) == len(bindings) else found  # one list for all requests

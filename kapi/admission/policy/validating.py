@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -24,6 +24,7 @@ from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.matching import exempt
 from kapi.cel.types import NULL, STRING
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
@@ -76,29 +77,30 @@ class _Denial:
 class ValidatingAdmissionPolicy(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
-        group = "admissionregistration.k8s.io"
         self.source = PolicySource(
-            lambda: initializer.lister(group, "validatingadmissionpolicies"),
-            lambda: initializer.lister(group, "validatingadmissionpolicybindings"),
-            ValidatingPolicy,
+            initializer, "validatingadmissionpolicies", "validatingadmissionpolicybindings", ValidatingPolicy
         )
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        policies = self.source.policies()
-        if not policies or exempt(attributes):
-            return None
-        return self._dispatch(policies, attributes)
+        policies = self.source.get()
+        if policies is None:
+            return None if exempt(attributes) else self._dispatch_when_read(attributes)
+        return None if not policies or exempt(attributes) else self._dispatch(policies, attributes)
+
+    async def _dispatch_when_read(self, attributes: Attributes) -> None:
+        await self._dispatch(await self.source.wait(), attributes)
 
     async def _dispatch(self, policies: tuple[ValidatingPolicy, ...], attributes: Attributes) -> None:
         denials: list[_Denial] = []
-        for policy in policies:
+        for policy, bindings in self.source.concerned(policies, self.initializer, attributes):
+            checkpoint()
             try:
                 found = await policy.match.find(self.initializer, attributes)
             except StatusError as error:
                 self._misconfigured(denials, policy, None, str(error.message))
                 continue
             if found is not None:
-                await self._policy(policy, attributes, *found, denials)
+                await self._policy(policy, bindings, attributes, *found, denials)
         if denials:
             raise _refusal(attributes, denials[0])
 
@@ -111,6 +113,7 @@ class ValidatingAdmissionPolicy(Plugin):
     async def _policy(
         self,
         policy: ValidatingPolicy,
+        bound: Sequence[Binding],
         attributes: Attributes,
         kind: GroupVersionKind,
         resource: GroupVersionResource,
@@ -118,7 +121,7 @@ class ValidatingAdmissionPolicy(Plugin):
     ) -> None:
         published: dict[str, dict[str, None]] = {}
         bindings: Bindings | None = None
-        for binding in policy.bindings:
+        for binding in steps(bound):
             try:
                 if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
                     continue

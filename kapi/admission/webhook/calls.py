@@ -10,12 +10,13 @@ from twisted.logger import Logger
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
+from kapi.admission.source import GROUP, Source
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.client import CallError, NoClient, WebhookClient
 from kapi.admission.webhook.conditions import conditions_hold
 from kapi.admission.webhook.credentials import CredentialStore
-from kapi.admission.webhook.hooks import HookSource
-from kapi.admission.webhook.matching import Invocation
+from kapi.admission.webhook.hooks import Hook, read_hooks
+from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.admission.webhook.response import BadReview
 from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
@@ -53,7 +54,26 @@ class WebhookPlugin(Plugin):
         self.initializer = initializer
         self.client = client
         self.meter = initializer.meter
-        self.source = HookSource(lambda: initializer.lister("admissionregistration.k8s.io", self.plural))
+        self.source: Source[tuple[Hook, ...]] = Source(
+            initializer, (self.plural,), lambda: read_hooks(initializer.lister(GROUP, self.plural))
+        )
+
+    def call(self, attributes: Attributes) -> Awaitable[None] | None:
+        """Calls the hooks that a request concerns."""
+        hooks = self.source.get()
+        if hooks is None:
+            return None if exempt(attributes) else self._call_when_read(attributes)
+        named = concerned_by_rules(self.source, hooks, self.initializer, attributes)
+        return None if not named or exempt(attributes) else timed(self.dispatch(named, attributes), attributes)
+
+    async def _call_when_read(self, attributes: Attributes) -> None:
+        named = concerned_by_rules(self.source, await self.source.wait(), self.initializer, attributes)
+        if named:
+            await timed(self.dispatch(named, attributes), attributes)
+
+    async def dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
+        """``named``: hooks whose rules name the request, with their places among all."""
+        raise NotImplementedError
 
     async def holds(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> bool:
         """Whether the hook's conditions hold.  Raises Forbidden."""

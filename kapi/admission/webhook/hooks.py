@@ -1,10 +1,8 @@
-"""Webhook configurations as they are called: parsed once, kept until one of them changes."""
+"""Webhook configurations as they are called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
@@ -84,26 +82,14 @@ class Hook:
         )
 
 
-class HookSource:
-    """The hooks of all configurations of one kind, by name of the configuration and place in it."""
-
-    def __init__(self, lister: Callable[[], Lister]) -> None:
-        self._lister = lister
-        self._seen: list[Object] = []
-        self._hooks: tuple[Hook, ...] = ()
-        #: what somebody found out about the hooks of the moment; starts anew when one of them changes
-        self.memo: dict[object, Any] = {}
-
-    def hooks(self) -> tuple[Hook, ...]:
-        configurations = self._lister().list()
-        if configurations != self._seen:  # objects of a cache are the same until they change
-            engage()  # whoever comes first after a change reads it, and rules and selectors may be long
-            hooks: list[Hook] = []
-            for configuration in sorted(configurations, key=lambda c: str(c["metadata"]["name"])):
-                name = configuration["metadata"]["name"]
-                count: dict[str, int] = {}
-                for webhook in steps(configuration.get("webhooks") or ()):
-                    index = count[webhook["name"]] = count.get(webhook["name"], -1) + 1
-                    hooks.append(Hook.read(webhook, name, f"{name}/{webhook['name']}/{index}"))
-            self._hooks, self._seen, self.memo = tuple(hooks), configurations, {}
-        return self._hooks
+def read_hooks(lister: Lister) -> tuple[Hook, ...]:
+    """Those of all configurations of one kind, by name of the configuration and place in it."""
+    engage()
+    hooks: list[Hook] = []
+    for configuration in sorted(lister.list(), key=lambda c: str(c["metadata"]["name"])):
+        name = configuration["metadata"]["name"]
+        count: dict[str, int] = {}
+        for webhook in steps(configuration.get("webhooks") or ()):
+            index = count[webhook["name"]] = count.get(webhook["name"], -1) + 1
+            hooks.append(Hook.read(webhook, name, f"{name}/{webhook['name']}/{index}"))
+    return tuple(hooks)

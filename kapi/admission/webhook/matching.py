@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes
+from kapi.admission.source import Source
 from kapi.admission.versions import equivalents
-from kapi.admission.webhook.hooks import Hook, HookSource, Rule
+from kapi.admission.webhook.hooks import Hook, Rule
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import LabelSelector
 from kapi.machinery.status import not_found
 
-_MEMO = 10_000  # kinds of requests that are remembered
 _CONFIGURATIONS = frozenset(
     {
         "ValidatingWebhookConfiguration",
@@ -112,25 +113,18 @@ async def namespace_matches(hook: Selecting, initializer: Initializer, attribute
 
 
 def concerned_by_rules(
-    source: HookSource, initializer: Initializer, attributes: Attributes
+    source: Source[tuple[Hook, ...]], hooks: tuple[Hook, ...], initializer: Initializer, attributes: Attributes
 ) -> tuple[tuple[int, Invocation], ...]:
-    """The hooks whose rules name a request, with their places among all; remembered by what rules look at."""
-    hooks = source.hooks()
-    if not hooks:
-        return ()
-    row = attributes.custom_resource  # a definition that changes has new rows, and perhaps other versions
-    key = (
-        attributes.operation, attributes.resource, attributes.subresource, attributes.kind, not attributes.namespace, id(row)
-    )  # fmt: skip
-    known: tuple[Any, tuple[tuple[int, Invocation], ...]] | None = source.memo.get(key)
-    if known is not None:
-        return known[1]
-    if len(source.memo) >= _MEMO:
-        source.memo.clear()
-    named = ((i, hook, by_rules(hook.rules, hook.equivalent, initializer, attributes)) for i, hook in enumerate(hooks))
-    found = tuple((i, Invocation(hook, *as_)) for i, hook, as_ in named if as_ is not None)
-    source.memo[key] = (row, found)  # the row is kept, so that no other gets its id
-    return found
+    """The hooks whose rules name a request, with their places among all."""
+
+    def find(hooks: tuple[Hook, ...]) -> tuple[tuple[int, Invocation], ...]:
+        named = (
+            (i, hook, by_rules(hook.rules, hook.equivalent, initializer, attributes))
+            for i, hook in enumerate(steps(hooks))
+        )
+        return tuple((i, Invocation(hook, *as_)) for i, hook, as_ in named if as_ is not None)
+
+    return source.remembered(attributes, find, hooks) if hooks else ()
 
 
 async def selected(invocation: Invocation, initializer: Initializer, attributes: Attributes) -> bool:

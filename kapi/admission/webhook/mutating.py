@@ -10,8 +10,8 @@ import orjson
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.versions import in_version, row_of, to_storage
-from kapi.admission.webhook.calls import CallFailed, WebhookPlugin, shared_client, timed
-from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt, selected
+from kapi.admission.webhook.calls import CallFailed, WebhookPlugin, shared_client
+from kapi.admission.webhook.matching import Invocation, selected
 from kapi.admission.webhook.review import Answer
 from kapi.codecs import json_reading
 from kapi.machinery import tree
@@ -43,12 +43,9 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     plural = "mutatingwebhookconfigurations"
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
-        named = concerned_by_rules(self.source, self.initializer, attributes)
-        if not named or exempt(attributes):
-            return None
-        return timed(self._dispatch(named, attributes), attributes)
+        return self.call(attributes)
 
-    async def _dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
+    async def dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
         reinvocation = attributes.reinvocation
         passes: Passes = Passes() if reinvocation is None else reinvocation.seen.setdefault(self.name, Passes())
         again = reinvocation is not None and reinvocation.again

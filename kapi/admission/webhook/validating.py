@@ -10,8 +10,8 @@ from twisted.python.failure import Failure
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.versions import in_version
-from kapi.admission.webhook.calls import WebhookPlugin, shared_client, timed
-from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt, selected
+from kapi.admission.webhook.calls import WebhookPlugin, shared_client
+from kapi.admission.webhook.matching import Invocation, selected
 from kapi.machinery.tree import Object
 
 _NOTE = "failed-open.validating.webhook.admission.k8s.io/round_0_index_{}"
@@ -22,12 +22,9 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
     plural = "validatingwebhookconfigurations"
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        named = concerned_by_rules(self.source, self.initializer, attributes)
-        if not named or exempt(attributes):
-            return None
-        return timed(self._dispatch(named, attributes), attributes)
+        return self.call(attributes)
 
-    async def _dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
+    async def dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
         concerned: list[tuple[Invocation, Object | None]] = []
         for _, invocation in named:
             if not await selected(invocation, self.initializer, attributes):

@@ -1,0 +1,112 @@
+"""What plugins make of the configurations that clients write: read once after a change, in slices of its own.
+
+Selectors, rules and expressions may be long.  So it is not the first request that reads them, at the cost of its own time and
+once more for each that comes meanwhile.  Upstream's informers read them; a request that comes then sees the old ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from twisted.internet.defer import Deferred, TimeoutError
+from twisted.python.failure import Failure
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import Attributes
+from kapi.client.interface import ResourceClient
+
+GROUP = "admissionregistration.k8s.io"
+MAX_REMEMBERED = 10_000  # kinds of requests
+PATIENCE = 1.0  # seconds that a request waits for what is read anew; until it is read what there was before counts
+Made = TypeVar("Made")
+Found = TypeVar("Found")
+
+
+class Source(Generic[Made]):
+    """``make`` reads all that there is now of the resources with these plurals."""
+
+    def __init__(self, initializer: Initializer, plurals: tuple[str, ...], make: Callable[[], Made]) -> None:
+        self._initializer = initializer
+        self._plurals = plurals
+        self._make = make
+        self._resources: list[ResourceClient] = []
+        self._made: Made | None = None
+        self._error: Exception | None = None  # why it cannot be read
+        self._state: object = None  # that was read
+        self._reading: Deferred[None] | None = None
+        self._waiting: list[Deferred[None]] = []
+        self._found: dict[object, tuple[object, Any]] = {}
+
+    def get(self) -> Made | None:
+        """None while it is being read: then ``wait``.  Raises why it cannot be."""
+        if self._reading is None:
+            state = self._changes()
+            if state != self._state:
+                reading = self._reading = self._initializer.begin(self._read(state))
+                reading.addBoth(self._end, state)
+        if self._reading is not None:
+            return None
+        if self._error is not None:
+            raise self._error
+        return self._made
+
+    async def wait(self) -> Made:
+        """As it is now, or what there was before if it takes long.  Raises why it cannot be read."""
+        reactor = self._initializer.reactor
+        end = 0.0 if reactor is None else reactor.seconds() + PATIENCE
+        while True:
+            found = self.get()
+            if found is not None:
+                return found
+            left = None if self._made is None or reactor is None else end - reactor.seconds()
+            if self._made is not None and left is not None and left <= 0:
+                return self._made
+            waiting: Deferred[None] = Deferred()
+            self._waiting.append(waiting)
+            if left is not None:
+                waiting.addTimeout(left, reactor)
+            try:
+                await waiting
+            except TimeoutError:
+                pass
+            finally:
+                if waiting in self._waiting:
+                    self._waiting.remove(waiting)
+
+    def remembered(self, attributes: Attributes, find: Callable[[Made], Found], made: Made) -> Found:
+        """What ``find`` has found in what was made by all that rules look at; found anew when it is read anew."""
+        row = attributes.custom_resource  # a definition that changes has new rows, and perhaps other versions
+        key = (
+            attributes.operation, attributes.resource, attributes.subresource, attributes.kind,
+            not attributes.namespace, id(row),
+        )  # fmt: skip
+        known = self._found.get(key)
+        if known is not None and made is self._made:
+            result: Found = known[1]
+            return result
+        result = find(made)
+        if made is self._made:  # else it has been read anew meanwhile
+            if len(self._found) >= MAX_REMEMBERED:
+                self._found.clear()
+            self._found[key] = row, result  # the row is kept, so that no other gets its id
+        return result
+
+    def _changes(self) -> object:
+        if not self._resources:
+            self._resources = [self._initializer.resource(GROUP, plural) for plural in self._plurals]
+        return [resource.lister.changes for resource in self._resources]
+
+    async def _read(self, state: object) -> None:
+        made = self._make()
+        self._made, self._state, self._error, self._found = made, state, None, {}
+
+    def _end(self, result: object, state: object) -> None:
+        self._reading = None
+        if isinstance(result, Failure):
+            if not isinstance(result.value, Exception):
+                result.raiseException()
+            self._state, self._error = state, result.value
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.callback(None)
