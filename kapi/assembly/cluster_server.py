@@ -2,13 +2,13 @@
 the chain of its servers with policy and controllers.
 
 Most of what tests ask of a fresh cluster is about built-in resources.  Reading these takes no chain, and writing them none
-whose controllers run; what somebody may have defined, and what tells of it, waits for these.
+whose controllers run; what somebody may have defined waits for these.  Discovery is that of all fresh clusters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -38,19 +38,30 @@ from kapi.request.response import Response
 from kapi.server.moved_clock import MovedClock
 from kapi.server.past_reads import OPTION as AS_OF
 from kapi.store.memory import MemoryStore
+from kapi.store.table import Table
 from kapi.watchcache.late_caches import LateCaches
 
 log = Logger()
 _DEFINITIONS = f"{EXTENSIONS_GROUP}/{DEFINITIONS}/"
-_SERVICES = f"{AGGREGATOR_GROUP}/apiservices/"
+SERVICES = f"{AGGREGATOR_GROUP}/apiservices"
 _ELSEWHERE = b'"service":'  # in an APIService of another server
+_OWN_PATHS = "/kapi/"  # of each cluster alone, among those that are about no resource
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The chain of a cluster that nobody has changed, and by which APIServices it answers."""
+
+    chain: ClusterChain
+    services: Table
 
 
 class ClusterServer:
     """What serves one store, until it is stopped.  Controllers, expiry and the ends of watches go by ``clock``, requests by
     the process's.
 
-    ``behind``: filters that requests pass last, as those of the process's server do.
+    ``behind``: filters that requests pass last, as those of the process's server do.  ``model`` answers discovery as long as
+    it would be the same here.
     """
 
     def __init__(
@@ -60,6 +71,7 @@ class ClusterServer:
         clock: MovedClock,
         behind: Sequence[Filter] = (),
         identities: Identities | None = None,
+        model: Model | None = None,
     ) -> None:
         given = replace(shared.config.given, reactor=cast(Reactor, clock))  # which passes on what it has not
         config = replace(shared.config, given=given, reloaders=Reloaders())
@@ -84,6 +96,7 @@ class ClusterServer:
         self._beginning: Deferred[None] | None = None
         self._stopped = False
         self._simple = False  # nobody has defined resources, or says that another server has some
+        self._model = model
         self._makes_policy = store.foreign
         #: watches that faults may meet are known to these
         self._reads = {"get", "list"} if config.options.features.enable_fault_injection else {"get", "list", "watch"}
@@ -95,8 +108,10 @@ class ClusterServer:
         """Done when requests can be answered."""
         await self.caches.start()
         self._simple = not self._store.matching(_DEFINITIONS) and not any(
-            _ELSEWHERE in data for _, data in self._store.matching(_SERVICES)
+            _ELSEWHERE in data for _, data in self._store.matching(SERVICES)
         )
+        if not self._simple or self._model is None or self._store.tables().get(SERVICES) is not self._model.services:
+            self._model = None
 
     # -- requests
 
@@ -112,7 +127,13 @@ class ClusterServer:
                 assert answer is not None
                 return answer
             return self._made().handle(ctx)
+        if self._model is not None and self._is_discovery(ctx):
+            return self._model.chain.handle(ctx)
         return self._later(ctx)
+
+    def _is_discovery(self, ctx: RequestContext) -> bool:
+        """Whether it is about what all clusters serve, or about the process."""
+        return ctx.info is not None and not ctx.info.is_resource and not ctx.path.startswith(_OWN_PATHS)
 
     def _is_built_in(self, ctx: RequestContext) -> bool:
         """Whether it is about a resource that nobody can define, or let another server serve, before the chain runs."""
@@ -123,7 +144,7 @@ class ClusterServer:
         return scope is not None and (not scope.resource.handler or info.verb == "create")
 
     async def _later(self, ctx: RequestContext) -> Response:
-        answer = (await self._running()).handle(ctx)
+        answer = (await self.running()).handle(ctx)
         return answer if isinstance(answer, Response) else await answer
 
     def _serves(self, group: str, version: str, plural: str, subresource: str) -> bool:
@@ -142,8 +163,8 @@ class ClusterServer:
             )  # fmt: skip
         return chain
 
-    async def _running(self) -> ClusterChain:
-        """Raises ServiceUnavailable."""
+    async def running(self) -> ClusterChain:
+        """The chain, which has been started.  Raises ServiceUnavailable."""
         chain = self._made()
         if not chain.running and self._starting is None:
             starting = Deferred.fromCoroutine(self._start(chain))
@@ -176,7 +197,7 @@ class ClusterServer:
             self._beginning.addErrback(_log_failed)
 
     async def _begin(self) -> None:
-        waiting = (await self._running()).begin(makes_policy=self._makes_policy)
+        waiting = (await self.running()).begin(makes_policy=self._makes_policy)
         if waiting is not None:
             await waiting
 

@@ -6,7 +6,7 @@ import orjson
 from twisted.internet.task import deferLater
 
 from kapi.assembly.cluster_chain import Shared
-from kapi.assembly.cluster_server import ClusterServer
+from kapi.assembly.cluster_server import SERVICES, ClusterServer, Model
 from kapi.assembly.sleeping import Gate
 from kapi.client import work
 from kapi.codecs.split import encode_halves
@@ -30,6 +30,8 @@ class Template:
         self._shared = shared
         self._snapshot: Snapshot | None = None
         self._identified: list[Value] = []
+        self.model: Model | None = None
+        self._model_server: ClusterServer | None = None
 
     async def make(self) -> None:
         """Runs a cluster until its controllers have nothing to do.  Raises RuntimeError when that does not happen."""
@@ -49,6 +51,20 @@ class Template:
         self._snapshot = store.snapshot()._replace(foreign=False)
         self._identified = [value for value in self._snapshot.values() if value.key.startswith(_IDENTIFIED)]
         await cluster.stop()
+        await self._make_model(self._snapshot)
+
+    async def _make_model(self, snapshot: Snapshot) -> None:
+        """Nobody asks it but other clusters."""
+        environment = self._shared.storage.registry.environment
+        clock = MovedClock(self._shared.config.reactor, environment.clock)
+        server = ClusterServer(self._shared, MemoryStore(None, environment.clock, snapshot=snapshot), clock)
+        await server.start()
+        self._model_server = server
+        self.model = Model(await server.running(), snapshot.tables[SERVICES])
+
+    async def stop(self) -> None:
+        if self._model_server is not None:
+            await self._model_server.stop()
 
     def fresh(self, identities: Identities | None = None) -> MemoryStore:
         """The store of a new cluster, whose namespaces and ServiceAccounts are its own."""
@@ -74,7 +90,7 @@ def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
     template = Template(shared)
 
     def make(store: MemoryStore, clock: MovedClock, identities: Identities | None) -> ClusterServer:
-        return ClusterServer(shared, store, clock, clusters.behind, identities)
+        return ClusterServer(shared, store, clock, clusters.behind, identities, template.model)
 
     gate = Gate(shared.config, shared.policy.identity, shared.flow)
     clusters = Clusters(shared.config.reactor, environment.clock, template.fresh, make, environment.now, gate)
@@ -85,5 +101,10 @@ def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
         clusters.start()
 
     core.add_post_start_hook("start-logical-clusters", start)
-    core.add_closing_hook("stop-logical-clusters", clusters.stop)
+
+    async def stop() -> None:
+        await clusters.stop()
+        await template.stop()
+
+    core.add_closing_hook("stop-logical-clusters", stop)
     return clusters

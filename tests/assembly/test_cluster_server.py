@@ -26,6 +26,7 @@ from tests.assembly.assembled import assembled
 
 CRD = Path(__file__).parents[2] / "docs" / "testing" / "examples" / "widgets.yaml"
 NAMESPACE, MAPS = "/api/v1/namespaces/default", "/api/v1/namespaces/default/configmaps"
+UNKNOWN = "/apis/nobody.example.com/v1/things"  # only the chain can say that nobody serves it
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 
 
@@ -100,12 +101,32 @@ def test_reading_a_built_in_resource_looks_into_that_alone(world: World, cluster
 
 
 def test_what_only_the_whole_chain_can_say_is_answered_at_once_too(world: World, cluster: LogicalCluster) -> None:
-    groups = {group["name"] for group in world.ask(cluster, "GET", "/apis").json["groups"]}
-    assert {"apps", "rbac.authorization.k8s.io", "apiregistration.k8s.io", "apiextensions.k8s.io"} <= groups
-    other = world.clusters.create("unknown")
-    for path in ("/apis/example.com/v1/things", "/nothing"):
-        assert world.ask(other, "GET", path).written == b"404 page not found\n"
-    assert world.ask(other, "GET", "/api/v1/nothing").json["reason"] == "NotFound"
+    for path in (UNKNOWN, "/nothing"):
+        assert world.ask(cluster, "GET", path).written == b"404 page not found\n"
+    assert world.ask(cluster, "GET", "/api/v1/nothing").json["reason"] == "NotFound"
+    services = world.ask(cluster, "GET", "/apis/apiregistration.k8s.io/v1/apiservices").json["items"]
+    assert "v1.apps" in {service["metadata"]["name"] for service in services}
+
+
+DISCOVERY = ("/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1", "/openapi/v3", "/openapi/v3/apis/apps/v1", "/")
+
+
+def test_discovery_of_a_fresh_one_is_that_of_all_and_looks_into_nothing(world: World, cluster: LogicalCluster) -> None:
+    shared = [world.ask(cluster, "GET", path).json for path in DISCOVERY]
+    assert looked_into(cluster) == set()
+    world.ask(cluster, "GET", UNKNOWN)  # from now on it answers by itself
+    assert looked_into(cluster) != set()
+    assert [world.ask(cluster, "GET", path).json for path in DISCOVERY] == shared
+
+
+def test_discovery_follows_what_a_fork_began_with(world: World, cluster: LogicalCluster) -> None:
+    def place(of: LogicalCluster) -> int:
+        return [group["name"] for group in world.ask(of, "GET", "/apis").json["groups"]].index("batch")
+
+    assert place(cluster) > 1
+    changed = apiservice(cluster.store.snapshot(), "v1.batch", groupPriorityMinimum=20_000)
+    fork = world.clusters.create("batch-first", changed)
+    world.until(lambda: place(fork) == 1)  # after apiregistration.k8s.io
 
 
 def test_a_first_write_is_admitted_as_any_other(world: World, cluster: LogicalCluster) -> None:
@@ -166,21 +187,22 @@ def test_kubelets_reach_what_belongs_to_their_pods_while_they_are_there(world: W
     world.until(lambda: world.ask(cluster, "GET", secret, **kubelet).code == 403)
 
 
-def elsewhere(snapshot: Snapshot) -> Snapshot:
-    """As a state in which another server has apps/v1."""
-    key = "apiregistration.k8s.io/apiservices//v1.apps"
+def apiservice(snapshot: Snapshot, name: str, **spec: Any) -> Snapshot:
+    """The state with another spec of an APIService, which nobody brings back."""
+    key = f"apiregistration.k8s.io/apiservices//{name}"
     found = snapshot.get(key)
     assert found is not None
     obj = orjson.loads(found.data)
     del obj["metadata"]["labels"]  # by which a start brings back what is built in
-    obj["spec"]["service"] = {"namespace": "default", "name": "other", "port": 443}
-    obj["status"] = {"conditions": [{"type": "Available", "status": "False"}]}
+    obj["spec"].update(spec)
+    obj["status"] = {"conditions": [{"type": "Available", "status": "False" if "service" in spec else "True"}]}
     head, tail = encode_halves(obj)
     return snapshot.with_objects([Value.of(key, head, found.revision, tail)])
 
 
 def test_what_another_server_has_is_not_served_here_meanwhile(world: World, cluster: LogicalCluster) -> None:
-    fork = world.clusters.create("elsewhere", elsewhere(cluster.store.snapshot()))
+    service = {"namespace": "default", "name": "other", "port": 443}
+    fork = world.clusters.create("elsewhere", apiservice(cluster.store.snapshot(), "v1.apps", service=service))
     assert world.ask(fork, "GET", "/apis/apps/v1/deployments").code == 503
     assert world.ask(fork, "GET", "/api/v1/pods").code == 200
 
@@ -197,14 +219,14 @@ def test_a_chain_that_could_not_start_is_made_anew(
     try:
         with monkeypatch.context() as patched:
             patched.setattr(ClusterChain, "start", fails)
-            assert world.ask(cluster, "GET", "/apis").code == 503
+            assert world.ask(cluster, "GET", UNKNOWN).code == 503
             assert world.ask(cluster, "GET", NAMESPACE).code == 200
     finally:
         globalLogPublisher.removeObserver(told.append)
     assert [one["log_format"] for one in told if "log_failure" in one] == [
         "the servers of a logical cluster could not be started"
     ]
-    assert world.ask(cluster, "GET", "/apis").code == 200
+    assert world.ask(cluster, "GET", UNKNOWN).code == 404
 
 
 def test_requests_that_come_together_wait_for_one_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,12 +241,12 @@ def test_requests_that_come_together_wait_for_one_start(tmp_path: Path, monkeypa
         await start(chain)
 
     monkeypatch.setattr(ClusterChain, "start", slowly)
-    asked = [world.send(cluster, "GET", "/apis") for _ in range(3)]
+    asked = [world.send(cluster, "GET", UNKNOWN) for _ in range(3)]
     world.reactor.advance(0.1)
     assert [request.finished for request in asked] == [False] * 3
     starts[0].callback(None)
     world.until(lambda: all(request.finished for request in asked))
-    assert ({request.code for request in asked}, len(starts)) == ({200}, 1)
+    assert ({request.code for request in asked}, len(starts)) == ({404}, 1)
 
 
 def test_a_cluster_that_goes_while_it_starts_leaves_nobody_waiting(
@@ -234,7 +256,7 @@ def test_a_cluster_that_goes_while_it_starts_leaves_nobody_waiting(
         await Deferred()  # type: ignore[misc]
 
     monkeypatch.setattr(ClusterChain, "start", never)
-    request = world.send(cluster, "GET", "/apis")
+    request = world.send(cluster, "GET", UNKNOWN)
     world.reactor.advance(0.1)
     gone: list[object] = []
     Deferred.fromCoroutine(world.clusters.remove(cluster.name)).addBoth(gone.append)
