@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 _ASK = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
@@ -26,3 +27,10 @@ def test_children_can_be_interrupted_when_pytest_cannot(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_kapi_is_tested_as_it_is() -> None:
+    """Its asserts are not rewritten, in no worker."""
+    from kapi.store import confirmation
+
+    assert type(confirmation.__loader__) is SourceFileLoader
