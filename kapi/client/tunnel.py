@@ -97,4 +97,7 @@ async def tunnelled(
     connected = await proxy.connect(asking)
     assert isinstance(connected, Tunnel)
     found = await connected.made()
-    return found.wrappedProtocol if isinstance(found, TLSMemoryBIOProtocol) else found
+    if options is None:  # TLS of who asked, if there is any, is his affair
+        return found
+    assert isinstance(found, TLSMemoryBIOProtocol)
+    return found.wrappedProtocol

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet import ssl
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import StringTransport
+from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.client.connect_tunnel import ProxyError, through
@@ -19,7 +21,7 @@ class Proxy:
         self.transport = StringTransport()
 
     def connect(self, factory: Any) -> Deferred[Any]:
-        protocol = factory.buildProtocol(None)
+        self.protocol = protocol = factory.buildProtocol(None)
         protocol.makeConnection(self.transport)
         made: Deferred[Any] = Deferred()
         made.callback(protocol)
@@ -36,6 +38,15 @@ class TunnelTests(SynchronousTestCase):
             proxy, _ = self.ask(target)
             wanted = f"CONNECT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
             self.assertEqual(proxy.transport.value(), wanted.encode())
+
+    def test_tls_of_who_asked_is_left_to_him(self) -> None:
+        """An endpoint that adds TLS brings its own factory, and takes what that has made."""
+        options = ssl.optionsForClientTLS("node.example.com")
+        proxy: Any = Proxy()
+        tls = TLSMemoryBIOFactory(options, True, Factory.forProtocol(Protocol))
+        asked = Deferred.fromCoroutine(through(proxy, "node.example.com:443", tls))
+        proxy.protocol.dataReceived(b"HTTP/1.1 200 OK\r\n\r\n")
+        self.assertIsInstance(self.successResultOf(asked), TLSMemoryBIOProtocol)
 
     def test_a_target_with_blanks_or_line_breaks_is_none(self) -> None:
         """A node says itself what its addresses are."""
