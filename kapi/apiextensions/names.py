@@ -6,6 +6,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from twisted.internet.defer import DeferredLock
+
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
@@ -83,6 +85,7 @@ class GroupNames:
         self.resources = Taken()
         self.kinds = Taken()
         self.waiting: set[str] = set()  # definitions whose names were not accepted
+        self.naming = DeferredLock()  # one of them is given names at a time
 
     def hold(self, crd: Object) -> None:
         """Takes a definition as it is now."""

@@ -2,8 +2,8 @@
 ``controller/status``, ``establish``, ``finalizer``, ``nonstructuralschema``, ``apiapproval``; ``customresource_handler.go``).
 
 A definition's event changes what is served at once, those of large ones one after the other in slices; what has to be
-written goes through queues of names: conditions one definition after the other, removal several at once, since it takes as
-long as there are instances.  Nobody here decodes schemas.
+written goes through queues of names, several at once, since admission may be slow and a removal takes as long as there are
+instances.  Names are given to one definition of a group after the other.  Nobody here decodes schemas.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ from kapi.watchcache.entry import Entry
 
 log = Logger()
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
-FINALIZERS = 5  # definitions removed at once
+WORKERS = 5  # definitions whose conditions are written at once
+FINALIZERS = 5  # removed at once
 _LARGE = 64 * 1024  # bytes of a definition that may have so many names or versions that its event takes long
 _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
@@ -70,8 +71,7 @@ class CustomResources:
         self._post = post
         self.served: dict[str, Rows] = {}
         self._groups: dict[str, names.GroupNames] = {}
-        # names are given to one definition after the other; removing what one of them had may take long
-        self._queue: WorkQueue[str] = WorkQueue(reactor, "definitions", self._reconcile, 1)
+        self._queue: WorkQueue[str] = WorkQueue(reactor, "definitions", self._reconcile, WORKERS)
         self._finalizing: WorkQueue[str] = WorkQueue(reactor, "definitions' removal", self._finalize, FINALIZERS)
         self._seen: dict[str, int] = {}  # name -> revision of its last event
         #: events of large definitions, and what comes of the same; the first one is being handled
@@ -205,16 +205,39 @@ class CustomResources:
         before = _changeable(crd)
         crd.setdefault("status", {})
         held = self._names(crd)
-        if names.accept_names(crd, held, now):
-            self._judge(crd, entry, now)
-            await self._write(crd, before)
-            held.hold(crd)  # before its event says so: the next in the queue must know
+        if await self._accept_names(crd, held, now):
+            try:
+                self._judge(crd, entry, now)
+                await self._write(crd, before)
+            except BaseException:
+                self._hold_again(name, crd)
+                raise
             self._enqueue_waiting(crd)
         elif self._judge(crd, entry, now):
             await self._write(crd, before)
         before = _changeable(crd)
         if names.establish(crd, now):
             await self._write(crd, before)
+
+    async def _accept_names(self, crd: Object, held: names.GroupNames, now: str) -> bool:
+        """As ``names.accept_names``.  They are its own from here on: who is given names next must know, written or not."""
+        await held.naming.acquire()
+        try:
+            changed = names.accept_names(crd, held, now)
+            if changed:
+                held.hold(crd)
+            return changed
+        finally:
+            held.naming.release()
+
+    def _hold_again(self, name: str, crd: Object) -> None:
+        """What it was given could not be written: it has what is stored."""
+        entry, held = self._cache.get("", name), self._names(crd)
+        if entry is None:
+            held.drop(name)
+        else:
+            held.hold(outline(entry.data))
+        self._enqueue_waiting(crd)
 
     def _judge(self, crd: Object, entry: Entry, now: str) -> bool:
         """Brings the other conditions up to date, in place; False when nothing changed."""

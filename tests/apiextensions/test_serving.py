@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
+from kapi.admission.interface import UPDATE, AdmissionChain, Attributes, Plugin
 from kapi.client import work
+from kapi.machinery.status import bad_request
 from kapi.machinery.tree import Object
 from kapi.server.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
@@ -388,3 +392,56 @@ def test_what_is_made_for_a_watcher_ends_when_he_goes(api: MemoryAPI) -> None:
 def due(api: MemoryAPI) -> bool:
     """Whether something is to be done in the next turn."""
     return any(call.time <= api.clock.rightNow for call in api.clock.calls)
+
+
+class Held(Plugin):
+    """Admission of what the controllers write of some definitions waits until it is let go, or is refused."""
+
+    operations = frozenset({UPDATE})
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.waiting: list[Deferred[None]] = []
+
+    def validate(self, attributes: Attributes) -> Deferred[None] | None:
+        if attributes.name not in self.names:
+            return None
+        self.waiting.append(Deferred())
+        return self.waiting[-1]
+
+
+def test_a_definition_whose_status_is_slow_to_be_written_holds_up_no_other(api: MemoryAPI) -> None:
+    held = Held("foos.example.com")
+    api.registry.admit_by(AdmissionChain([held]))
+    install(api, definition())
+    install(api, definition(plural="bars", kind="Bar"))
+    assert (established(api, "foos"), established(api, "bars")) == (False, True)
+    while held.waiting:
+        held.waiting.pop().callback(None)
+        for _ in range(5):
+            api.turn()
+    assert established(api, "foos")
+
+
+def test_a_name_is_given_once_though_it_is_still_being_written_whose_it_is(api: MemoryAPI) -> None:
+    held = Held("foos.example.com")
+    api.registry.admit_by(AdmissionChain([held]))
+    install(api, definition())
+    install(api, definition(plural="bars", kind="Foo"))
+    assert conditions(api, "bars.example.com")["NamesAccepted"] == "False"
+    held.names = ()
+    held.waiting.pop().callback(None)
+    for _ in range(5):
+        api.turn()
+    assert (established(api, "foos"), established(api, "bars")) == (True, False)
+
+
+def test_a_name_that_could_not_be_written_is_free(api: MemoryAPI) -> None:
+    held = Held("foos.example.com")
+    api.registry.admit_by(AdmissionChain([held]))
+    install(api, definition())
+    install(api, definition(plural="bars", kind="Foo"))
+    held.waiting.pop().errback(bad_request("not today"))
+    for _ in range(5):
+        api.turn()
+    assert conditions(api, "bars.example.com")["NamesAccepted"] == "True"
