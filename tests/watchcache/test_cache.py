@@ -109,6 +109,13 @@ class Reading(CacheTest):
         self.assertEqual((entry.name, entry.revision, entry.object["metadata"]["resourceVersion"]), ("b", 1, "1"))
         self.assertIsNone(self.pods.get("ns-2", "b"))
 
+    def test_the_objects_of_a_namespace_share_its_text(self) -> None:
+        """60 bytes of each object otherwise."""
+        for name in ("a", "b"):
+            self.create(name, "".join(["n", "s"]))
+        first, second = self.pods.list()[0]
+        self.assertIs(first.namespace, second.namespace)
+
     def test_a_list_that_was_handed_out_does_not_change(self) -> None:
         first = self.create("a")
         self.create("b")

@@ -6,7 +6,6 @@ the indented JSON).
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 
@@ -82,6 +81,8 @@ def difference(kind: str, old: Object, new: Object) -> str:
     before, after = (_lines(internal(kind, value)) for value in (old, new))
     if len(before) + len(after) > _MINIMAL:
         return "".join(_long_difference(before, after))
+    import difflib  # for errors alone
+
     lines = list(difflib.unified_diff(before, after, n=_CONTEXT))
     return "".join(lines[2:])  # without the names of the files
 
