@@ -23,7 +23,7 @@ def test_children_can_be_interrupted_when_pytest_cannot(tmp_path: Path) -> None:
     inner.write_text(_INNER)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "-p", "tests.conftest", str(inner)],
-        cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=60,
+        cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=240,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

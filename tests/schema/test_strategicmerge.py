@@ -51,13 +51,13 @@ ITEM = merge_item()
 
 
 def load(value: Any) -> Any:
-    return (yaml.safe_load(value) if isinstance(value, str) else value) or {}
+    return (yaml.load(value, yaml.CSafeLoader) if isinstance(value, str) else value) or {}
 
 
 def cases() -> list[Any]:
     found = []
     for name in ("raw-cases", "customStrategicMergePatchTestCaseData", "createStrategicMergePatchTestCaseData"):
-        document = yaml.safe_load((VECTORS / f"{name}.yaml").read_text())
+        document = yaml.load((VECTORS / f"{name}.yaml").read_text(), yaml.CSafeLoader)
         for i, case in enumerate(document if isinstance(document, list) else document["testCases"]):
             lower = {key[0].lower() + key[1:]: value for key, value in case.items()}
             two_way = lower.get("twoWayResult", lower.get("modified"))
