@@ -12,15 +12,21 @@ from kapi.machinery.status import InternalError
 
 _HEAD = 1024  # bytes within which the stored form has its revision
 _CORRUPT = 7  # upstream's code
+_SEALED = b"k8s:enc:"  # what the store hands on when no provider decrypts it
+_NO_KEY = "no key of the encryption configuration decrypts it"
 
 
 class Unreadable(InternalError):
     """An object that is there and cannot be read; ``key`` is relative to its resource, ``revision`` 0 when unknown."""
 
     def __init__(self, resource: str, key: str, revision: int, why: str) -> None:
+        if why is _NO_KEY:
+            problem = f"data from the storage is not transformable revision=0: {why}"
+        else:
+            problem = f"object not decodable revision={revision}: {why}"
         text = (
             f"StorageError: corrupt object, Code: {_CORRUPT}, Key: /registry/{resource}/{key}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: object not decodable revision={revision}: {why}"
+            f"AdditionalErrorMsg: {problem}"
         )
         super().__init__(f"Internal error occurred: {text}", details={"causes": [{"message": text}]})
         self.resource = resource
@@ -63,7 +69,7 @@ def problem_of(data: bytes, revision: int, name: str) -> str:
     object finds out.
     """
     if not data.startswith(b'{"kind":') or data.find(b'"metadata":{"resourceVersion":"%d"' % revision, 0, _HEAD) < 0:
-        return "not in the form that is stored"
+        return _NO_KEY if data.startswith(_SEALED) else "not in the form that is stored"
     try:
         try:
             metadata = _decode(data).metadata
