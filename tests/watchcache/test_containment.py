@@ -281,11 +281,10 @@ class OneResource(CacheTest):
     def test_changes_during_the_scan_are_merged(self) -> None:
         self.break_apply()
         self.create("b")
+        found = self.run_async(self.store.scan("core/pods/"))
         scanned: Deferred[list[StoredObject]] = Deferred()
         self.patch(self.store, "scan", lambda prefix: scanned)
         self.clock.advance(0.1)
-        before = [obj for obj in self.store._objects if obj.startswith("core/pods/")]
-        found = [self.run_async(self.store.get(key)) for key in before]
         self.update("a", 1, node="n")
         self.delete("b", 2)
         self.create("c")
