@@ -43,7 +43,9 @@ class NamespaceDeletion(Served):
         self.call("DELETE", "/api/v1/namespaces/n1", expect=200)
         self.wait(3)
         self.call("GET", "/api/v1/namespaces/n1", expect=404)
-        self.assertEqual([key for key in self.api.store._objects if key.endswith("torn")], ["core/configmaps/n2/torn"])
+        self.assertEqual(
+            [key for key, _ in self.api.store.matching("") if key.endswith("torn")], ["core/configmaps/n2/torn"]
+        )
 
     async def test_a_second_delete_changes_nothing(self) -> None:
         await self.start()

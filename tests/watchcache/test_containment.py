@@ -45,7 +45,8 @@ class OneObject(CacheTest):
     def test_what_no_key_decrypts_is_not_taken_for_damaged(self) -> None:
         self.run_async(self.store.create("core/pods/ns/secret", b"k8s:enc:aesgcm:v1:gone:", b"\x00\xff"))
         with self.assertRaisesRegex(
-            Unreadable, "corrupt object.*/registry/pods/ns/secret.*data from the storage is not transformable revision=0"
+            Unreadable,
+            "corrupt object.*/registry/pods/ns/secret.*data from the storage is not transformable revision=0",
         ):
             self.pods.get("ns", "secret")
 
