@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+from kapi.machinery.tree import Object
 
 _GROUP = "apiserver.config.k8s.io"
 
 
-def load_configurations(path: str) -> dict[str, Any]:
+def load_configurations(path: str) -> Object:
     """The configuration of each plugin the file names.  Raises ValueError, told in words."""
     if not path:
         return {}
@@ -16,7 +17,7 @@ def load_configurations(path: str) -> dict[str, Any]:
     version = document.get("apiVersion")
     if version not in (f"{_GROUP}/v1", f"{_GROUP}/v1alpha1") or document.get("kind") != "AdmissionConfiguration":
         raise ValueError(f'{path}: want kind AdmissionConfiguration of "{_GROUP}/v1"')
-    found: dict[str, Any] = {}
+    found: Object = {}
     for plugin in document.get("plugins") or ():
         if not isinstance(plugin, dict) or not isinstance(plugin.get("name"), str):
             raise ValueError(f"{path}: plugins: want a list of entries with a name")
@@ -28,7 +29,7 @@ def load_configurations(path: str) -> dict[str, Any]:
     return found
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _document(path: Path) -> Object:
     import yaml  # for those alone who use it
 
     try:

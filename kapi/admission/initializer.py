@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -23,6 +23,9 @@ from kapi.resources.shared.features import enabled
 
 def _stable(group: str, version: str, plural: str) -> bool:
     return "alpha" not in version and "beta" not in version
+
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ class Initializer:
     def feature(self, name: str) -> bool:
         return enabled(self.features, name)
 
-    def begin(self, coroutine: Coroutine[Any, Any, Any]) -> Deferred[Any]:
+    def begin(self, coroutine: Coroutine[Deferred[object], object, Found]) -> Deferred[Found]:
         """Runs beside the request that began it, in slices of its own."""
         return Deferred.fromCoroutine(coroutine) if self.reactor is None else sliced.begin(self.reactor, coroutine)
 

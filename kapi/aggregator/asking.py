@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
@@ -44,7 +44,7 @@ class Questions:
         headers = Headers({b"Accept": [b"application/json"], b"Host": [host]})
         for name, value in identity_headers(LOOPBACK_USER):
             headers.addRawHeader(name, value)
-        answer: Any = await self._agent.request(b"GET", uri, headers)
+        answer = await self._agent.request(b"GET", uri, headers)
         collected = Collected(MAX_ANSWER, until_close=True)
         answer.deliverBody(collected)
         try:

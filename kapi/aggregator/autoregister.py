@@ -6,8 +6,7 @@ no server elsewhere can make a new custom resource wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -82,7 +81,7 @@ class AutoRegistration:
             deletion = self._services.delete(obj["metadata"]["name"], options=options)
             await self._tolerate(deletion, status.Conflict, status.NotFound)
 
-    async def _tolerate(self, action: Any, *errors: type[status.StatusError]) -> None:
+    async def _tolerate(self, action: Awaitable[object], *errors: type[status.StatusError]) -> None:
         """Its event is on the way, and the key comes again with it."""
         try:
             await action

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from twisted.internet import ssl
 from twisted.internet.endpoints import wrapClientTLS
-from twisted.internet.interfaces import IStreamClientEndpoint
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
@@ -45,11 +45,11 @@ class Backend:
         return wrapped
 
 
-def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -> Any:
+def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
     """Raises ValueError for a CA bundle that is none."""
     if spec.get("insecureSkipTLSVerify"):
         return unverified_options(name, identity)
-    trust: Any = None
+    trust = None
     if spec.get("caBundle"):
         try:
             trust = authorities(base64.b64decode(spec["caBundle"]))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from kapi.resources.apiregistration.apiservices import is_available
+from kapi.resources.definition import Lister
 
 
-def unavailable_services(lister: Any) -> Iterator[Metric]:
+def unavailable_services(lister: Lister) -> Iterator[Metric]:
     """One series per APIService; ``lister`` is theirs."""
     family = GaugeMetricFamily(
         "aggregator_unavailable_apiservice",

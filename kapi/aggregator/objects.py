@@ -6,7 +6,6 @@ import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from io import BytesIO
-from typing import Any
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
@@ -14,7 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent
+from twisted.web.iweb import IAgent, IResponse
 
 from kapi.aggregator.backend import Backends
 from kapi.aggregator.registration import service_name
@@ -90,7 +89,7 @@ class RemoteObjects:
             lines.close()
             raise
 
-    async def _send(self, key: str, method: str, path: str, body: object, media: str) -> Any:
+    async def _send(self, key: str, method: str, path: str, body: object, media: str) -> IResponse:
         uri, host = self._backends.request(key, path.encode())
         headers = Headers({b"Accept": [b"application/json"], b"Host": [host]})
         for name, value in identity_headers(LOOPBACK_USER):

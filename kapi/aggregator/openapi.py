@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Any
 
 import orjson
 from twisted.internet.defer import CancelledError
@@ -14,6 +13,7 @@ from kapi.aggregator.asking import Questions
 from kapi.client.workqueue import WorkQueue
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Tree
 
 WORKERS = 2
 TIMEOUT = 10.0  # seconds for a document
@@ -107,7 +107,7 @@ class OpenAPIDownload:
 def _urls(index: bytes | None, first: str) -> list[tuple[str, str]]:
     """Where a server says that its documents are; that of the group version ``first`` at the head."""
     try:
-        paths: Any = orjson.loads(index or b"{}")["paths"]
+        paths: Tree = orjson.loads(index or b"{}")["paths"]
         found = [(key, item["serverRelativeURL"]) for key, item in paths.items()]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []

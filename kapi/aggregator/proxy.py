@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.protocol import Factory, Protocol
@@ -20,7 +20,7 @@ from twisted.web.iweb import IAgent
 from kapi.aggregator.backend import Backends
 from kapi.client.head import BadHead, checked, identity_headers, request_head
 from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
-from kapi.endpoints.passing import body_to_pass, check_code, forwarded, pipe
+from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
@@ -105,7 +105,7 @@ class ReverseProxy:
             if streamed is not None:
                 pairs = [(name, value) for name, values in headers.getAllRawHeaders() for value in values]
                 endpoint = backend.endpoint(self._reactor)
-                answer: Any = await exchange(self._reactor, endpoint, ctx, ctx.http.uri, pairs, streamed)
+                answer: BackendAnswer = await exchange(self._reactor, endpoint, ctx, ctx.http.uri, pairs, streamed)
             else:
                 uri, _ = self.backends.request(key, ctx.http.uri)
                 answer = await self._agent.request(ctx.http.method, uri, headers, body)

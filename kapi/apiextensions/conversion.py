@@ -6,10 +6,10 @@ from __future__ import annotations
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any
 
 import orjson
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from kapi.machinery import status, tree
 from kapi.machinery.tree import Object, Tree
@@ -18,7 +18,7 @@ from kapi.registry.conversion import Unconverted
 #: (client configuration, review, timeout in seconds) -> the decoded answer
 Post = Callable[[Mapping[str, Tree], Object, float], Awaitable[Object]]
 #: begins what goes on when who asked for it has gone
-Begin = Callable[[Coroutine[Any, Any, None]], Deferred[None]]
+Begin = Callable[[Coroutine[Deferred[object], object, None]], Deferred[None]]
 
 _TIMEOUT = 30.0
 _CACHE_SIZE = 4096  # conversions; a list of more objects is remembered while it is being answered
@@ -115,12 +115,12 @@ class _Call:
         self._asked = asked
         self._keys = list(keys)
         self._waiting: list[Deferred[None]] = []
-        self._result: Any = None
+        self._result: Failure | None = None
         self._done = False
         asked.update(dict.fromkeys(self._keys, self))
         call.addBoth(self._end)
 
-    def _end(self, result: Any) -> None:
+    def _end(self, result: Failure | None) -> None:
         self._done, self._result = True, result
         for key in self._keys:
             self._asked.pop(key, None)

@@ -5,14 +5,14 @@ Schemas and columns stay the bytes that they are, which costs a tenth of decodin
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import msgspec
 import orjson
 from msgspec import Raw
 
 from kapi.codecs import json_pieces
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 #: what stays bytes of a version
 _LEFT = ("schema", "additionalPrinterColumns")
@@ -40,8 +40,8 @@ _Version = TypedDict(  # noqa: UP013
         "storage": bool,
         "deprecated": bool,
         "deprecationWarning": str | None,
-        "subresources": Any,
-        "selectableFields": Any,
+        "subresources": Tree,
+        "selectableFields": Tree,
         "schema": Raw,
         "additionalPrinterColumns": Raw,
     },
@@ -52,14 +52,14 @@ _Spec = TypedDict(  # noqa: UP013
     {
         "group": str,
         "scope": str,
-        "names": Any,
+        "names": Tree,
         "versions": list[_Version] | None,
-        "conversion": Any,
+        "conversion": Tree,
         "preserveUnknownFields": bool | None,
     },
     total=False,
 )
-_Definition = TypedDict("_Definition", {"metadata": _Metadata, "spec": _Spec, "status": Any}, total=False)  # noqa: UP013
+_Definition = TypedDict("_Definition", {"metadata": _Metadata, "spec": _Spec, "status": Tree}, total=False)  # noqa: UP013
 
 
 _read = msgspec.json.Decoder(_Definition).decode
@@ -68,7 +68,7 @@ _read = msgspec.json.Decoder(_Definition).decode
 def outline(data: bytes) -> Object:
     """The definition in stored bytes; see ``whole`` for what is Raw in its versions."""
     try:
-        found: Any = _read(data)
+        found: Tree = _read(data)
     except (msgspec.DecodeError, RecursionError):  # an older form, or deeper than this reader goes
         found = orjson.loads(data)
         for version in found["spec"].get("versions") or ():
@@ -77,6 +77,6 @@ def outline(data: bytes) -> Object:
     return crd
 
 
-def whole(raw: Raw | None) -> Any:
+def whole(raw: Raw | None) -> Tree:
     """What stands there; None for nothing."""
     return None if raw is None else json_pieces.loads(bytes(raw))

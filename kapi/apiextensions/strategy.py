@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
@@ -149,7 +148,12 @@ class CustomResourceStrategy(Strategy):
         return [*ctx.warnings, *_finalizer_warnings(obj, old)]
 
     def _rules(
-        self, errors: list[FieldError], obj: Object, old: Any, warn: Any, ctx: StrategyContext
+        self,
+        errors: list[FieldError],
+        obj: Object,
+        old: Object | None,
+        warn: Callable[[str], None] | None,
+        ctx: StrategyContext,
     ) -> list[FieldError]:
         rules = self.schema.rules
         if rules is None:

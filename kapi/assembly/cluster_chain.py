@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kapi.assembly.chain import Outgoing, ServerChain, answer_by, create_server_chain
 from kapi.assembly.config import CompletedConfig
@@ -21,6 +20,7 @@ from kapi.controllers.identity.controller import IdentityController
 from kapi.endpoints.connect.transport import TLS
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.filters.chain import Filter
+from kapi.machinery.tree import Tree
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.server.delegation import Answer
@@ -52,7 +52,7 @@ class Shared:
     outgoing: Outgoing
     flow: Filter | None
     scopes: SharedScopes
-    configurations: Mapping[str, Any]  # of admission, without the credentials for webhooks
+    configurations: Mapping[str, Tree]  # of admission, without the credentials for webhooks
 
 
 def shared_scopes(storage: Storage) -> SharedScopes:

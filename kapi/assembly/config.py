@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from twisted.logger import Logger
 
@@ -136,7 +135,7 @@ class CompletedConfig:
         return self.given.options
 
     @property
-    def reactor(self) -> Any:
+    def reactor(self) -> Reactor:
         return self.given.reactor
 
     def external_address(self) -> str:

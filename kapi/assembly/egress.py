@@ -6,7 +6,6 @@ Upstream: apiserver ``server/egressselector/egress_selector.go`` and its ``metri
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import urlsplit
 
 from prometheus_client.registry import CollectorRegistry
@@ -35,7 +34,7 @@ def select_egress(options: Options, reactor: Reactor, registry: CollectorRegistr
         select(reactor, {each.name: HTTPConnect(*_endpoint(each), meter) for each in selections})
 
 
-def _endpoint(selection: Selection) -> tuple[Callable[[Any], IStreamClientEndpoint], str, str]:
+def _endpoint(selection: Selection) -> tuple[Callable[[Reactor], IStreamClientEndpoint], str, str]:
     """How to reach the proxy, its name in errors, and the transport.  Raises ConfigError."""
     if selection.socket:
 

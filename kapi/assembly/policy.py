@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.admission.chain import build_chain
 from kapi.admission.configuration import load_configurations
@@ -17,6 +16,7 @@ from kapi.assembly.config import CompletedConfig
 from kapi.assembly.identity import Identity, build_identity
 from kapi.assembly.storage import Storage
 from kapi.authorization.build import Authorization
+from kapi.machinery.tree import Object, Tree
 from kapi.options.errors import ConfigError
 
 #: whose configuration is the credentials they show
@@ -31,7 +31,7 @@ class Policy:
     authorization: Authorization
     admission: AdmissionChain
     conversion: WebhookClient  # asks the webhooks that convert custom resources
-    configurations: Mapping[str, Any]  # of admission plugins
+    configurations: Mapping[str, Tree]  # of admission plugins
 
 
 def build_policy(config: CompletedConfig, storage: Storage) -> Policy:
@@ -45,7 +45,7 @@ def complete_policy(
     storage: Storage,
     identity: Identity,
     authorization: Authorization,
-    configurations: Mapping[str, Any] | None = None,
+    configurations: Mapping[str, Tree] | None = None,
 ) -> Policy:
     """Adds admission, and gives it to the registry.  Raises ConfigError.
 
@@ -83,11 +83,11 @@ def complete_policy(
     return Policy(identity, authorization, chain, conversion, configurations)
 
 
-def without_webhook_credentials(configurations: Mapping[str, Any]) -> dict[str, Any]:
+def without_webhook_credentials(configurations: Mapping[str, Tree]) -> Object:
     """For webhooks that are named by somebody else than who configured the server."""
     return {name: given for name, given in configurations.items() if name not in _WEBHOOKS}
 
 
-def _webhook_configuration(configurations: Mapping[str, Any]) -> Any:
+def _webhook_configuration(configurations: Mapping[str, Tree]) -> Tree:
     """Of webhooks that no plugin calls: what one of the webhook plugins has, mutating first."""
     return next((configurations[name] for name in _WEBHOOKS if configurations.get(name)), None)

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 from kapi import cel
 from kapi.authorization.errors import aggregate
-from kapi.cel.types import BOOL, DYN, STRING, StructField, StructType, list_of, map_of
+from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
 from kapi.machinery.tree import Object
 
 
-def _struct(name: str, /, **fields: Any) -> StructType:
+def _struct(name: str, /, **fields: CelType) -> StructType:
     return StructType(name, {key: StructField(key, kind) for key, kind in fields.items()})
 
 

@@ -201,13 +201,13 @@ class Opaque:
     cel_type: CelType = types.DYN
 
 
-class SetList(list[Any]):
+class SetList(list[Value]):
     """A list whose schema says it is a set: order does not count when compared, and + merges."""
 
     __slots__ = ()
 
 
-class MapList(list[Any]):
+class MapList(list[Value]):
     """A list whose schema says that keys identify its elements."""
 
     __slots__ = ("keys",)
@@ -216,7 +216,7 @@ class MapList(list[Any]):
         super().__init__(items)
         self.keys = keys
 
-    def key_of(self, item: object) -> tuple[Any, ...]:
+    def key_of(self, item: object) -> tuple[Value, ...]:
         return tuple(_hashable(item.get(key)) if isinstance(item, dict) else None for key in self.keys)
 
 

@@ -45,7 +45,7 @@ class Answer:
     def __init__(self, version: tuple[bytes, int, int], code: int, phrase: bytes, headers: Headers) -> None:
         self.version, self.code, self.phrase, self.headers = version, code, phrase, headers
         self.body = b""
-        self.length: Any = 0
+        self.length: int | str = 0
 
     def setPreviousResponse(self, response: object) -> None:
         self.previousResponse = response

@@ -21,6 +21,7 @@ from twisted.internet.interfaces import (
 )
 
 from kapi.client.connect_tunnel import ProxyError, through
+from kapi.request.reactor import Reactor
 
 CLUSTER = "cluster"  # nodes, pods, services
 CONTROL_PLANE = "controlplane"  # what is configured by its URL: webhooks, identity providers, audit
@@ -41,13 +42,13 @@ class HTTPConnect:
     """The way through one proxy.  ``endpoint`` makes that of a connection to it; ``transport``: "tcp" or "uds"."""
 
     def __init__(
-        self, endpoint: Callable[[IReactorTime], IStreamClientEndpoint], name: str, transport: str, meter: Meter
+        self, endpoint: Callable[[Reactor], IStreamClientEndpoint], name: str, transport: str, meter: Meter
     ) -> None:
         self._endpoint, self._name, self._transport, self._meter = endpoint, name, transport, meter
 
     async def connect(
         self,
-        reactor: IReactorTime,
+        reactor: Reactor,
         target: str,
         factory: IProtocolFactory,
         options: IOpenSSLClientConnectionCreator | None,

@@ -7,7 +7,7 @@ says that whoever answers is trusted; redirects are not followed, answers are bo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 from treq.client import HTTPClient
@@ -123,7 +123,7 @@ class HTTPSClient:
         return answer
 
     async def _run(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        response: Any = await self._http.request(
+        response = await self._http.request(
             method, url, data=body, headers=self._headers(headers), allow_redirects=False
         )
         collected = Collected(MAX_ANSWER)

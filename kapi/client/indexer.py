@@ -27,14 +27,17 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
+Kept = Any  # an object, or its JSON
+
+
 class Indexer:
     """Objects are shared: copy before changing.  ``packed`` ones are kept as JSON, and decoded for who asks."""
 
     def __init__(self, indices: Mapping[str, IndexFunction] | None = None, *, packed: bool = False) -> None:
-        self._objects: dict[str, Any] = {}
+        self._objects: dict[str, Kept] = {}
         self.changes = 0  # so far
-        self._pack: Callable[[Object], Any] = orjson.dumps if packed else _as_it_is
-        self._unpack: Callable[[Any], Object] = orjson.loads if packed else _as_it_is
+        self._pack: Callable[[Object], Kept] = orjson.dumps if packed else _as_it_is
+        self._unpack: Callable[[Kept], Object] = orjson.loads if packed else _as_it_is
         self._functions = {"namespace": _namespace, **(indices or {})}
         self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._functions}
 

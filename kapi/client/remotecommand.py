@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 
@@ -91,7 +90,7 @@ def _exit_code(data: bytes) -> int:
 
 
 async def start(
-    client: RESTClient, namespace: str, pod: str, command: Sequence[str], *, container: str = "", **options: Any
+    client: RESTClient, namespace: str, pod: str, command: Sequence[str], *, container: str = "", **options: bool
 ) -> RemoteCommand:
     """Runs a command.  ``client`` is for ``v1``; ``options``: ``stdin``, ``tty``.
 
@@ -100,7 +99,9 @@ async def start(
     return await _streams(client, namespace, pod, "exec", command, container, **options)
 
 
-async def attach(client: RESTClient, namespace: str, pod: str, *, container: str = "", **options: Any) -> RemoteCommand:
+async def attach(
+    client: RESTClient, namespace: str, pod: str, *, container: str = "", **options: bool
+) -> RemoteCommand:
     """To what a container runs; as ``start``."""
     return await _streams(client, namespace, pod, "attach", (), container, **options)
 

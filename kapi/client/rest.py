@@ -10,9 +10,9 @@ Every answer of 400 and above is raised as the StatusError of its reason; no ans
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
@@ -43,6 +43,7 @@ from kapi.request.reactor import Reactor
 if TYPE_CHECKING:
     from kapi.client.websocket import WebSocket
 
+Result = TypeVar("Result")
 MAX_RETRIES = 10
 #: content types of PATCH
 PatchType = Literal["json", "merge", "strategic", "apply"]
@@ -268,7 +269,7 @@ class Request:
                 response.body = orjson.dumps(content.decode(response.body))
         return from_response(response, self._method, self._resource, self._name)
 
-    async def _timed(self, coroutine: Any) -> Response:
+    async def _timed(self, coroutine: Coroutine[Deferred[object], object, Response]) -> Response:
         if not self._timeout:
             result: Response = await coroutine
             return result
@@ -314,7 +315,7 @@ class Request:
         headers += await session.credentials.headers()
         return headers + [(name.encode(), value.encode()) for name, value in self._headers.items() if name != "Accept"]
 
-    async def _sent(self, answer: Awaitable[Any]) -> Any:
+    async def _sent(self, answer: Awaitable[Result]) -> Result:
         """What it fails with becomes one of the errors that a caller knows."""
         try:
             return await answer

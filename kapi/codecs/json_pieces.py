@@ -22,6 +22,8 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.tree import Tree
 
 LARGE = 256 * 1024  # bytes that are worth it
+#: what stands for something that is no JSON (``orjson.dumps``)
+Default = Callable[[Any], object]
 _PIECE = 64 * 1024  # bytes of a piece that is read
 _MEMBERS = 2000  # of a piece that is read or written
 _DEEPEST = 12  # levels that are taken apart
@@ -71,7 +73,7 @@ def _read(text: bytes, level: int) -> Tree:
         add(part)
         return found
     rest = text if at == 1 else opening + text[at:]
-    members: Any = _members_of_list(rest) if opening == b"[" else _members_of_object(rest)
+    members: Tree = _members_of_list(rest) if opening == b"[" else _members_of_object(rest)
     checkpoint()
     if at > 1 and not members:
         raise ValueError("nothing after a comma")
@@ -118,7 +120,7 @@ def _parts(members: Iterable[msgspec.Raw], level: int) -> Iterator[list[Tree]]:
         yield _whole(b"[" + b",".join(group) + b"]", level)
 
 
-def dumps(tree: Tree, default: Callable[[Any], object] | None = None, depth: int = 0) -> bytes:
+def dumps(tree: Tree, default: Default | None = None, depth: int = 0) -> bytes:
     """As ``orjson.dumps`` of what stands ``depth`` levels deep in something else.  Raises orjson.JSONEncodeError."""
     if checkpoints.running is None:
         return _text(tree, default, depth)
@@ -127,14 +129,14 @@ def dumps(tree: Tree, default: Callable[[Any], object] | None = None, depth: int
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _text(tree: Tree, default: Callable[[Any], object] | None, depth: int) -> bytes:
+def _text(tree: Tree, default: Default | None, depth: int) -> bytes:
     for _ in range(depth):
         tree = [tree]
     text = orjson.dumps(tree, default=default)
     return text[depth : len(text) - depth] if depth else text
 
 
-def _write(node: Tree, default: Callable[[Any], object] | None, depth: int, level: int, parts: list[bytes]) -> None:
+def _write(node: Tree, default: Default | None, depth: int, level: int, parts: list[bytes]) -> None:
     kind = type(node)
     if (kind is not dict and kind is not list) or level == _DEEPEST or not _is_large(node):
         parts.append(_text(node, default, depth))

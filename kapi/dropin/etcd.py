@@ -123,7 +123,7 @@ def _tls(flags: EtcdFlags) -> Any:
     try:
         own, *chain = certificates("cert-file", flags.cert_file)
         key = KeyPair.load(read_file(flags.key_file, "key-file"), FILETYPE_PEM)
-        trust: Any = None
+        trust = None
         if flags.client_cert_auth:
             trust = trustRootFromCertificates(certificates("trusted-ca-file", flags.trusted_ca_file))
         return CertificateOptions(

@@ -25,6 +25,7 @@ from kapi.options.errors import ConfigError, complain
 from kapi.options.flags import Flag, FlagSet, integer, parse, string
 from kapi.options.help import usage
 from kapi.options.options import Options
+from kapi.server.pki import Files
 
 _DIRECTORY = "kapi-apiserver-"
 _LAST_REQUEST = 0.125  # seconds: who stops a server of a test sends it no more requests
@@ -181,7 +182,7 @@ def make_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix=_DIRECTORY))
 
 
-def publish_certificate(files: Any, place: Path) -> None:
+def publish_certificate(files: Files, place: Path) -> None:
     """Puts the pair that was made where clients look for it; the certificate with its CA, so that it can be trusted by itself."""
     from kapi.server.pki import write_private
 

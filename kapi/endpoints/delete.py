@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any
 
 from kapi.codecs.negotiation import input_media_type, output_media_type
 from kapi.codecs.reading import DecodingError
@@ -96,7 +95,7 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
         token=chosen.continue_,
     )
 
-    def delete_one(entry: Entry, outcome: Outcome) -> Coroutine[Any, Any, Stored]:
+    def delete_one(entry: Entry, outcome: Outcome) -> Coroutine[object, object, Stored]:
         op = scope.operation(ctx, entry.name, dict(options), "", bool(options.get("dryRun")))
         op.namespace, op.collection, op.outcome = entry.namespace, True, outcome
         return delete(scope.store, op)

@@ -247,7 +247,7 @@ class WatchStream:
         self._form = form
         self.timeout = timeout
         self._watch: Watch | None = None
-        self._http: Any = None
+        self._http: HTTPRequest
         self._write: Callable[[bytes], object]  # set when it begins
         self._framed = False  # what is written must be HTTP/1.1 chunks
         self._call: IDelayedCall | None = None

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kapi.client.interface import EventHandler
@@ -61,8 +62,8 @@ class CacheLister:
 
 
 def _in_slices(
-    verb: Callable[Concatenate[StoreClient, Arguments], Coroutine[Any, Any, Result]],
-) -> Callable[Concatenate[StoreClient, Arguments], Coroutine[Any, Any, Result]]:
+    verb: Callable[Concatenate[StoreClient, Arguments], Coroutine[Deferred[object], object, Result]],
+) -> Callable[Concatenate[StoreClient, Arguments], Coroutine[Deferred[object], object, Result]]:
     """What a verb computes runs in slices (ADR 18), whoever asks, and after each of its waits."""
 
     @wraps(verb)

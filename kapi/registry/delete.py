@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.admission.interface import DELETE
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import LARGE, commit, engage
@@ -16,6 +14,7 @@ from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.unreadable import delete_unreadable, refuse_readable
 from kapi.registry.upstream_key import missing
+from kapi.resources.definition import StrategyContext
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
 from kapi.store.interface import Deletion
 from kapi.watchcache.entry import Entry
@@ -158,7 +157,7 @@ def check_preconditions(named: GroupResource, options: Object, existing: Object)
         raise status.conflict(named, metadata["name"], why)
 
 
-def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context: Any) -> tuple[bool, bool]:
+def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context: StrategyContext) -> tuple[bool, bool]:
     """(graceful, already pending); sets the deletion time and grace period on ``obj`` when graceful."""
     metadata = obj["metadata"]
     period = options.get("gracePeriodSeconds")
@@ -200,7 +199,7 @@ def _mark_as_deleting(store: ResourceStore, metadata: Object) -> None:
     metadata["deletionGracePeriodSeconds"] = 0
 
 
-def _finalizers(store: ResourceStore, options: Object, metadata: Object, context: Any) -> list[str] | None:
+def _finalizers(store: ResourceStore, options: Object, metadata: Object, context: StrategyContext) -> list[str] | None:
     """The finalizers that the options' propagation asks for; None when they stay as they are."""
     if not store.environment.garbage_collection:
         return None

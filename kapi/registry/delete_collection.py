@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from typing import Any
 
 from kapi.machinery.checkpoint import Call
 from kapi.registry.deletions import Deletions, Outcome
@@ -18,7 +17,7 @@ _MAX_BYTES = 1_000_000  # of objects that are deleted by one command
 async def delete_collection(
     store: Store,
     entries: Iterable[Entry],
-    delete_one: Callable[[Entry, Outcome], Coroutine[Any, Any, object]],
+    delete_one: Callable[[Entry, Outcome], Coroutine[object, object, object]],
     at_once: int,
     call: Call,
 ) -> None:

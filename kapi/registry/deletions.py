@@ -7,7 +7,6 @@ by hand, since a Deferred for each would cost as much as all else that a deletio
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any
 
 from twisted.internet.defer import Deferred
 
@@ -53,11 +52,11 @@ class Outcome:
 class _Begun:
     """The rest of a coroutine that has stopped at a Deferred."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, object], awaited: object) -> None:
+    def __init__(self, coroutine: Coroutine[object, object, object], awaited: object) -> None:
         self._coroutine = coroutine
         self._awaited = awaited
 
-    def __await__(self) -> Generator[Any, Any, object]:
+    def __await__(self) -> Generator[object, object, object]:
         coroutine, awaited = self._coroutine, self._awaited
         try:
             while True:
@@ -85,17 +84,18 @@ class Deletions:
         self._call = call
         self._deletions: list[Deletion] = []
         self._outcomes: list[Outcome] = []
-        self._stopped: list[tuple[Coroutine[Any, Any, object], Outcome]] = []  # those that wait for the store's answer
+        #: those that wait for the store's answer
+        self._stopped: list[tuple[Coroutine[object, object, object], Outcome]] = []
         self._apart: list[Deferred[None]] = []  # those that wait for something else, and then go to the store alone
         self._answers: list[Deferred[None]] = []
 
-    def begin(self, delete: Callable[[Outcome], Coroutine[Any, Any, object]]) -> None:
+    def begin(self, delete: Callable[[Outcome], Coroutine[object, object, object]]) -> None:
         """Works out a deletion up to where it has to wait.  Raises StatusError, but not that its object is gone."""
         self.size += 1
         outcome = Outcome(self)
         self._take_on(delete(outcome), outcome)
 
-    def _take_on(self, coroutine: Coroutine[Any, Any, object], outcome: Outcome) -> None:
+    def _take_on(self, coroutine: Coroutine[object, object, object], outcome: Outcome) -> None:
         try:
             awaited = coroutine.send(None)
         except (StopIteration, status.NotFound, Unreadable):

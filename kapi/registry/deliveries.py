@@ -92,7 +92,7 @@ class Deliveries:
             log.failure("an event of {key} was not handled", key=entry.key)
 
 
-def _key(event: WatchEvent, *_: Any) -> str:
+def _key(event: WatchEvent, *_: object) -> str:
     return "" if event.entry is None else event.entry.key
 
 

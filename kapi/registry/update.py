@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from kapi.admission.interface import CREATE, UPDATE
 from kapi.machinery import status, tree
@@ -22,6 +21,7 @@ from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.upstream_key import missing
 from kapi.registry.validation import refusal, validated
+from kapi.resources.definition import StrategyContext
 from kapi.schema.managedfields import only_timestamps_differ
 from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, Outdated, RevisionConflict, StoreError
 from kapi.watchcache.entry import Entry
@@ -164,7 +164,9 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             await finish(committed)
 
 
-async def _before_update(store: ResourceStore, op: Operation, obj: Object, existing: Object, context: Any) -> None:
+async def _before_update(
+    store: ResourceStore, op: Operation, obj: Object, existing: Object, context: StrategyContext
+) -> None:
     """Keeps what an update may not touch, prepares and validates."""
     metadata, old_meta, strategy = obj["metadata"], existing["metadata"], op.strategy
     metadata.pop("selfLink", None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.machinery.checkpoint import steps
@@ -42,7 +41,7 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
 def count(tree: object, raw: bytes | None) -> int:
     """The number of keys at all depths.  Raises ValueError for a number beyond a float64."""
     keys = 0
-    stack: list[Any] = [[tree]]
+    stack: list[Tree] = [[tree]]
     while stack:
         node = stack.pop()
         if node.__class__ is dict:

@@ -7,7 +7,7 @@ Limits as upstream: 10,000 operations, 3 MiB of copied bytes (docs/security-case
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import orjson
 
@@ -273,7 +273,7 @@ def _member(operation: Object, name: str, missing: str) -> str:
     return value
 
 
-def _wrapped(prefix: str, action: Any, *arguments: Any) -> Any:
+def _wrapped(prefix: str, action: Callable[..., Tree], *arguments: Tree) -> Tree:
     try:
         return action(*arguments)
     except PatchError as error:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
+from twisted.internet.interfaces import IListeningPort
 from twisted.web.server import Site
 
 from kapi.filters.chain import FilterChain
@@ -20,7 +21,7 @@ from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
 from kapi.server.not_found import NotFound
-from kapi.server.profiling import install_profiling
+from kapi.server.profiling import Verbosity, install_profiling
 from kapi.server.runner import RequestRunner
 from kapi.server.site import SiteResource
 
@@ -28,7 +29,7 @@ from kapi.server.site import SiteResource
 class DebugSocket:
     """``logs`` are the log flags, whose ``v`` can be changed."""
 
-    def __init__(self, path: str, reactor: Reactor, logs: Any) -> None:
+    def __init__(self, path: str, reactor: Reactor, logs: Verbosity) -> None:
         self._path = path
         self._reactor = reactor
         server = GenericServer("debug", NotFound())
@@ -41,7 +42,7 @@ class DebugSocket:
 
         runner = RequestRunner(FilterChain([request_info], handle), reactor)
         self._site: Any = Site(SiteResource(runner.answer))
-        self._port: Any = None
+        self._port: IListeningPort | None = None
 
     def open(self) -> None:
         """In the place of a socket that somebody left behind.  Raises OSError and CannotListenError."""

@@ -6,7 +6,7 @@ What leans on private names of ``twisted.web.http`` stands here and in ``request
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twisted.internet.interfaces import IAddress
 from twisted.protocols import basic
@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from twisted.web import http
 
 from kapi.request.target import origin_form
+from kapi.request.transport import StreamTransport
 from kapi.server.limits import (
     BODY_TIMEOUT,
     HEAD_TIMEOUT,
@@ -64,6 +65,8 @@ class Channel(http.HTTPChannel):
     The stock channel arms and cancels a timer several times a request; here a connection only notes since when it waits for
     what, and one sweep over all connections looks at that.
     """
+
+    transport: StreamTransport
 
     MAX_LENGTH = LINE_BYTES
     totalHeadersSize = HEADER_BYTES
@@ -194,8 +197,7 @@ class Channel(http.HTTPChannel):
             streamed.fail(Failure(ValueError("the body is malformed")))
         if not self._abort_at:
             status, text = answer
-            transport: Any = self.transport
-            transport.write(_REFUSAL % (status, len(text), text))
+            self.transport.write(_REFUSAL % (status, len(text), text))
             self._abort_at = self.owner.now + LEAVE_TIMEOUT
             self.owner.errors.add(reason, self.getPeer(), status.decode(), self.owner.now)
             self.loseConnection()
@@ -232,7 +234,7 @@ class Channel(http.HTTPChannel):
 
     def hold_body(self, held: bool) -> None:
         """Nothing more is read of a body while some of it waits."""
-        transport: Any = self.transport
+        transport: StreamTransport | None = self.transport
         if held == self._held or transport is None:
             return
         self._held = held
@@ -247,7 +249,7 @@ class Channel(http.HTTPChannel):
     def resumeProducing(self) -> None:
         """The client takes more of an answer."""
         super().resumeProducing()
-        transport: Any = self.transport
+        transport: StreamTransport | None = self.transport
         if self._held and transport is not None:
             transport.pauseProducing()
 
@@ -277,7 +279,7 @@ class Channel(http.HTTPChannel):
         if self._abort_at:
             if now >= self._abort_at and self.transport is not None:
                 self.owner.watched.discard(self)
-                self.transport.abortConnection()  # type: ignore[attr-defined]
+                self.transport.abortConnection()
             return
         if not self._since:
             self._resting = True

@@ -6,7 +6,7 @@ much nearer, so that what is due happens in the next turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import orjson
@@ -96,7 +96,7 @@ class MovedClock:
 class ClockEndpoint:
     """GET tells the time, POST with ``{"advance": "90s"}`` moves it; ``sweep`` lets go what has expired."""
 
-    def __init__(self, clock: MovedClock, sweep: Callable[[], Any]) -> None:
+    def __init__(self, clock: MovedClock, sweep: Callable[[], Awaitable[object]]) -> None:
         self._clock = clock
         self._sweep = sweep
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import Any
+from typing import Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
@@ -70,7 +70,13 @@ def _cmdline(ctx: RequestContext) -> Response:
     return Response(200, "\0".join(sys.argv).encode(), _PLAIN, _NOSNIFF)
 
 
-def install_profiling(server: GenericServer, reactor: Reactor, logs: Any) -> None:
+class Verbosity(Protocol):
+    """The log flags, whose ``v`` can be changed."""
+
+    v: int
+
+
+def install_profiling(server: GenericServer, reactor: Reactor, logs: Verbosity) -> None:
     """``logs`` are the log flags, whose ``v`` can be changed."""
     server.route(
         "/debug/pprof", lambda ctx: Response(301, b"", _PLAIN, ((b"location", b"/debug/pprof/"),)), listed=False

@@ -141,7 +141,7 @@ class RequestRunner:
                 ctx.path, ctx.query = split_uri(ctx.http.uri)
             except ValueError:
                 return Response(400, b"400 Bad Request", b"text/plain; charset=utf-8", ((b"connection", b"close"),))
-            answer: Any = self.chain.handle(ctx)
+            answer = self.chain.handle(ctx)
             if isinstance(answer, Response):
                 return answer
             coroutine = answer if inspect.iscoroutine(answer) else _as_coroutine(answer)

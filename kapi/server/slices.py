@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from greenlet import getcurrent, greenlet
 from twisted.internet.defer import CancelledError, Deferred
@@ -180,7 +180,7 @@ class Slices:
 
     def call(self, function: Callable[..., Result], *arguments: object) -> Deferred[Result]:
         """The result of a function that is nobody's request."""
-        work = _Call()
+        work: _Call[Result] = _Call()
         result = self.run(_called, (function, arguments), work)
         if isinstance(result, Suspended):
             self.wait(result, work)
@@ -256,25 +256,25 @@ class Slices:
             owner.finished(result)
 
 
-class _Call:
+class _Call(Generic[Result]):
     """A function's way through its slices."""
 
     flow: Flow | None = None
 
     def __init__(self) -> None:
-        self.done: Deferred[Any] = Deferred(self._cancel)
+        self.done: Deferred[Result] = Deferred(self._cancel)
         self.engaged = True
         self.committed = False
         self.interrupt: BaseException | None = None
 
-    def _cancel(self, _: Deferred[Any]) -> None:
+    def _cancel(self, _: Deferred[Result]) -> None:
         self.interrupt = CancelledError()
 
     def suspended(self) -> None: ...
 
     def resumed(self) -> None: ...
 
-    def finished(self, result: object) -> None:
+    def finished(self, result: Any) -> None:
         if not self.done.called:
             self.done.callback(result)  # a Failure goes to the errbacks
 

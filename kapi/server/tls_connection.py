@@ -80,7 +80,7 @@ class TLSConnection(TLSWriting, tcp.Server):
             self.flows = (self.rounds.newcomer(str(self.client[0])),)
 
     @property
-    def wrappedProtocol(self) -> Any:
+    def wrappedProtocol(self) -> object:
         """As a transport of Twisted's that adds TLS to another would say."""
         return self.protocol
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -21,6 +20,7 @@ from kapi.store.feed import written
 from kapi.store.interface import CREATED, DELETED, UPDATED
 from kapi.store.loading import Progress
 from kapi.store.repair import repair
+from kapi.store.reply import Reply
 from kapi.store.script import Keys
 from kapi.store.writing import RECONNECT, Writing, explain, refusal_of
 
@@ -94,7 +94,7 @@ class Replies:
             else:
                 deferred.callback(reply)
 
-    def _take_together(self, pending: Pending, writes: list[PendingWrite], reply: Any, fed: bool, now: float) -> None:
+    def _take_together(self, pending: Pending, writes: list[PendingWrite], reply: Reply, fed: bool, now: float) -> None:
         """What was sent by one command has one answer: a list, or an error of all."""
         for write in writes:
             self._observe(write, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import txredisapi
 from twisted.internet import defer
@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import StoreUnavailable
+from kapi.store.reply import Reply
 
 PATIENCE = 2.0  # seconds a Sentinel may take
 
@@ -38,7 +39,7 @@ async def find_primary(reactor: IReactorTime, address: Address) -> tuple[str, in
     ]
     found: list[Primary] = []
     problems: list[str] = []
-    answers: Any = await defer.DeferredList(asked, consumeErrors=True)
+    answers: list[tuple[bool, Reply]] = await defer.DeferredList(asked, consumeErrors=True)
     for (host, port), (fine, result) in zip(address.hosts, answers, strict=True):
         if not fine:
             problems.append(f"{host}:{port}: {result.getErrorMessage() or result.type.__name__}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IPushProducer
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
@@ -23,7 +23,7 @@ class MemoryRequest:
     clientproto = b"HTTP/1.1"
 
     def __init__(
-        self, method: str, uri: str, headers: dict[str, str] | None = None, body: bytes = b"", transport: Any = None
+        self, method: str, uri: str, headers: dict[str, str] | None = None, body: bytes = b"", transport: object = None
     ) -> None:
         self.method = method.encode()
         self.uri = uri.encode()
@@ -39,7 +39,7 @@ class MemoryRequest:
         self.finished = False
         self.gone = False
         self.waiting: Waiting | None = None
-        self._producer: Any = None
+        self._producer: IPushProducer | None = None
         self._notifications: list[Deferred[None]] = []
 
     def getHeader(self, name: str) -> str | None:
@@ -66,7 +66,7 @@ class MemoryRequest:
         self._notifications.append(notification)
         return notification
 
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
+    def registerProducer(self, producer: IPushProducer, streaming: bool) -> None:
         self._producer = producer
         while not streaming and self._producer is not None:
             producer.resumeProducing()

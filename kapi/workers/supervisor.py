@@ -70,9 +70,9 @@ class Worker(ProcessProtocol):
                 sys.stdout.flush()
 
     def signal(self, number: int) -> None:
-        transport: Any = self.transport
+        assert self.transport is not None
         try:
-            transport.signalProcess(number)
+            self.transport.signalProcess(number)
         except ProcessExitedAlready:
             pass
 
@@ -145,7 +145,7 @@ class Supervisor(Service):
             flags.append(f"--audit-log-path={own_log(log_path, number)}")
         command = [sys.executable, "-m", "kapi.workers.worker", *flags]
         environment = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
-        streams: dict[int, Any] = {0: "w", 1: "r", 2: 2, LISTENER: self._listener.fileno()}
+        streams: dict[int, str | int] = {0: "w", 1: "r", 2: 2, LISTENER: self._listener.fileno()}
         self.reactor.spawnProcess(worker, command[0], command, env=environment, path=None, childFDs=streams)
         return worker
 
@@ -284,7 +284,7 @@ class _Slot:
 
         worker.ended.addCallback(ended)
 
-    def stop(self) -> Deferred[Any]:
+    def stop(self) -> Deferred[list[None]]:
         """Fires when no process of this slot is left."""
         self._stopped = True
         if self._again is not None and self._again.active():

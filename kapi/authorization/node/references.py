@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 #: volume type -> path of the secret's name
@@ -36,7 +35,7 @@ _KUBELET_SECRETS: tuple[tuple[str, str], ...] = (
 )
 
 
-def _at(tree: object, *path: str) -> Any:
+def _at(tree: object, *path: str) -> Tree:
     for part in path:
         if not isinstance(tree, dict):
             return None

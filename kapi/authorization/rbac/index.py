@@ -6,7 +6,7 @@ Upstream scans every binding on each check (``pkg/registry/rbac/validation/rule.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from twisted.internet.defer import Deferred, execute
 from twisted.logger import Logger
@@ -149,7 +149,7 @@ class PolicyIndex:
             freed = Deferred.fromCoroutine(self._free(parts))
             freed.addErrback(lambda failure: log.failure("the rules of a role are freed at once", failure))
 
-    async def _free(self, parts: list[Any]) -> None:
+    async def _free(self, parts: list[object]) -> None:
         await self.call(free, parts)
 
     def _not_read(self, failure: Failure, key: tuple[str, str], role: Object) -> None:

@@ -6,7 +6,6 @@ Upstream: ``pkg/controlplane/reconcilers/lease.go``.  A server that has the stor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kapi.codecs.split import encode_halves
 from kapi.machinery.gvk import GroupResource
@@ -46,7 +45,7 @@ class ServerLeases:
     def _key(self, address: str) -> str:
         return f"{_PREFIX}{address}-{self._process}"
 
-    def _halves(self, address: str, until: float) -> Any:
+    def _halves(self, address: str, until: float) -> tuple[bytes, bytes]:
         metadata = {"name": f"{address}-{self._process}"}
         return encode_halves(
             {"kind": "MasterLease", "apiVersion": "v1", "metadata": metadata, "address": address, "until": until}

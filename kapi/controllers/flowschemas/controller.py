@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -86,7 +85,7 @@ class FlowSchemaController:
                 with suppress(status.NotFound):
                     await resource.delete(name)
 
-    async def _ensure(self, resource: ResourceClient, wanted: Any, mandatory: bool) -> None:
+    async def _ensure(self, resource: ResourceClient, wanted: Object, mandatory: bool) -> None:
         name = wanted["metadata"]["name"]
         existing = resource.lister.get("", name)
         if existing is None:

@@ -7,9 +7,8 @@ crash between reservation and commit, is found by the repair loop (``kapi.contro
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
 
 from kapi.codecs.split import encode_halves
 from kapi.machinery.checkpoint import commit
@@ -79,7 +78,7 @@ class NodePorts:
         except KeyExists:
             raise Taken("provided port is already allocated") from None
 
-    def free_ports(self) -> Any:
+    def free_ports(self) -> Iterator[int]:
         """Ports that look free, in the order they are tried."""
         return (port for port in port_candidates(self.low, self.high, self._random) if not self.has(port))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
@@ -43,15 +42,16 @@ from kapi.resources.shared.rules import (
 
 
 @cache
-def _iqn() -> Any:
+def _iqn() -> Callable[[str], object]:
     import re2  # for those alone who use it
 
-    return re2.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)\z")
+    search: Callable[[str], object] = re2.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)\z").search
+    return search
 
 
 _ONE_TYPE = "may not specify more than 1 volume type"
 _INITIATORS: dict[str, Callable[[str], object]] = {
-    "iqn": lambda name: _iqn().search(name),
+    "iqn": lambda name: _iqn()(name),
     "eui": re.compile(r"eui.[A-Za-z0-9]{16}\Z").match,
     "naa": re.compile(r"naa.[A-Za-z0-9]{32}\Z").match,
 }

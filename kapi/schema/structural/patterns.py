@@ -15,7 +15,7 @@ _TOO_LARGE = "error parsing regexp: pattern too large - compile failed"
 
 
 @cache
-def _options() -> Any:
+def _options() -> object:
     import re2  # with the first pattern
 
     options = re2.Options()

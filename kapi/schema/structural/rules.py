@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import Any
 
 from kapi.cel import (
     PER_CALL_LIMIT,
@@ -19,6 +18,7 @@ from kapi.cel import (
     TimeExceeded,
 )
 from kapi.cel import types as t
+from kapi.cel.estimate import SizeOf
 from kapi.cel.frame import Frame
 from kapi.cel.metrics import EVALUATION
 from kapi.cel.syntax import idents
@@ -94,7 +94,7 @@ def compile_rules(schema: Schema, declared: Declared) -> list[Rule]:
     return found
 
 
-def _compile(rule: Rule, env: Environment, text: str, schema: Schema, size_of: Any) -> None:
+def _compile(rule: Rule, env: Environment, text: str, schema: Schema, size_of: SizeOf) -> None:
     try:
         program = env.compile(text, size_of=size_of)
     except CompileErrors as errors:
