@@ -18,7 +18,7 @@ from kapi.client.interface import ResourceClient
 
 GROUP = "admissionregistration.k8s.io"
 MAX_REMEMBERED = 10_000  # kinds of requests
-PATIENCE = 1.0  # seconds that a request waits for what is read anew; until it is read what there was before counts
+PATIENCE = 0.25  # seconds that a request waits for what is read anew; until it is read what there was before counts
 Made = TypeVar("Made")
 Found = TypeVar("Found")
 

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from kapi.machinery import status, tree
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.tree import Object, Tree
 from kapi.registry.conversion import Unconverted
 
@@ -27,6 +28,7 @@ _REVIEWS = ("v1", "v1beta1")
 
 
 def _key(obj: Object, api_version: str) -> bytes:
+    checkpoint()  # 20 ms for an object of 3 MB
     return api_version.encode() + b" " + orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
 
 
@@ -60,11 +62,11 @@ class WebhookConverter:
 
     async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
         """In one call, apart from what somebody else is asking for already: that is waited for."""
+        keyed = [(_key(obj, api_version), obj) for obj in steps(objects) if obj.get("apiVersion") != api_version]
         wanted: dict[bytes, Object] = {}
         calls: dict[_Call, None] = {}
-        for obj in objects:
-            key = _key(obj, api_version)
-            if obj.get("apiVersion") == api_version or key in self._known:
+        for key, obj in keyed:  # without a checkpoint, at which others might ask for the same
+            if key in self._known:
                 continue
             call = self._asked.get(key)
             if call is None:

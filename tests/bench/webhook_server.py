@@ -1,8 +1,8 @@
 """A webhook server that is cheap enough not to be what is measured: asyncio, HTTP/1.1, TLS, kept connections.
 
 ``python -m tests.bench.webhook_server`` prints its port and its certificate (base64 of PEM) on one line and serves until
-its standard input ends.  ``/mutate`` adds an annotation, ``/grow`` 10,000 keys of data, ``/validate`` allows; ``GET /`` tells
-what it has seen as JSON:
+its standard input ends.  ``/mutate`` adds an annotation, ``/grow`` 10,000 keys of data, ``/validate`` allows, ``/convert``
+gives the objects of a ConversionReview another version; ``GET /`` tells what it has seen as JSON:
 ``connections`` (TLS handshakes) and ``requests``.
 """
 
@@ -84,7 +84,13 @@ class Webhook(asyncio.Protocol):
         if head.startswith(b"get"):
             return orjson.dumps({"connections": Webhook.connections, "requests": Webhook.requests})
         Webhook.requests += 1
-        response = {"uid": orjson.loads(body)["request"]["uid"], "allowed": True}
+        request = orjson.loads(body)["request"]
+        if head.startswith(b"post /convert"):
+            objects = [{**obj, "apiVersion": request["desiredAPIVersion"]} for obj in request["objects"]]
+            converted = {"uid": request["uid"], "convertedObjects": objects, "result": {"status": "Success"}}
+            review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": converted}
+            return orjson.dumps(review)
+        response = {"uid": request["uid"], "allowed": True}
         if head.startswith(b"post /mutate"):
             response |= {"patchType": "JSONPatch", "patch": _PATCH}
         elif head.startswith(b"post /grow"):

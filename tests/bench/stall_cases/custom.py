@@ -84,6 +84,22 @@ def _applied(schema: Object, spec: Callable[[], Any]) -> Callable[[Place], Case]
     return case
 
 
+def _converted(place: Place) -> Case:
+    """A large object is asked for in a version that a webhook makes of it."""
+    made = _resource(_OPEN, lambda: {"l": many(_entry, SIZE - 10_000)})(place)
+    defined, created = made.before[0], made.request
+    assert isinstance(defined.body, dict) and isinstance(created.body, dict)
+    versions = defined.body["spec"]["versions"]
+    versions.append({**versions[0], "name": "v2", "storage": False})
+    client = place.hook("ValidatingWebhookConfiguration", "convert", place.namespace)["webhooks"][0]["clientConfig"]
+    webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+    defined.body["spec"]["conversion"] = {"strategy": "Webhook", "webhook": webhook}
+    made.before.append(Request("GET", created.path, patience=20.0))
+    made.before.append(created)
+    made.request = Request("GET", f"{created.path.replace('/v1/', '/v2/')}/{created.body['metadata']['name']}")
+    return made
+
+
 def _ruled(schema: Object, *rules: str) -> Object:
     return {**schema, "x-kubernetes-validations": [{"rule": rule} for rule in rules]}
 
@@ -151,6 +167,7 @@ CASES: dict[str, Callable[[Place], Case]] = {
     ),
     "custom: applied list map": _applied(struct({"l": _KEYED}), lambda: {"l": many(_entry, STORED)}),
     "custom: applied set": _applied(struct({"l": _SET}), lambda: {"l": many(lambda i: f"{i}", STORED)}),
+    "custom: converted": _converted,
     "custom: merged": lambda place: (lambda made: place.change(made, {"spec": {"l": many(_entry)}}, MERGE))(
         _resource(struct({"l": _KEYED}), lambda: {"l": many(_entry, STORED)})(place)),
 }  # fmt: skip

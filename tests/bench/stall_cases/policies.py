@@ -100,6 +100,23 @@ def _evaluated(*expressions: str, variables: list[Object] | None = None) -> Call
     return make
 
 
+def _large_role(*expressions: str) -> Callable[[Place], Case]:
+    """As ``_evaluated``, with an object that no limit of its kind keeps small."""
+
+    def make(place: Place) -> Case:
+        case = _evaluated(*expressions)(place)
+        policy, binding = case.before
+        assert isinstance(policy.body, dict) and isinstance(binding.body, dict)
+        match = policy.body["spec"]["matchConstraints"]["resourceRules"][0]
+        match.update(apiGroups=["rbac.authorization.k8s.io"], resources=["roles"])
+        role = place.create(RBAC, "roles", {"metadata": {"labels": {"judged": "yes"}}, "rules": many(rule)})
+        role.before, role.wait = case.before, case.wait
+        role.after += case.after
+        return role
+
+    return make
+
+
 def _hook(kind: str, path: str, plural: str, size: int = SIZE) -> Callable[[Place], Case]:
     """A large object goes to a webhook and comes back."""
 
@@ -206,6 +223,8 @@ CASES: dict[str, Callable[[Place], Case]] = {
         "variables.keys.all(k, variables.keys == variables.keys)",
         variables=[{"name": "keys", "expression": "object.data.map(k, k)"}],
     ),
+    "CEL: a large object": _large_role("object.rules.all(r, r.verbs.all(v, v != ''))"),
+    "CEL: a large object, all the same": _large_role("object == object && !object.rules.exists(r, r.resources == ['none'])"),
     "webhook called: mutating": _hook("MutatingWebhookConfiguration", "mutate", "mutatingwebhookconfigurations"),
     "webhook called: validating": _hook("ValidatingWebhookConfiguration", "validate", "validatingwebhookconfigurations"),
     "webhook called: growing": _hook("MutatingWebhookConfiguration", "grow", "mutatingwebhookconfigurations", STORED // 3),
