@@ -106,7 +106,7 @@ class StorageOptions(FlagSet):
             True,
             "Answer from memory.",
             group="Etcd",
-            inert="all reads and watches do, as fresh as the store",
+            inert="all reads and watches use it, and are as fresh as the store",
         )
         self.strings(
             "watch-cache-sizes",

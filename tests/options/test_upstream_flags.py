@@ -202,7 +202,7 @@ INERT = {
     "runtime-config-emulation-forward-compatible": "there is one version to emulate",
     "send-retry-after-while-not-ready-once": "the port opens when everything is loaded",
     "show-hidden-metrics-for-version": "none are hidden",
-    "watch-cache": "all reads and watches do, as fresh as the store",
+    "watch-cache": "all reads and watches use it, and are as fresh as the store",
     "watch-cache-sizes": "caches hold what there is, and history by age",
 }
 
