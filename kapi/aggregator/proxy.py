@@ -25,7 +25,7 @@ from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import HijackedResponse, Response, StreamResponse
-from kapi.request.trace import told
+from kapi.request.trace import with_trace
 
 if TYPE_CHECKING:
     from twisted.web.client import HTTPConnectionPool
@@ -189,4 +189,4 @@ def _request_headers(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     found.append((b"X-Forwarded-Proto", b"https"))
     found.append((b"X-Forwarded-Uri", ctx.http.uri))
     found.append((b"Audit-ID", ctx.audit_id.encode()))
-    return told(ctx.trace, found)
+    return with_trace(ctx.trace, found)

@@ -130,11 +130,11 @@ def _install_custom_resources(config: CompletedConfig, storage: Storage, policy:
     extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
 
 
-def answer_by(way: Handler) -> Callable[[RequestContext], Response | Awaitable[Response]]:
-    """What a way through the chain answers.  Raises NotFound when nobody does."""
+def answer_by(handler: Handler) -> Callable[[RequestContext], Response | Awaitable[Response]]:
+    """What the chain answers, by ``handler``.  Raises NotFound when nobody does."""
 
     def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
-        answer = way(ctx)
+        answer = handler(ctx)
         if answer is None:
             raise status.no_such_resource()
         return answer

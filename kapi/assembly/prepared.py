@@ -55,13 +55,13 @@ class PreparedServer:
     past: PastReads | None
 
     def handler_chain(
-        self, way: Handler | None = None, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()
+        self, delegate: Handler | None = None, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()
     ) -> FilterChain:
         """Filters, and what answers behind them.
 
-        ``way`` finds the endpoint, by the short cut if nothing else is given; further filters come before all or behind them.
+        ``delegate`` finds the endpoint, by default the short cut; further filters come before all or behind them.
         """
-        handler = answer_by(way or self.chain.aggregator.handle)
+        handler = answer_by(delegate or self.chain.aggregator.handle)
         if self.past is not None:
             handler = self.past.around(handler)
         if self.faults is not None:

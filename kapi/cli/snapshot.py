@@ -41,10 +41,10 @@ async def run(factory: Factory, program: str) -> int:
         case "create":
             clusters.path()  # there is one
             made = await clusters.server.put().abs_path(path).body({"cluster": clusters.name}).do()
-            told = f"created with {made['objects']} objects at revision {made['revision']}"
+            done = f"created with {made['objects']} objects at revision {made['revision']}"
         case "load":
             made = await _load(clusters, path, file, factory.stdin)
-            told = f"loaded with {made['objects']} objects at revision {made['revision']}"
+            done = f"loaded with {made['objects']} objects at revision {made['revision']}"
         case "reset":
             whole = clusters.path()
             await clusters.server.patch("merge").abs_path(whole).body({"from": name}).do()
@@ -52,8 +52,8 @@ async def run(factory: Factory, program: str) -> int:
             return 0
         case _:
             await clusters.server.delete().abs_path(path).do()
-            told = "deleted"
-    factory.out.write(f'snapshot "{name}" {told}\n')
+            done = "deleted"
+    factory.out.write(f'snapshot "{name}" {done}\n')
     return 0
 
 

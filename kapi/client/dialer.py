@@ -27,7 +27,7 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import directlyProvides, implementer, providedBy
 
-from kapi.client.egress import HTTPConnect, way
+from kapi.client.egress import HTTPConnect, proxy_of
 from kapi.request.reactor import Reactor
 
 CONNECT_TIMEOUT = 10.0  # seconds
@@ -110,7 +110,7 @@ class Dialer:
         """``addresses`` if they were resolved (and judged) already; ``proxied`` ones are judged."""
         if self._network:
             plain: Reactor = getattr(self._reactor, "plain", self._reactor)
-            found = way(plain, self._network)
+            found = proxy_of(plain, self._network)
             if found is not None:
                 return _Behind(self, self._reactor, host, port, self._timeout, proxied, addresses, found)
         return _Host(self, self._reactor, host, port, self._timeout, proxied, addresses)

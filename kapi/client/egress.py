@@ -86,7 +86,7 @@ def select(reactor: IReactorTime, ways: Mapping[str, HTTPConnect]) -> None:
     _selected[reactor] = ways
 
 
-def way(reactor: IReactorTime, network: str) -> HTTPConnect | None:
+def proxy_of(reactor: IReactorTime, network: str) -> HTTPConnect | None:
     """None: directly."""
     if not _selected:
         return None

@@ -89,7 +89,7 @@ class LeaderElector:
                 if not self.leads:
                     self.leads = True
                     self.log.info("{identity} leads {name}", identity=self._identity, name=self._name)
-                    self._tell(self._on_started)
+                    self._notify(self._on_started)
             elif self.leads and (self.leader != self._identity or self._reactor.seconds() - renewed >= self._deadline):
                 self._end()
             await deferLater(self._reactor, self._period)
@@ -97,9 +97,9 @@ class LeaderElector:
     def _end(self) -> None:
         self.leads = False
         self.log.info("{identity} no longer leads {name}", identity=self._identity, name=self._name)
-        self._tell(self._on_stopped)
+        self._notify(self._on_stopped)
 
-    def _tell(self, function: Callable[[], object]) -> None:
+    def _notify(self, function: Callable[[], object]) -> None:
         try:
             function()
         except Exception:

@@ -38,7 +38,7 @@ class Trace(Protocol):
     def call(self, name: str, attributes: Mapping[str, object]) -> Call: ...
 
 
-def told(trace: Trace | None, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def with_trace(trace: Trace | None, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Headers of a request that is passed on, with the place in its trace where that happens."""
     if trace is None:
         return headers

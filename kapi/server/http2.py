@@ -142,7 +142,7 @@ class Http2(Receiving):
         if stream.free >= WINDOW // 4 and not stream.complete and self.streams.get(stream.number) is stream:
             free, stream.free = stream.free, 0
             stream.receive_window += free
-            self._tell(wire.window_update(stream.number, free))
+            self._send_control(wire.window_update(stream.number, free))
 
     def body(self, stream: Stream, data: bytes) -> None:
         if stream.request is not None:
@@ -208,7 +208,7 @@ class Http2(Receiving):
         """The answer is on its way, to its end."""
         self._remove(stream, ENDED if stream.complete else RESET_BY_SERVER)
         if not stream.complete:
-            self._tell(wire.reset(stream.number, Code.NO_ERROR))  # the rest of its body is of no use
+            self._send_control(wire.reset(stream.number, Code.NO_ERROR))  # the rest of its body is of no use
         if self._last_stream is not None or self._client_left:
             self._close_when_done()
 
@@ -216,10 +216,10 @@ class Http2(Receiving):
         """Ends a stream in the middle of its answer."""
         stream = self.streams.get(number)
         if stream is not None:
-            self._tell(wire.reset(number, code))
+            self._send_control(wire.reset(number, code))
             self._forget(stream, RESET_BY_SERVER, "the stream was reset")
 
-    def _tell(self, frames: bytes) -> None:
+    def _send_control(self, frames: bytes) -> None:
         try:
             self.sending.control(frames)
         except ConnectionFault as fault:
@@ -321,7 +321,7 @@ class Http2(Receiving):
         if self._last_stream is not None or self._given_up:
             return
         self._last_stream = self.highest
-        self._tell(wire.goaway(self.highest, Code.NO_ERROR))
+        self._send_control(wire.goaway(self.highest, Code.NO_ERROR))
         self._close_when_done()
 
     def close_when_idle(self) -> None:

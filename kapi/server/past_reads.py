@@ -114,8 +114,8 @@ class PastReads:
                 continue  # neither before nor after
             group, resource, namespace, name = key.split("/", 3)
             kind = "created" if new else "deleted" if change.kind == DELETED else "updated"
-            told: Object = {"change": kind, "group": "" if group == "core" else group, "resource": resource}
-            found.append({**told, "namespace": namespace, "name": name, "revision": change.revision})
+            summary: Object = {"change": kind, "group": "" if group == "core" else group, "resource": resource}
+            found.append({**summary, "namespace": namespace, "name": name, "revision": change.revision})
         return Response(200, orjson.dumps({"from": since, "to": until, "changes": found}))
 
 

@@ -179,7 +179,7 @@ class RedisStore:
             self._check.start()
 
     async def _first_connection(self) -> None:
-        begin, delay, told = self._reactor.seconds(), _AGAIN[0], ""
+        begin, delay, logged = self._reactor.seconds(), _AGAIN[0], ""
         while True:
             try:
                 return await self._connect()
@@ -188,8 +188,8 @@ class RedisStore:
                 patience = max(self._patience, LOADING_PATIENCE if isinstance(error, StoreLoading) else 0.0)
                 if self._stopping or self._reactor.seconds() - begin >= patience:
                     raise
-                if told != (told := str(error)):
-                    log.warn("waiting for the store: {why}", why=told)
+                if logged != (logged := str(error)):
+                    log.warn("waiting for the store: {why}", why=logged)
             self._pause = deferLater(self._reactor, delay, lambda: None)
             delay = min(2 * delay, _AGAIN[1])
             try:

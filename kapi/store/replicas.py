@@ -114,7 +114,7 @@ class Replicas:
 
     async def _ask(self, place: Place) -> None:
         """Until it has said what it is, and as long as that matters; one that is promoted ends all its connections."""
-        primary, told = self._primary, ""
+        primary, logged = self._primary, ""
         while primary == self._primary and self._gone.get(place, 0.0) > self._reactor.seconds():
             try:
                 role = await self._role_of(place).addTimeout(_ASK, self._reactor)
@@ -123,14 +123,14 @@ class Replicas:
             except Exception as error:
                 if place not in self._gone:  # an endpoint says in words of its own that it was cancelled
                     return
-                if told != (told := str(error) or type(error).__name__):
-                    log.info("the replica {host}:{port} is gone: {why}", host=place[0], port=place[1], why=told)
+                if logged != (logged := str(error) or type(error).__name__):
+                    log.info("the replica {host}:{port} is gone: {why}", host=place[0], port=place[1], why=logged)
             else:
                 if role != "master":
                     if primary == self._primary:
                         self._gone.pop(place, None)
                     return
-                if told != (told := role) and place in self._gone:
+                if logged != (logged := role) and place in self._gone:
                     self._gone[place] = self._reactor.seconds() + _MASTER
             await deferLater(self._reactor, _ASK_AGAIN, lambda: None)
 

@@ -50,7 +50,7 @@ class AuditTrail:
         return [json.loads(line) for line in lines if line]
 
 
-def told(events: Iterable[Object]) -> str:
+def requests_text(events: Iterable[Object]) -> str:
     """A line for each request, in the order of their answers."""
     lines = [_line(event) for event in events]
     dropped = len(lines) - MAX_LINES

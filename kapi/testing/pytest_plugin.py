@@ -170,10 +170,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _sections(cluster: Cluster) -> Sequence[tuple[str, str]]:
-    from kapi.testing.audit import told
+    from kapi.testing.audit import requests_text
 
     try:
-        return [("kapi: requests", told(cluster.requests())), ("kapi: events", "\n".join(cluster.events()))]
+        return [("kapi: requests", requests_text(cluster.requests())), ("kapi: events", "\n".join(cluster.events()))]
     except Exception as error:  # the server may be what has failed
         return [
             ("kapi: requests", f"they cannot be told: {error}"),

@@ -42,7 +42,7 @@ from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import HijackedResponse, Response, StreamResponse
 from kapi.request.streamed_body import StreamedBody
-from kapi.request.trace import told
+from kapi.request.trace import with_trace
 
 log = Logger()
 CONNECT_TIMEOUT = 5.0  # seconds
@@ -174,7 +174,7 @@ class Transport:
 
     async def upgrade(self, ctx: RequestContext, target: Target) -> Response:
         """Tunnels the client's connection to the backend; the backend's own answer when that refuses to upgrade."""
-        headers = [(b"Host", _host(ctx, target)), *told(ctx.trace, forwarded(ctx))]
+        headers = [(b"Host", _host(ctx, target)), *with_trace(ctx.trace, forwarded(ctx))]
         headers += [(b"Connection", b"Upgrade"), (b"Upgrade", (ctx.header("upgrade") or "").encode())]
         if ctx.method != "GET":
             headers.append((b"Content-Length", b"0"))
@@ -245,7 +245,7 @@ class Transport:
     async def _exchange(self, ctx: RequestContext, target: Target, headers: Headers, body: StreamedBody) -> Exchange:
         """The same for a body that has not come yet.  Raises Unreachable."""
         try:
-            pairs = told(ctx.trace, list(_pairs(headers)))
+            pairs = with_trace(ctx.trace, list(_pairs(headers)))
             answer = await exchange(self._reactor, target.endpoint(self.dialer), ctx, target.uri, pairs, body)
             check_code(answer.code)
             return answer

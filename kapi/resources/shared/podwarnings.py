@@ -299,10 +299,10 @@ def _collisions(files: list[_File]) -> Iterator[str]:
     texts: set[str] = set()
     size = 0
     for file in steps(given):
-        way = [file[0] + "/"]
-        while parents[way[-1]]:
-            way.append(parents[way[-1]])
-        for _, other in heapq.merge(below[way[0]], *(there[path] for path in way[1:])):
+        ancestry = [file[0] + "/"]
+        while parents[ancestry[-1]]:
+            ancestry.append(parents[ancestry[-1]])
+        for _, other in heapq.merge(below[ancestry[0]], *(there[path] for path in ancestry[1:])):
             text = f"{_shown(file)} with {_shown(other)}"
             if text in texts:
                 continue
@@ -314,8 +314,8 @@ def _collisions(files: list[_File]) -> Iterator[str]:
         if file not in known:
             entry = (len(known), file)
             known.add(file)
-            there[way[0]].append(entry)
-            for path in way:
+            there[ancestry[0]].append(entry)
+            for path in ancestry:
                 below[path].append(entry)
 
 

@@ -67,7 +67,7 @@ class Encryption:
             return
         for plugin in self.plugins:
             plugin.begin(self._reactor, self._meter, self._recovered, before.get((plugin.name, plugin.path)))
-            Deferred.fromCoroutine(plugin.look()).addErrback(_tell)
+            Deferred.fromCoroutine(plugin.look()).addErrback(_log_failure)
         for plugin in before.values():
             plugin.end()
 
@@ -219,7 +219,7 @@ def _seconds() -> Histogram:
     )
 
 
-def _tell(failure: Failure) -> None:
+def _log_failure(failure: Failure) -> None:
     _log.failure("asking a KMS plugin failed", failure)
 
 
