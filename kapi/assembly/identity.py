@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
-from typing import Union
+from typing import TYPE_CHECKING, Union
 
 from cryptography.x509 import load_pem_x509_certificates
 from twisted.logger import Logger
@@ -18,8 +18,6 @@ from kapi.authentication.interface import Authenticator, TokenAuthenticator
 from kapi.authentication.service_account.issuer import Issuer, SigningError, TokenIssuer
 from kapi.authentication.service_account.keys import KeySet, load_signing_key, load_verification_keys
 from kapi.authentication.service_account.metrics import TokenMeter
-from kapi.authentication.service_account.signer import ExternalIssuer, ExternalSigner
-from kapi.authentication.service_account.signer_metrics import SignerMeter
 from kapi.authentication.service_account.usage import LegacyTokenUsage
 from kapi.authentication.static_tokens import parse_token_file
 from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities
@@ -32,6 +30,9 @@ from kapi.options.options import Options
 from kapi.registry.registry import Registry
 from kapi.server.delegation import Handler
 from kapi.server.pki import Files
+
+if TYPE_CHECKING:
+    from kapi.authentication.service_account.signer import ExternalSigner
 
 _log = Logger()
 
@@ -133,7 +134,13 @@ def _authority(path: str, flag: str, reloaders: Reloaders, more: bytes = b"") ->
 
 def _signer(config: CompletedConfig) -> ExternalSigner | None:
     endpoint = config.options.authentication.service_account_signing_endpoint
-    return ExternalSigner(config.reactor, endpoint, SignerMeter(config.metrics.registry)) if endpoint else None
+    if not endpoint:
+        return None
+    # for those alone who use it
+    from kapi.authentication.service_account.signer import ExternalSigner
+    from kapi.authentication.service_account.signer_metrics import SignerMeter
+
+    return ExternalSigner(config.reactor, endpoint, SignerMeter(config.metrics.registry))
 
 
 def _keys(flags: AuthenticationOptions, files: Files) -> tuple[TokenIssuer, KeySet]:
@@ -193,6 +200,8 @@ def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
     if signer is None:
         issuer, settings.keys = _keys(flags, files)
     else:
+        from kapi.authentication.service_account.signer import ExternalIssuer  # for those alone who use it
+
         issuer, settings.keys = ExternalIssuer(flags.issuers[0], signer), signer.keys
         settings.refresh_keys = signer.keys.refresh
     built = build_authentication(settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import secrets
@@ -39,6 +38,8 @@ def for_any_audience(
 
 def parse_token_file(text: str) -> dict[str, UserInfo]:
     """Users by token.  Raises ValueError on a row that is too short or has an empty token."""
+    import csv  # for those alone who use it
+
     users: dict[str, UserInfo] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text), skipinitialspace=True), 1):
         if not row:

@@ -5,7 +5,7 @@ Nothing comes from elsewhere, and the policy says so to the browser: scripts and
 
 from __future__ import annotations
 
-from importlib import resources
+from pathlib import Path
 
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -31,7 +31,7 @@ PATHS = (ROOT, f"{ROOT}/", *(f"{ROOT}/{name}" for name in _FILES))
 
 
 def install_console(server: GenericServer) -> None:
-    static = resources.files(__package__) / "static"
+    static = Path(__file__).with_name("static")
     for name, kind in _FILES.items():
         page = _Page((static / name).read_bytes(), kind)
         server.route(f"{ROOT}/{name}", page.handle, methods=("GET", "HEAD"), listed=False)

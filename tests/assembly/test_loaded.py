@@ -19,7 +19,7 @@ print(*sorted(sys.modules), sep="\\n")
 NOT_NEEDED = (
     "h11", "hyperlink", "jwt", "multipart", "re2", "treq", "twisted.web.client", "wsproto", "yaml", "zoneinfo",
     "kapi.assembly.clusters", "kapi.authentication.oidc.provider", "kapi.cel.evaluator", "kapi.cel.parser",
-    "kapi.cel.standard", "kapi.client.https", "kapi.codecs.yaml_reading",
+    "kapi.authentication.service_account.signer", "kapi.cel.standard", "kapi.client.https", "kapi.codecs.yaml_reading",
 )  # fmt: skip
 
 
