@@ -3,6 +3,9 @@
 The C library keeps what was freed, for pages in the middle of its heap are not returned by themselves: after a hundred clients
 that did not read, a gigabyte stayed.  Every few seconds it is asked how much is free; when that is much more than after the
 last time, it is told to return it (``malloc_trim``), in a thread.
+
+Blocks of some 100 kB, as answers are written in, come out of the heap: each of them alone from the system and back would cost
+more than to fill it. glibc finds that out by itself only after a process has happened to free a large block.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ log = Logger()
 EVERY = 5.0  # seconds
 _LEAST = 8 * 1024 * 1024  # bytes that are worth it
 _SHARE = 20  # and a twentieth of the process
+_FROM_HEAP = 1024 * 1024  # bytes: larger blocks are got from the system one by one
+_AT_END = 2 * 1024 * 1024  # bytes that may be free at the end of the heap
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 
@@ -38,6 +44,7 @@ class Allocator:
         library = ctypes.CDLL(None)
         self._trim = getattr(library, "malloc_trim", None)
         self._usage = getattr(library, "mallinfo2", None)
+        self._set = getattr(library, "mallopt", None)
         if self._usage is not None:
             self._usage.restype = _Usage
 
@@ -49,6 +56,12 @@ class Allocator:
     def free(self) -> int:
         """Bytes that are free in the heap, returned or not."""
         return 0 if self._usage is None else int(self._usage().fordblks)
+
+    def reuse(self) -> None:
+        """From now on blocks of up to 1 MiB are used again instead of being given back one by one."""
+        if self._set is not None:
+            self._set(_M_MMAP_THRESHOLD, _FROM_HEAP)
+            self._set(_M_TRIM_THRESHOLD, _AT_END)
 
     def trim(self) -> None:
         """Returns what can be returned."""
@@ -67,6 +80,7 @@ class MemoryReturn:
         self._call.clock = reactor
 
     def start(self) -> None:
+        self._allocator.reuse()
         self._call.start(EVERY, now=False).addErrback(lambda failure: log.failure("memory is not looked at", failure))
 
     def stop(self) -> None:

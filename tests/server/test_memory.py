@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import subprocess
+import sys
 from typing import Any
 
+import pytest
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -21,6 +25,9 @@ class Fake(Allocator):
 
     def free(self) -> int:
         return self.unused
+
+    def reuse(self) -> None:
+        pass
 
     def trim(self) -> None:
         self.trimmed += 1
@@ -83,3 +90,21 @@ class Returns(SynchronousTestCase):
         self.assertGreater(allocator.resident(), MB)
         self.assertGreaterEqual(allocator.free(), 0)
         allocator.trim()
+
+
+_MAPPED = """
+from kapi.server.memory import Allocator
+allocator = Allocator()
+{prepare}
+before = allocator._usage().hblks
+block = b"x" * 400_000
+print(allocator._usage().hblks - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="not glibc")
+@pytest.mark.parametrize("prepare, mapped", [("", "1"), ("allocator.reuse()", "0")])
+def test_blocks_that_answers_are_written_in_come_out_of_the_heap(prepare: str, mapped: str) -> None:
+    code = _MAPPED.format(prepare=prepare)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == mapped
