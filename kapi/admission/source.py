@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
-from kapi.client.interface import ResourceClient
+from kapi.resources.definition import Lister
 
 GROUP = "admissionregistration.k8s.io"
 MAX_REMEMBERED = 10_000  # kinds of requests
@@ -30,7 +30,8 @@ class Source(Generic[Made]):
         self._initializer = initializer
         self._plurals = plurals
         self._make = make
-        self._resources: list[ResourceClient] = []
+        self._listers: list[Lister] = []
+        self._current: list[tuple[Lister, object]] = []  # what was read, with its changes; none while that is not known
         self._made: Made | None = None
         self._error: Exception | None = None  # why it cannot be read
         self._state: object = None  # that was read
@@ -40,9 +41,19 @@ class Source(Generic[Made]):
 
     def get(self) -> Made | None:
         """None while it is being read: then ``wait``.  Raises why it cannot be."""
+        for lister, changes in self._current:  # each write comes this way
+            if lister.changes != changes:
+                break
+        else:
+            if self._current:
+                return self._made
+        return self._look()
+
+    def _look(self) -> Made | None:
         if self._reading is None:
             state = self._changes()
             if state != self._state:
+                self._current = []
                 reading = self._reading = self._initializer.begin(self._read(state))
                 reading.addBoth(self._end, state)
         if self._reading is not None:
@@ -92,14 +103,15 @@ class Source(Generic[Made]):
             self._found[key] = row, result  # the row is kept, so that no other gets its id
         return result
 
-    def _changes(self) -> object:
-        if not self._resources:
-            self._resources = [self._initializer.resource(GROUP, plural) for plural in self._plurals]
-        return [resource.lister.changes for resource in self._resources]
+    def _changes(self) -> list[object]:
+        if not self._listers:
+            self._listers = [self._initializer.lister(GROUP, plural) for plural in self._plurals]
+        return [lister.changes for lister in self._listers]
 
-    async def _read(self, state: object) -> None:
+    async def _read(self, state: list[object]) -> None:
         made = self._make()
         self._made, self._state, self._error, self._found = made, state, None, {}
+        self._current = list(zip(self._listers, state, strict=True))
 
     def _end(self, result: object, state: object) -> None:
         self._reading = None
