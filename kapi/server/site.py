@@ -67,6 +67,9 @@ class SiteRequest:
     def _left(self, _: Failure) -> None:
         self.gone = True
         producer, self._producer = self._producer, None
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            waiting.left()
         if producer is not None:
             producer.stopProducing()  # over HTTP/2 nobody else says so
 
