@@ -122,7 +122,7 @@ def test_a_pattern_that_is_too_long_is_not_compiled() -> None:
     too_large = "error parsing regexp: pattern too large - compile failed"
     assert pattern_error("(a|b)*" * 480_000) == too_large  # as RE2 says of it
     assert pattern_error("(a|b)*" * 40_000) == ""
-    with patch.object(patterns, "_OPTIONS", None):  # nobody is asked
+    with patch.object(patterns, "_options", None):  # nobody is asked
         assert pattern_error("a" * (MAX_PATTERN + 1)) == too_large
 
 
