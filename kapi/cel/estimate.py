@@ -411,18 +411,22 @@ class _Estimator:
         if function == "ip.isCanonical" and args:
             return _Result(self.measure(args[0]).by(2 * TRAVERSAL))
         if function in ("containsIP", "containsCIDR") and args:
-            size = Range(4, 16)
-            cost = size.plus(size).by(TRAVERSAL)
-            if function == "containsCIDR":
-                cost = cost.plus(size.by(TRAVERSAL)).plus(ONE)
-            if overload.endswith("_string"):
-                cost = cost.plus(self.measure(args[0]).by(TRAVERSAL))
-            return _Result(cost)
+            return _Result(self.containment(function, overload, args[0]))
         if function == "validate" and args:
             return _Result(self.measure(args[0]).by(TRAVERSAL).by(128 * REGEX))
         if function == "_==_" and len(args) == 2 and args[0].type == args[1].type:
             return _named_equality(args)
         return None
+
+    def containment(self, function: str, overload: str, inner: _Node) -> Range:
+        """Whether a network contains an address, or another network."""
+        size = Range(4, 16)
+        cost = size.plus(size).by(TRAVERSAL)
+        if function == "containsCIDR":
+            cost = cost.plus(size.by(TRAVERSAL)).plus(ONE)
+        if overload.endswith("_string"):
+            cost = cost.plus(self.measure(inner).by(TRAVERSAL))
+        return cost
 
     def join(self, target: _Node, args: builtins.list[_Node]) -> _Result:
         count = self.measure(target)

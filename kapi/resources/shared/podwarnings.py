@@ -78,12 +78,8 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
             warnings.append(f"{where.child('nodeSelector').key(key)}: {NODE_LABELS[key]}")
     if spec.get("affinity"):
         warnings += _node_affinity(spec["affinity"].get("nodeAffinity") or {}, where.child("affinity", "nodeAffinity"))
-    for i, constraint in enumerate(steps(spec.get("topologySpreadConstraints") or ())):
-        here, key = where.child("topologySpreadConstraints").index(i), constraint.get("topologyKey", "")
-        if key in NODE_LABELS:
-            warnings.append(f"{here.child('topologyKey')}: {key} is {NODE_LABELS[key]}")
-        if constraint.get("labelSelector") is None:
-            warnings.append(f"{here.child('labelSelector')}: {_NO_POD}")
+    if spec.get("topologySpreadConstraints"):
+        warnings += _spread(spec["topologySpreadConstraints"], where.child("topologySpreadConstraints"))
     for key, text in _ANNOTATIONS.items() if annotations else ():
         if key in annotations:
             warnings.append(f"{path.child('metadata', 'annotations').key(key)}: {text}")
@@ -93,10 +89,8 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
         warnings += _overlaps(volumes)
     warnings += _duplicates(spec, "hostAliases", "ip", where)
     warnings += _duplicates(spec, "imagePullSecrets", "name", where)
-    for i, secret in enumerate(steps(spec.get("imagePullSecrets") or ())):
-        if not secret.get("name"):
-            place = where.child("imagePullSecrets").index(i).child("name")
-            warnings.append(f'{place}: invalid empty name ""')
+    if spec.get("imagePullSecrets"):
+        warnings += _nameless(spec["imagePullSecrets"], where.child("imagePullSecrets"))
     for name in _BYTES if spec.get("overhead") else ():
         warnings += _fraction(spec["overhead"], name, where, "overhead")
     if annotations:
@@ -107,12 +101,8 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
     for container, here in steps(containers_with_paths(spec, where)):
         if annotations:
             warnings += _profiles(container, spec, annotations, path, template)
-        resources = container.get("resources")
-        if resources:
-            for name in _BYTES:
-                for part in ("limits", "requests"):
-                    if resources.get(part):
-                        warnings += _fraction(resources[part], name, here, "resources", part)
+        if container.get("resources"):
+            warnings += _fractions(container["resources"], here)
         if len(container.get("env") or ()) > 1:
             warnings += _hidden_variables(container["env"], here.child("env"))
     warnings += _ports(spec, where)
@@ -121,15 +111,7 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
         place = where.child("terminationGracePeriodSeconds")
         warnings.append(f"{place}: must be >= 0; negative values are invalid and will be treated as 1")
     for name in ("podAffinity", "podAntiAffinity") if spec.get("affinity") else ():
-        terms = spec["affinity"].get(name) or {}
-        here = where.child("affinity", name)
-        for i, term in enumerate(steps(terms.get(REQUIRED) or ())):
-            if term.get("labelSelector") is None:
-                warnings.append(f"{here.child(REQUIRED).index(i).child('labelSelector')}: {_NO_POD}")
-        for i, term in enumerate(steps(terms.get(PREFERRED) or ())):
-            if (term.get("podAffinityTerm") or {}).get("labelSelector") is None:
-                place = here.child(PREFERRED).index(i).child("podAffinityTerm", "labelSelector")
-                warnings.append(f"{place}: {_NO_POD}")
+        warnings += _pod_affinity(spec["affinity"].get(name) or {}, where.child("affinity", name))
     for i, server in enumerate(steps((spec.get("dnsConfig") or {}).get("nameservers") or ())):
         warnings += ip_warnings(where.child("dnsConfig", "nameservers").index(i), server)
     for i, alias in enumerate(steps(spec.get("hostAliases") or ())):
@@ -145,6 +127,38 @@ def _node_affinity(affinity: Object, path: Path) -> list[str]:
         here = path.child(PREFERRED).index(i).child("preference")
         warnings += node_term_warnings(term.get("preference") or {}, here, True)
     return warnings
+
+
+def _nameless(secrets: list[Object], path: Path) -> Iterator[str]:
+    for i, secret in enumerate(steps(secrets)):
+        if not secret.get("name"):
+            yield f'{path.index(i).child("name")}: invalid empty name ""'
+
+
+def _pod_affinity(affinity: Object, path: Path) -> Iterator[str]:
+    for i, term in enumerate(steps(affinity.get(REQUIRED) or ())):
+        if term.get("labelSelector") is None:
+            yield f"{path.child(REQUIRED).index(i).child('labelSelector')}: {_NO_POD}"
+    for i, term in enumerate(steps(affinity.get(PREFERRED) or ())):
+        if (term.get("podAffinityTerm") or {}).get("labelSelector") is None:
+            place = path.child(PREFERRED).index(i).child("podAffinityTerm", "labelSelector")
+            yield f"{place}: {_NO_POD}"
+
+
+def _spread(constraints: list[Object], path: Path) -> Iterator[str]:
+    for i, constraint in enumerate(steps(constraints)):
+        here, key = path.index(i), constraint.get("topologyKey", "")
+        if key in NODE_LABELS:
+            yield f"{here.child('topologyKey')}: {key} is {NODE_LABELS[key]}"
+        if constraint.get("labelSelector") is None:
+            yield f"{here.child('labelSelector')}: {_NO_POD}"
+
+
+def _fractions(resources: Object, path: Path) -> Iterator[str]:
+    for name in _BYTES:
+        for part in ("limits", "requests"):
+            if resources.get(part):
+                yield from _fraction(resources[part], name, path, "resources", part)
 
 
 def _volumes(volumes: list[Object], path: Path) -> Iterator[str]:
