@@ -20,7 +20,7 @@ from twisted.web.iweb import IAgent
 from kapi.aggregator.backend import Backends
 from kapi.client.head import BadHead, checked, identity_headers, request_head
 from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
-from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, pipe
+from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, is_cancelled, pipe
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
@@ -90,6 +90,7 @@ class ReverseProxy:
         return self._request(ctx, key)
 
     async def _request(self, ctx: RequestContext, key: str) -> Response:
+        ctx.passed_on = True
         headers = Headers()
         try:
             for name, value in checked(_request_headers(ctx)):
@@ -115,6 +116,8 @@ class ReverseProxy:
         except Abandoned as error:
             return _bad_gateway(error)
         except Exception as error:  # whatever the network does
+            if is_cancelled(error):
+                raise CancelledError from None
             log.info(
                 "proxy to {key} failed: {error} (audit id {audit_id})", key=key, error=error, audit_id=ctx.audit_id
             )

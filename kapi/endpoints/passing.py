@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import io
 import typing
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IProtocol, IPushProducer
 from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
@@ -66,6 +68,12 @@ def forwarded(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
     before = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
     came = b", ".join([*before, address.encode()])
     return [pair for pair in headers if pair[0].lower() != b"x-forwarded-for"] + [(b"X-Forwarded-For", came)]
+
+
+def is_cancelled(error: Exception) -> bool:
+    """Whether an Agent's request failed because nobody waits for it any more, which it says in words of its own."""
+    reasons: Iterable[Failure] = getattr(error, "reasons", ())
+    return isinstance(error, ConnectingCancelledError) or any(reason.check(CancelledError) for reason in reasons)
 
 
 def check_code(code: int) -> None:

@@ -68,6 +68,7 @@ class RequestContext:
         "deadline",
         "engaged",
         "committed",
+        "passed_on",
         "interrupt",
         "flow",
         "no_protobuf",
@@ -107,6 +108,7 @@ class RequestContext:
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
         self.engaged = False  # its computation may take long
         self.committed = False  # it has changed what others see, and runs to its end
+        self.passed_on = False  # another server does it: nothing here is torn apart when it is given up
         self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
         self.flow: Any = None  # for whom the thread works (kapi.flowcontrol), once priority and fairness has found it
         self.no_protobuf = False  # the resource is a custom one

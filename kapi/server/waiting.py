@@ -30,8 +30,9 @@ Answered = Callable[[RequestContext, "Response | Failure | None"], None]
 class Waiting:
     """``coroutine`` has stopped at ``first``, a Deferred; or its first step is suspended, and it is not known yet.
 
-    At the deadline ``answered`` gets a Timeout.  A computation that nobody has seen anything of is ended then; what waits goes
-    on unseen, so that a write that has reached the store is not torn apart.  With ``rounds`` it goes on when it is its flow's
+    At the deadline ``answered`` gets a Timeout.  A computation that nobody has seen anything of is ended then, and so is what
+    waits for another server's answer; else what waits goes on unseen, so that a write that has reached the store is not torn
+    apart.  With ``rounds`` it goes on when it is its flow's
     turn, with ``slices`` it holds the reactor for a slice at a time.
     """
 
@@ -73,8 +74,11 @@ class Waiting:
         return self._answered is None
 
     def left(self) -> None:
-        """The client has gone: a read ends, and a computation that nobody has seen anything of; what waits of a write goes on."""
-        if self._ctx.method in READS or self.computing:
+        """The client has gone: a read ends, and a computation that nobody has seen anything of; what waits of a write goes on.
+
+        Another server finds out by itself what its client's leaving means.
+        """
+        if self._ctx.method in READS or self._ctx.passed_on or self.computing:
             self.cancel()
 
     def cancel(self) -> None:
@@ -172,6 +176,8 @@ class Waiting:
         self._deadlines = None
         self._ctx.interrupt = late = status.timeout(_TEXT)
         self._answer(Failure(late))
+        if self._ctx.passed_on and not self.computing:
+            self._awaited.cancel()
 
     def _answer(self, outcome: Response | Failure | None) -> None:
         answered, self._answered = self._answered, None

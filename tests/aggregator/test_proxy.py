@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from twisted.internet import reactor, ssl
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
 from twisted.internet.error import ConnectionLost
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
@@ -309,6 +309,15 @@ class ProxyTests(TestCase):
         http.over.callback(None)
         yield asked
         yield eventually(lambda: not self.factory.connections[0].connected)  # type: ignore[attr-defined]
+
+    @inlineCallbacks
+    def test_a_server_is_not_to_blame_for_an_answer_that_nobody_waits_for(self) -> Any:
+        asked = self.request(Http(b"POST", b"/apis/example.com/v1/a", {}, b"abc"))
+        yield eventually(lambda: self.received.endswith(b"\r\n\r\nabc"))
+        asked.cancel()
+        yield eventually(lambda: not self.factory.connections[0].connected)  # type: ignore[attr-defined]
+        self.failureResultOf(asked, CancelledError)
+        self.assertEqual(self.failed, [])
 
     @inlineCallbacks
     def test_a_body_that_is_too_long_is_refused_and_not_passed_on_in_part(self) -> Any:

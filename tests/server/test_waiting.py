@@ -186,6 +186,21 @@ class Answers(SynchronousTestCase):
         late.callback(None)
         self.assertEqual((seen, len(self.outcomes)), (["written"], 1))
 
+    def test_what_another_server_does_not_answer_is_given_up(self) -> None:
+        for leave in (lambda waiting: self.clock.advance(10.1), lambda waiting: waiting.left()):
+            self.ctx.method, self.ctx.deadline, self.ctx.passed_on = "POST", self.clock.seconds() + 10.0, True
+            given_up: list[Any] = []
+            answer: Deferred[Response] = Deferred(given_up.append)
+
+            async def work(answer: Deferred[Response] = answer) -> Response:
+                return await answer
+
+            leave(self.wait(work()))
+            self.assertEqual(given_up, [answer])
+        late, gone = self.outcomes
+        late.trap(Timeout)
+        gone.trap(CancelledError)
+
     def test_an_answer_in_time_leaves_no_timer_behind(self) -> None:
         self.ctx.deadline = 10.0
         answer: Deferred[Response] = Deferred()

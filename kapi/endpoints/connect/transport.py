@@ -34,7 +34,7 @@ from kapi.client.egress import CLUSTER
 from kapi.client.head import BadHead, checked, request_head
 from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
 from kapi.endpoints.exchange import Exchange, exchange, streamed_body
-from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, pipe
+from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, is_cancelled, pipe
 from kapi.endpoints.throttle import Throttle
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.machinery import status
@@ -200,6 +200,7 @@ class Transport:
 
     async def request(self, ctx: RequestContext, target: Target, prefix: bytes = b"") -> Response:
         """The backend's answer.  A redirect goes back to the client, with ``prefix`` in front of its path."""
+        ctx.passed_on = True
         headers = Headers({b"Host": [_host(ctx, target)]})
         try:
             for name, value in checked(forwarded(ctx)):
@@ -240,6 +241,8 @@ class Transport:
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
+            if is_cancelled(error):
+                raise CancelledError from None
             raise self._unreachable(ctx, error, target) from None
 
     async def _exchange(self, ctx: RequestContext, target: Target, headers: Headers, body: StreamedBody) -> Exchange:
