@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from kapi.testing.audit import AuditTrail, told
+from kapi.testing.audit import AuditTrail, requests_text
 from kapi.testing.cluster import Cluster, objects_of
 from kapi.testing.kubectl import answers_object, kubectl_path
 from kapi.testing.shared import SharedProcess
@@ -200,7 +200,7 @@ def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
     position = trail.here()
     with trail.path.open("a") as log:
         log.write('{"verb":"list","requestURI":"/x","responseStatus":{"code":409,"message":"no"}}\n{"verb":"wa')
-    assert told(trail.since(position)) == " list /x -> 409 (, ): no"
+    assert requests_text(trail.since(position)) == " list /x -> 409 (, ): no"
 
 
 def test_manifests_are_trees_text_or_files(tmp_path: Path) -> None:
