@@ -90,7 +90,19 @@ class Rows:
         newest = _newest(versions)
         self.all = {version["name"]: self._row(version, newest) for version in steps(versions, 4)}
         self.served = [self.all[version["name"]] for version in steps(versions) if version.get("served")]
-        self.stored = self.all[self.storage]
+
+    @property
+    def stored(self) -> Resource:
+        return self.all[self.storage]
+
+    def leave(self) -> None:
+        """Nobody is to be served by it any more; requests that have a row keep it.
+
+        Each row leads back here, and of thousands of versions the garbage collector would free all in one piece.
+        """
+        self.served.clear()
+        for name in steps(list(self.all)):
+            del self.all[name]
 
     def api_version(self, version: str) -> str:
         return f"{self.group}/{version}"

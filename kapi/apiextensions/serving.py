@@ -175,6 +175,7 @@ class CustomResources:
             for row in steps(old.served):
                 if row.version not in kept:
                     self.table.remove(row.group, row.version, row.plural)
+            old.leave()
 
     def _store(self, resource: GroupResource, rows: Rows) -> ResourceStore:
         registry, row = self.registry, rows.stored
@@ -190,6 +191,7 @@ class CustomResources:
         for row in steps(rows.served):
             self.table.remove(row.group, row.version, row.plural)
         self.registry.remove(GroupResource(rows.group, rows.plural))
+        rows.leave()
 
     # status
 

@@ -83,7 +83,9 @@ class Collector:
         heap = self._heap
         if heap.collections() < _LEAST:
             return
-        few = heap.blocks() - self._base <= _FEW
+        blocks = heap.blocks()
+        self._base = min(self._base, blocks)  # what was frozen with large bodies is less since these have gone
+        few = blocks - self._base <= _FEW
         self._put_off = 0 if few else self._put_off + 1
         if few:
             self._collect()

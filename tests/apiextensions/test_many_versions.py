@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 from typing import Any
 
@@ -9,6 +10,7 @@ import orjson
 
 from kapi.apiextensions.outline import outline
 from kapi.apiextensions.rows import Rows
+from kapi.resources.definition import Resource
 from tests.growth.counting import stretches
 
 
@@ -90,3 +92,23 @@ def test_rows_are_made_in_steps() -> None:
     crd = outline(definition(1000))
     found = stretches(lambda: Rows(crd))
     assert found.longest < 1600, found.where
+
+
+def test_what_served_a_definition_is_freed_at_once() -> None:
+    """In parts, where the garbage collector would free it in one piece."""
+
+    def count() -> int:
+        return sum(isinstance(each, Resource) for each in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = count()
+        rows = Rows(outline(definition(50)))
+        kept = rows.stored
+        assert count() == before + 50
+        rows.leave()
+        assert count() == before + 1
+    finally:
+        gc.enable()
+    assert kept.schema is not None and kept.schema() is not None, "a request that has begun goes on"

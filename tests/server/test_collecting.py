@@ -72,6 +72,11 @@ class Looks(SynchronousTestCase):
         self.assertEqual(self.seconds(5, blocks=910_000), 2)
         self.assertEqual(self.heap.looked, [500_000, 10_000])
 
+    def test_bodies_that_were_frozen_and_have_gone_make_no_room_for_others(self) -> None:
+        self.seconds(60, blocks=5_000_000)
+        collected = self.seconds(5, blocks=420_000)
+        self.assertEqual(self.seconds(30, blocks=900_000), collected)
+
     def test_everything_is_looked_at_whenever_it_has_doubled(self) -> None:
         """Else what has become garbage after it was frozen would stay for ever."""
         for minute in range(1, 6):
