@@ -22,7 +22,6 @@ from kapi.admission.policy.params import ParamError, collect_params
 from kapi.admission.policy.patches import MutationError, apply_configuration, apply_json_patch
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.versions import in_version, to_storage
-from kapi.admission.webhook.matching import exempt
 from kapi.admission.webhook.mutating import Passes, decoded
 from kapi.cel.types import list_of
 from kapi.machinery import tree
@@ -91,13 +90,7 @@ class MutatingAdmissionPolicy(Plugin):
         )
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
-        policies = self.source.get()
-        if policies is None:
-            return None if exempt(attributes) else self._dispatch_when_read(attributes)
-        return None if not policies or exempt(attributes) else self._dispatch(policies, attributes)
-
-    async def _dispatch_when_read(self, attributes: Attributes) -> None:
-        await self._dispatch(await self.source.wait(), attributes)
+        return self.source.judge(attributes, self._dispatch)
 
     async def _dispatch(self, policies: tuple[MutatingPolicy, ...], attributes: Attributes) -> None:
         failures: list[_Failure] = []
@@ -112,7 +105,7 @@ class MutatingAdmissionPolicy(Plugin):
         self, policies: tuple[MutatingPolicy, ...], attributes: Attributes, failures: list[_Failure]
     ) -> list[_Invocation]:
         found: list[_Invocation] = []
-        for policy, bindings in self.source.concerned(policies, self.initializer, attributes):
+        for policy, bindings in self.source.concerned(policies, attributes):
             checkpoint()
             try:
                 meant = await policy.match.find(self.initializer, attributes)

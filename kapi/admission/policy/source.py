@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -10,7 +10,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.admission.source import GROUP, Source
 from kapi.admission.webhook.hooks import Rule
-from kapi.admission.webhook.matching import by_rules, namespace_matches, object_matches
+from kapi.admission.webhook.matching import by_rules, exempt, namespace_matches, object_matches
 from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
@@ -150,6 +150,7 @@ class PolicyReader(Generic[P]):
 
 
 Concerned = tuple[tuple[P, Sequence[Binding]], ...]
+Dispatch = Callable[[tuple[P, ...], Attributes], Awaitable[None]]
 
 
 class PolicySource(Source[tuple[P, ...]]):
@@ -164,8 +165,19 @@ class PolicySource(Source[tuple[P, ...]]):
         )
         super().__init__(initializer, (policies, bindings), read)
 
-    def concerned(self, policies: tuple[P, ...], initializer: Initializer, attributes: Attributes) -> Concerned[P]:
+    def judge(self, attributes: Attributes, dispatch: Dispatch[P]) -> Awaitable[None] | None:
+        """By all policies that there are now; None when there is nothing to wait for."""
+        policies = self.get()
+        if policies is None:
+            return None if exempt(attributes) else self._judge_when_read(attributes, dispatch)
+        return None if not policies or exempt(attributes) else dispatch(policies, attributes)
+
+    async def _judge_when_read(self, attributes: Attributes, dispatch: Dispatch[P]) -> None:
+        await dispatch(await self.wait(), attributes)
+
+    def concerned(self, policies: tuple[P, ...], attributes: Attributes) -> Concerned[P]:
         """Those whose rules name a request, and of each the bindings whose rules do."""
+        initializer = self._initializer
 
         def find(policies: tuple[P, ...]) -> Concerned[P]:
             return tuple(

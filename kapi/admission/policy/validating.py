@@ -22,7 +22,6 @@ from kapi.admission.policy.evaluation import (
 from kapi.admission.policy.params import ParamError, collect_params
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.versions import in_version
-from kapi.admission.webhook.matching import exempt
 from kapi.cel.types import NULL, STRING
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
@@ -82,17 +81,11 @@ class ValidatingAdmissionPolicy(Plugin):
         )
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        policies = self.source.get()
-        if policies is None:
-            return None if exempt(attributes) else self._dispatch_when_read(attributes)
-        return None if not policies or exempt(attributes) else self._dispatch(policies, attributes)
-
-    async def _dispatch_when_read(self, attributes: Attributes) -> None:
-        await self._dispatch(await self.source.wait(), attributes)
+        return self.source.judge(attributes, self._dispatch)
 
     async def _dispatch(self, policies: tuple[ValidatingPolicy, ...], attributes: Attributes) -> None:
         denials: list[_Denial] = []
-        for policy, bindings in self.source.concerned(policies, self.initializer, attributes):
+        for policy, bindings in self.source.concerned(policies, attributes):
             checkpoint()
             try:
                 found = await policy.match.find(self.initializer, attributes)
