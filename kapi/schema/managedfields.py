@@ -18,7 +18,7 @@ from kapi.machinery.tree import Object, Tree
 from kapi.schema.apply import fieldset, lastapplied, typed
 from kapi.schema.apply.conflict import Conflicts, Manager
 from kapi.schema.apply.fieldset import BadSet, Set
-from kapi.schema.apply.shape import DEDUCED, Shape, shape_of, zero_value
+from kapi.schema.apply.shape import DEDUCED, Shapes, shape_of, zero_value
 from kapi.schema.apply.structure import structure
 from kapi.schema.apply.updater import Managers, Owned, Updater, Version
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
@@ -180,6 +180,29 @@ def _equal_but_for_metadata(new: Object, old: Object) -> bool:
     return all(new.get(key) == old.get(key) for key in {*new, *old} if key != "metadata")
 
 
+#: by apiVersion: a version's type, and what makes an object of it from one of the written version, and back
+Versions = Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]]
+
+
+class _Others:
+    """Other versions of a kind, each made when a manager has fields in it."""
+
+    def __init__(self, versions: Versions, shapes: Shapes) -> None:
+        self._versions = versions
+        self._shapes = shapes
+        self._made: dict[str, Version] = {}
+
+    def find(self, api_version: str) -> Version | None:
+        """None for one that is not there."""
+        found = self._made.get(api_version)
+        if found is None:
+            given = self._versions.get(api_version)
+            if given is not None:
+                type_, from_hub, to_hub = given
+                found = self._made[api_version] = Version(shape_of(type_, self._shapes), from_hub, to_hub)
+        return found
+
+
 class FieldManager:
     """Keeps ``managedFields`` of one kind through one endpoint.
 
@@ -196,33 +219,21 @@ class FieldManager:
         subresource: str = "",
         *,
         only: Set | None = None,
-        versions: Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]] | None = None,
-        shapes: dict[int, Shape] | None = None,
+        versions: Versions | None = None,
         strict: bool = False,
     ) -> None:
         self.gvk = gvk
+        self._token = object()  # names this manager to those who remember sets longer than it lives
         self.api_version = str(gvk.group_version)
         self.subresource = subresource
-        memo: dict[int, Shape] = {} if shapes is None else shapes
-        self.shape = DEDUCED if type_ is None else shape_of(type_, memo)
-        self._memo = memo
-        self._versions = versions or {}
-        self._others: dict[str, Version] = {}  # those that somebody has fields in
-        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, self._other, strict)
+        shapes = Shapes()
+        self.shape = DEDUCED if type_ is None else shape_of(type_, shapes)
+        others = _Others(versions or {}, shapes)
+        self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, others.find, strict)
         zero = zero_value(type_) if type_ is not None else {}
         self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
         #: whether only a value that is empty, too, can be equal to what an empty object holds
         self._told_by_structure = _holds_nothing(zero)
-
-    def _other(self, api_version: str) -> Version | None:
-        """Another version of the kind; None for one that is not there."""
-        found = self._others.get(api_version)
-        if found is None:
-            given = self._versions.get(api_version)
-            if given is not None:
-                type_, from_hub, to_hub = given
-                found = self._others[api_version] = Version(shape_of(type_, self._memo), from_hub, to_hub)
-        return found
 
     # -- create, update, patch ------------------------------------------------------------------------------------
 
@@ -289,7 +300,7 @@ class FieldManager:
         key: object = None
         if self._told_by_structure:
             try:
-                key = (self, structure(self.shape, new))
+                key = (self._token, structure(self.shape, new))
                 known = _created.get(key)
             except TypeError:
                 key = known = None

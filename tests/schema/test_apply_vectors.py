@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kapi.schema.apply import fieldset, typed
-from kapi.schema.apply.shape import Shape, shape_of
+from kapi.schema.apply.shape import Shape, Shapes, shape_of
 from tests.schema.smd_schema import VECTORS, Parser
 
 
@@ -31,11 +31,11 @@ SCHEMA = Parser.load("schema.yaml")
 
 
 def k8s(name: str) -> Shape:
-    return shape_of(K8S.type(name), {})
+    return shape_of(K8S.type(name), Shapes())
 
 
 def schema() -> Shape:
-    return shape_of(SCHEMA.type("schema"), {})
+    return shape_of(SCHEMA.type("schema"), Shapes())
 
 
 SETS = [
@@ -79,7 +79,7 @@ def test_an_object_merged_with_itself_is_itself(type_name: str, object_file: str
 
 def test_an_object_with_a_schema_inside() -> None:
     """``k8s-schema-*-fieldoverride.yaml`` are not here: upstream only times the reading of schemas with them."""
-    shape = shape_of(Parser.load("apiresourceimport.yaml").type("apiresourceimport"), {})
+    shape = shape_of(Parser.load("apiresourceimport.yaml").type("apiresourceimport"), Shapes())
     value = plain(load("apiresourceimport-cr.yaml"))
     typed.validate(shape, value)
     assert typed.merge(shape, value, value) == value

@@ -15,7 +15,7 @@ from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.expressions import JSON_PATCH
 from kapi.schema import jsonpatch
 from kapi.schema.apply import typed
-from kapi.schema.apply.shape import DEDUCED, LIST, MAP, Shape, shape_of
+from kapi.schema.apply.shape import DEDUCED, LIST, MAP, Shape, Shapes, shape_of
 from kapi.schema.types import Type
 
 
@@ -56,7 +56,7 @@ def apply_configuration(obj: Object, value: object, type_: Type | None) -> Objec
     _check_names(value)
     config = plain(value)
     config["apiVersion"], config["kind"] = obj.get("apiVersion"), obj.get("kind")
-    shape = DEDUCED if type_ is None else shape_of(type_, {})
+    shape = DEDUCED if type_ is None else shape_of(type_, Shapes())
     try:
         typed.validate(shape, config)
     except typed.SchemaError as error:

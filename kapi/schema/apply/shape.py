@@ -5,6 +5,8 @@ Shapes are derived from ``kapi.schema.types`` on first use and linked lazily, si
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.types import Field, Kind, Type
 
@@ -24,6 +26,11 @@ _SCALARS = {
 _TYPELESS = frozenset((Kind.ANY, Kind.INT_OR_STRING, Kind.QUANTITY))
 
 
+#: Shapes by their types' identities.  Weak, since each shape leads here: those of a definition that is gone are freed
+#: at once, where the garbage collector would find hundreds of thousands of objects in one go.
+Shapes = WeakValueDictionary[int, "Shape"]
+
+
 class Shape:
     """The forms a value may take here.  Several at once only for values without a schema."""
 
@@ -41,9 +48,10 @@ class Shape:
         "_shapes",
         "_children",
         "type",
+        "__weakref__",
     )
 
-    def __init__(self, type_: Type | None, shapes: dict[int, Shape]) -> None:
+    def __init__(self, type_: Type | None, shapes: Shapes) -> None:
         self.type = type_
         self.scalar = ""
         self.is_list = self.is_map = False
@@ -144,7 +152,7 @@ class Shape:
 
 
 def _without_schema(atomic: bool) -> Shape:
-    shape = Shape(None, {})
+    shape = Shape(None, Shapes())
     shape.scalar, shape.is_list, shape.is_map, shape.map_atomic, shape.first = "untyped", True, True, atomic, MAP
     shape._elem = shape
     return shape
@@ -156,8 +164,8 @@ UNTYPED = _without_schema(True)
 DEDUCED = _without_schema(False)
 
 
-def shape_of(type_: Type, shapes: dict[int, Shape]) -> Shape:
-    """The shape of a type; ``shapes`` remembers those of one root type."""
+def shape_of(type_: Type, shapes: Shapes) -> Shape:
+    """The shape of a type; ``shapes`` knows those that are in use."""
     found = shapes.get(id(type_))
     if found is None:
         found = shapes[id(type_)] = Shape(type_, shapes)
