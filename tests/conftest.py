@@ -7,11 +7,13 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.bytecode import Bytecode
 from tests.integration.server_process import ServerProcess
 
 _MAX_SECONDS = 300  # of one test
@@ -36,6 +38,9 @@ class _AsItIs:
 
 
 sys.meta_path.insert(0, _AsItIs)  # type: ignore[arg-type]
+
+_bytecode = Bytecode(Path(__file__).parents[1])
+_bytecode.keep()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -64,3 +69,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Servers of tests that failed before they ended them."""
     for process in list(ServerProcess.running):
         process.end(signal.SIGKILL)
+
+
+def pytest_unconfigure() -> None:
+    _bytecode.clear()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
+_CHECKOUT = Path(__file__).parents[1]
 _ASK = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
 _INNER = f"""
 import subprocess, sys
@@ -23,10 +25,39 @@ def test_children_can_be_interrupted_when_pytest_cannot(tmp_path: Path) -> None:
     inner.write_text(_INNER)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", "-p", "tests.conftest", str(inner)],
-        cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=240,
+        cwd=_CHECKOUT, capture_output=True, text=True, timeout=240,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_bytecode_is_kept_as_long_as_the_tests_run(tmp_path: Path) -> None:
+    """Where the environment wants none; what was there before stays."""
+    package = tmp_path / "kapi" / "two"
+    old = tmp_path / "tests" / "__pycache__"
+    for directory in (package, old):
+        directory.mkdir(parents=True)
+    program = """
+import subprocess, sys
+from pathlib import Path
+from tests.bytecode import Bytecode
+
+bytecode = Bytecode(Path(sys.argv[1]))
+bytecode.keep()
+(Path(sys.argv[1]) / "kapi" / "two" / "module.py").write_text("")
+sys.path.insert(0, sys.argv[1] + "/kapi")
+import two.module
+assert Path(two.module.__cached__).exists(), "not kept"
+child = [sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"]
+assert subprocess.run(child).returncode == 0, "not kept by children"
+bytecode.clear()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        cwd=_CHECKOUT, capture_output=True, text=True, timeout=240, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(tmp_path.rglob("__pycache__")) == [old]
 
 
 def test_kapi_is_tested_as_it_is() -> None:
