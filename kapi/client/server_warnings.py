@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from twisted.logger import Logger
 
-_WARNING = re.compile(r'\s*(\d{3})\s+(\S+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"[^"]*")?\s*,?')
+_WARNING = re.compile(r'(\d{3})\s+(\S+)\s+"((?:[^"\\]|\\.)*)"(?:\s+"[^"]*")?\s*,?')
 #: called with what a server warns of: code, agent, text
 WarningHandler = Callable[[int, str, str], None]
 log = Logger()

@@ -25,7 +25,10 @@ _LONGEST_INTEGER = 20  # characters of a number that 64 bits may hold
 _AT_ONCE = 10_000  # pairs of a mapping
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _SPACES = (b" ", b"\n", b"\t", b"\r")
-_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+#: a string, which may not be closed, and what is looked for outside of strings
+_STRING = r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
+_STRING_OR_CONSTANT = re.compile(_STRING + "|-?Infinity|NaN", re.DOTALL)
+_STRING_OR_BRACKET = re.compile(_STRING + r"|[][{}]", re.DOTALL)
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 _PARTIAL_NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?)?")
@@ -167,7 +170,7 @@ def _loads_slowly(data: bytes) -> Tree:
 
 
 def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hooks: object) -> Tree:
-    text = data.decode("utf-8", "kapi.replace_bytes")
+    text = _text(data)
     checkpoint()
     try:
         tree = _scan(text, parse_constant=_no_constant, **hooks)
@@ -177,6 +180,19 @@ def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hoo
         raise JSONError(_explain(text, error)) from None
     except RecursionError:
         raise JSONError("exceeded max depth") from None
+
+
+def _text(data: bytes) -> str:
+    """Each byte that belongs to no character becomes U+FFFD, as in Go."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        decoder = _Decoder("kapi.replace_bytes")
+        pieces = []
+        for start in range(0, len(data), _DECODED_AT_ONCE):
+            checkpoint()
+            pieces.append(decoder.decode(data[start : start + _DECODED_AT_ONCE]))
+        return "".join(pieces) + decoder.decode(b"", final=True)
 
 
 def _scan(text: str, **hooks: Any) -> Tree:
@@ -194,12 +210,13 @@ def _exact_integer(text: str) -> int | Literal:
 
 
 def _replace_bytes(error: UnicodeError) -> tuple[str, int]:
-    """Each byte that belongs to no character becomes U+FFFD, as in Go."""
     assert isinstance(error, UnicodeDecodeError)
     return "\ufffd" * (error.end - error.start), error.end
 
 
 codecs.register_error("kapi.replace_bytes", _replace_bytes)
+_Decoder = codecs.getincrementaldecoder("utf-8")
+_DECODED_AT_ONCE = 4096  # bytes, each of which may be an error that costs a microsecond
 
 
 def _without_surrogates(node: object, mapping: Callable[[list[tuple[str, Tree]]], Tree]) -> Tree:
@@ -238,7 +255,8 @@ def _explain(text: str, error: ValueError) -> str:
     """Go's words for the first thing that is wrong in a text."""
     if isinstance(error, _ConstantError):
         name = str(error)
-        position = _STRINGS.sub(lambda found: " " * len(found[0]), text).find(name)
+        found = steps(_STRING_OR_CONSTANT.finditer(text))
+        position = next(one.start() for one in found if one[0] == name)
         if name == "-Infinity":
             return _invalid(text, position + 1, "in numeric literal")
         return _invalid(text, position, "looking for beginning of value")
@@ -292,9 +310,7 @@ def _number_before(text: str, position: int) -> str:
     """``01`` and ``1.x`` stop inside a number; Go says so."""
     if position >= len(text) or position == 0:
         return ""
-    start = position
-    while start > 0 and text[start - 1] in "0123456789.eE+-":
-        start -= 1
+    start = len(text[:position].rstrip("0123456789.eE+-"))
     if start == position or text[position] in " \t\r\n":
         return ""
     partial = _PARTIAL_NUMBER.match(text, start)
@@ -326,11 +342,12 @@ def _explain_value(text: str, position: int) -> str:
 def _container(prefix: str) -> str:
     """The bracket that is open at the end of a text."""
     depth: list[str] = []
-    for char in re.sub(r"[^][{}]+", "", _STRINGS.sub("", prefix)):
-        if char in "[{":
-            depth.append(char)
-        elif depth:
-            depth.pop()
+    for found in steps(_STRING_OR_BRACKET.finditer(prefix)):
+        match found[0]:
+            case "[" | "{" as bracket:
+                depth.append(bracket)
+            case "]" | "}" if depth:
+                depth.pop()
     return depth[-1] if depth else ""
 
 

@@ -81,11 +81,11 @@ class LabelSelector:
 
 
 EVERYTHING = LabelSelector()
-_TOKEN = re.compile(r"\s*(==|!=|=|>|<|!|\(|\)|,|[^\s=!><(),]+)")
+_TOKEN = re.compile(r"==|!=|=|>|<|!|\(|\)|,|[^\s=!><(),]+")
 
 
 def _tokens(text: str) -> list[str]:
-    found: list[str] = _TOKEN.findall(text.rstrip())
+    found: list[str] = _TOKEN.findall(text)
     return found
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kapi.codecs import json_reading
+from tests.growth.counting import stretches
 
 _TREES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(),
@@ -32,6 +34,9 @@ _TREES = st.recursive(
         ('{"a" 1}', "invalid character '1' after object key"),
         ("{} x", "invalid character 'x' after top-level value"),
         ("NaN", "invalid character 'N' looking for beginning of value"),
+        ('["NaN\\"",-Infinity', "invalid character 'I' in numeric literal"),
+        ('["Infinity", Infinity, "\\', "invalid character 'I' looking for beginning of value"),
+        ('[{"a]":[1,"{"]},}', "invalid character '}' looking for beginning of value"),
         ("nul", "unexpected end of JSON input"),
         ("nulx", "invalid character 'x' in literal null (expecting 'l')"),
         ("apiVersion: v1", "invalid character 'a' looking for beginning of value"),
@@ -53,6 +58,17 @@ def test_deep_nesting_is_refused_and_not_a_crash() -> None:
 def test_invalid_utf8_and_half_surrogates_are_replaced() -> None:
     assert json_reading.loads(b'{"a":"\xff"}') == {"a": "\ufffd"}
     assert json_reading.loads(b'{"a":"\\ud800"}') == {"a": "\ufffd"}
+
+
+@given(st.binary(max_size=60), st.integers(1, 5))
+def test_bytes_that_are_no_text_are_replaced_wherever_a_piece_ends(data: bytes, size: int) -> None:
+    with patch.object(json_reading, "_DECODED_AT_ONCE", size):
+        assert json_reading._text(data) == data.decode("utf-8", "kapi.replace_bytes")
+
+
+def test_many_of_them_do_not_hold_the_thread() -> None:
+    found = stretches(lambda: json_reading.loads(b'"' + b"\xff" * 50_000 + b'"'))
+    assert found.longest < 4 * json_reading._DECODED_AT_ONCE, found.where
 
 
 @given(_TREES, st.sampled_from([None, 2]))

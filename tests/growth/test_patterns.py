@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import pkgutil
 import re
 import time
-from collections.abc import Callable
-from types import BuiltinMethodType, FunctionType
+from collections.abc import Callable, Iterator
+from types import BuiltinMethodType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -14,9 +16,10 @@ import pytest
 import kapi
 from kapi.apiextensions import jsonpath
 from kapi.cel.library import urls
+from kapi.codecs import json_reading
 from kapi.machinery import duration, pem, quantity
 from kapi.resources.shared import env, key_pairs, volumes
-from kapi.schema.structural import formats
+from kapi.schema.structural import formats, rules
 from kapi.testing import process
 from tests.extras import imported
 
@@ -47,14 +50,20 @@ def growth(work: Callable[[int], Any], few: int) -> float:
     return best[1] / best[0]
 
 
-def patterns() -> dict[str, re.Pattern[Any]]:
-    """Those of all modules, also the ones of which only a method is kept."""
-    found: dict[str, re.Pattern[Any]] = {}
+def modules() -> Iterator[ModuleType]:
     for module in pkgutil.walk_packages(kapi.__path__, "kapi."):
         if module.name.endswith("__main__") or module.name.startswith(process.__package__):
             continue
         loaded = imported(module.name)
-        for value in vars(loaded).values() if loaded is not None else ():
+        if loaded is not None:
+            yield loaded
+
+
+def patterns() -> dict[str, re.Pattern[Any]]:
+    """Those of all modules, also the ones of which only a method is kept."""
+    found: dict[str, re.Pattern[Any]] = {}
+    for loaded in modules():
+        for value in vars(loaded).values():
             if isinstance(value, BuiltinMethodType):
                 value = value.__self__
             kept = [value] if isinstance(value, re.Pattern) else []
@@ -64,6 +73,47 @@ def patterns() -> dict[str, re.Pattern[Any]]:
                 kept = [cell.cell_contents for cell in value.__closure__]
             found |= {str(each.pattern): each for each in kept if isinstance(each, re.Pattern)}
     return found
+
+
+SEARCHES = frozenset(["search", "sub", "subn", "split", "findall", "finditer"])
+
+
+def searched() -> dict[str, re.Pattern[Any]]:
+    """Those that are looked for from every character of a text."""
+    found: dict[str, re.Pattern[Any]] = {}
+    for loaded in modules():
+        names = vars(loaded)
+        kept = [
+            value.__self__
+            for value in names.values()
+            if isinstance(value, BuiltinMethodType) and value.__name__ in SEARCHES
+        ]
+        for node in ast.walk(ast.parse(inspect.getsource(loaded))):
+            match node:
+                case ast.Call(ast.Attribute(ast.Name("re"), method), [ast.Constant(text), *_]) if method in SEARCHES:
+                    kept.append(re.compile(text))
+                case ast.Call(ast.Attribute(ast.Name(name), method)) if method in SEARCHES:
+                    kept.append(names.get(name))
+        found |= {str(each.pattern): each for each in kept if isinstance(each, re.Pattern)}
+    return found
+
+
+def test_no_search_goes_over_a_text_once_more_from_each_character() -> None:
+    found = searched()
+    assert len(found) > 20
+    slow = []
+    for pattern in found.values():
+        for beginning in BEGINNINGS:
+            for pump in (*PUMPS, "\\'\n", '",', "','"):
+                for end in ENDS:
+
+                    def work(count: int, text: tuple[str, str, str] = (beginning, pump, end)) -> None:
+                        whole = text[0] + text[1] * count + text[2]
+                        pattern.findall(whole if isinstance(pattern.pattern, str) else whole.encode())  # noqa: B023
+
+                    if growth(work, FEW):
+                        slow.append((pattern.pattern, beginning, pump, end))
+    assert not slow, "\n".join(map(repr, slow))
 
 
 def test_no_pattern_tries_a_text_in_many_ways() -> None:
@@ -81,7 +131,7 @@ def test_no_pattern_tries_a_text_in_many_ways() -> None:
 
                     if growth(work, FEW):
                         slow.append((pattern.pattern, beginning, pump, end))
-    assert not slow
+    assert not slow, "\n".join(map(repr, slow))
 
 
 WORK: dict[str, Callable[[int], Any]] = {
@@ -94,6 +144,8 @@ WORK: dict[str, Callable[[int], Any]] = {
         pem.blocks(b"".join(b"-----BEGIN %d-----\n" % each for each in range(count)) + b"-----END A-----" * count)
     ),
     "certificates that never end": lambda count: pem.certificates("-----BEGIN CERTIFICATE-----" * count),
+    "a text that is not closed behind a constant": lambda count: json_reading.loads(b'[NaN,"' + b'\\"' * 4 * count),
+    "a name that is not closed": lambda count: rules.field_path("['" + "\\'\n" * count, {}),
     "blanks in a filter": lambda count: jsonpath.compile_path(f"[?(@.a{' ' * count}b)]"),
     "escapes in a host": lambda count: urls.parse("http://" + "%41" * count),
     "an initiator's names": lambda count: volumes.initiator_texts("iqn.2001-04.a" * count),

@@ -128,25 +128,25 @@ class FieldPathError(ValueError):
     """A field path that leads nowhere."""
 
 
-_PART = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]']+|'.*")
+_PART = re.compile(
+    r"'(?:[^'\\]++|\\.)*+(?:'|\\?\Z)|[.\[\]]|[^.\[\]']+", re.DOTALL
+)  # what is not closed goes to the end
+_ESCAPED = re.compile(r"\\(.)|[^\\]++|\\", re.DOTALL)
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
 
 
 def field_path(text: str, schema: Schema, *, arrays: bool = True) -> tuple[Path, Schema]:
     """The path ``.a.b['c']`` names and the schema there.  Raises FieldPathError in upstream's words."""
     path = Path("")
-    parts: list[str] = _PART.findall(text)
-    position = 0
+    parts = iter(steps(_PART.finditer(text)))
 
     def take() -> str:
-        nonlocal position
-        if position >= len(parts):
-            raise FieldPathError("unexpected end of JSON path")
-        position += 1
-        return parts[position - 1]
+        for part in parts:
+            return part[0]
+        raise FieldPathError("unexpected end of JSON path")
 
-    while position < len(parts):
-        token = take()
+    for part in parts:
+        token = part[0]
         if token == ".":
             name = take()
         elif token == "[":
@@ -155,7 +155,8 @@ def field_path(text: str, schema: Schema, *, arrays: bool = True) -> tuple[Path,
             quoted = take()
             if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
                 raise FieldPathError(f"expected single quoted string but got {quoted}")
-            name = re.sub(r"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(0)), quoted[1:-1])
+            found = steps(_ESCAPED.finditer(quoted, 1, len(quoted) - 1))
+            name = "".join(_ESCAPES.get(one[1], one[0]) for one in found)
         else:
             raise FieldPathError(f"expected [ or . but got: {token}")
         properties = schema.get("properties")
