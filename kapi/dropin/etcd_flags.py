@@ -68,6 +68,19 @@ class EtcdFlags(FlagSet):
 
     title = "Etcd"
 
+    name: str
+    data_dir: str
+    listen_client_urls: str
+    listen_client_http_urls: str
+    listen_metrics_urls: str
+    initial_cluster: str
+    cert_file: str
+    key_file: str
+    trusted_ca_file: str
+    log_level: str
+    client_cert_auth: bool
+    unsafe_no_fsync: bool
+
     def add(self) -> None:
         for name, (default, text) in _ACTING.items():
             self.value(name, string, default, text)
@@ -80,7 +93,7 @@ class EtcdFlags(FlagSet):
         for name, why in _REFUSED.items():
             self.value(name, string, "", "", refused=why)
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         self.directory: str = self.data_dir or f"{self.name}.etcd"
         self.client_urls = _listeners("listen-client-urls", self.listen_client_urls)
         self.http_urls = [
@@ -112,7 +125,7 @@ def from_command_line(arguments: Sequence[str], environment: Mapping[str, str]) 
     ]
     errors = parse([flags], [*given, *doubled])
     try:
-        flags.complete(None)
+        flags.complete()
     except ConfigError as error:
         errors.extend(error.messages)
     else:

@@ -35,6 +35,16 @@ _PAIR = ("apiserver.crt", "apiserver.key")
 class EtcdClientFlags(FlagSet):
     """Those of the storage group that kapi itself refuses."""
 
+    etcd_servers: list[str]
+    etcd_servers_overrides: list[str]
+    etcd_cafile: str
+    etcd_certfile: str
+    etcd_keyfile: str
+    etcd_prefix: str
+    storage_backend: str
+    storage_media_type: str
+    lease_reuse_duration_seconds: int
+
     def declare(self, flag: Flag) -> None:
         super().declare(replace(flag, group="Etcd"))  # shown beside kapi's own of that group
 

@@ -35,6 +35,24 @@ def too_many_requests(retry_after: int) -> Response:
     return Response(429, body, b"text/plain; charset=utf-8", headers)
 
 
+def _time_to_wait(ctx: RequestContext, default: float, clock: IReactorTime) -> float:
+    """Seconds that a request may spend in a queue: a quarter of the time it has."""
+    if not ctx.deadline:
+        return min(default, _LONGEST_WAIT)
+    return max(0.0, min((ctx.deadline - (ctx.received or clock.seconds())) / 4, _LONGEST_WAIT))
+
+
+def _announce(ctx: RequestContext, flow: Flow, rounds: Rounds) -> bool:
+    """Records for whom the thread works, and for whom the connection is to be read next; whether others go first."""
+    ctx.flow = flow
+    rounds.met(flow)
+    transport: Any = getattr(ctx.http, "transport", None)
+    flows = getattr(transport, "flows", None)
+    if flows is not None and (not flows or flows[0] is not flow):
+        transport.flows = rounds.remember(flows, flow)
+    return rounds.switch(flow)
+
+
 def priority_and_fairness(
     controller: FlowController,
     cache_of: CacheOf,
@@ -46,22 +64,6 @@ def priority_and_fairness(
     """``default_wait``: seconds in a queue for requests without a deadline.  ``concurrency``: where who waits is counted."""
     counted = concurrency or Concurrency()
     meter, rounds = controller.meter, controller.rounds
-
-    def patience(ctx: RequestContext) -> float:
-        """A quarter of the time the request has."""
-        if not ctx.deadline:
-            return min(default_wait, _LONGEST_WAIT)
-        return max(0.0, min((ctx.deadline - (ctx.received or reactor.seconds())) / 4, _LONGEST_WAIT))
-
-    def announce(ctx: RequestContext, flow: Flow, rounds: Rounds) -> bool:
-        """Tells for whom the thread works, and for whom the connection is to be read next; whether others go first."""
-        ctx.flow = flow
-        rounds.met(flow)
-        transport: Any = getattr(ctx.http, "transport", None)
-        flows = getattr(transport, "flows", None)
-        if flows is not None and (not flows or flows[0] is not flow):
-            transport.flows = rounds.remember(flows, flow)
-        return rounds.switch(flow)
 
     def run(ctx: RequestContext, request: Request) -> None:
         ctx.seats = request
@@ -115,14 +117,14 @@ def priority_and_fairness(
         chosen = controller.classify(info, user)
         level = chosen.level
         ctx.response_headers += chosen.headers
-        yields = rounds is not None and announce(ctx, chosen.time, rounds)
+        yields = rounds is not None and _announce(ctx, chosen.time, rounds)
         watches = 0
         if info.is_resource and info.verb in WRITES:
             watches = watches_of(info, cache_of)
             meter.watched(level.name, chosen.schema.name, watches)
         work = estimate(ctx, cache_of, level.max_seats, watches)
         request = controller.request(chosen, work, info, user)
-        outcome = level.queues.admit(request, 0.0 if level.exempt else patience(ctx))
+        outcome = level.queues.admit(request, 0.0 if level.exempt else _time_to_wait(ctx, default_wait, reactor))
         if outcome == "":
             run(ctx, request)
             return rounds.turn(chosen.time) if yields else None  # type: ignore[union-attr]

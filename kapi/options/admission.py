@@ -13,6 +13,11 @@ class AdmissionOptions(FlagSet):
     title = "Admission"
     enable_admission_plugins: list[str]
     disable_admission_plugins: list[str]
+    admission_control: list[str]
+    admission_control_config_file: str
+    service_address: list[str]
+    default_not_ready_toleration_seconds: int
+    default_unreachable_toleration_seconds: int
 
     def add(self) -> None:
         self.strings("enable-admission-plugins", (), "Plugins to run beside the default ones.")
@@ -32,7 +37,7 @@ class AdmissionOptions(FlagSet):
         )
         self.value("default-unreachable-toleration-seconds", integer, 300, "Of the one for unreachable.")
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         self.conflict = bool(
             self.admission_control and (self.enable_admission_plugins or self.disable_admission_plugins)
         )

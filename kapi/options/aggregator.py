@@ -13,6 +13,13 @@ from kapi.options.flags import FlagSet, string
 class AggregatorOptions(FlagSet):
     title = "Misc"
 
+    proxy_client_cert_file: str
+    proxy_client_key_file: str
+    aggregator_reject_forwarding_redirect: bool
+    peer_ca_file: str
+    peer_advertise_ip: str
+    peer_advertise_port: str
+
     def add(self) -> None:
         self.value(
             "proxy-client-cert-file", string, "", "Certificate file shown to aggregated API servers and webhooks."

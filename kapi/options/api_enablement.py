@@ -37,6 +37,8 @@ def _absent(key: str) -> str:
 class APIEnablementOptions(FlagSet):
     title = "API enablement"
 
+    runtime_config: dict[str, str]
+
     def add(self) -> None:
         self.mapping(
             "runtime-config", pairs, "group/version[/resource]=true|false pairs; api/all, api/ga, api/beta, api/alpha."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import cast
 
 from kapi.machinery.field import quote
 from kapi.options.flags import FlagSet, duration, integer, number, string
@@ -15,6 +15,38 @@ _VERSION = "audit.k8s.io/v1"
 
 class AuditOptions(FlagSet):
     title = "Auditing"
+
+    audit_policy_file: str
+    audit_log_path: str
+    audit_log_format: str
+    audit_log_mode: str
+    audit_log_maxage: int
+    audit_log_maxbackup: int
+    audit_log_maxsize: int
+    audit_log_compress: bool
+    audit_webhook_config_file: str
+    audit_webhook_mode: str
+    audit_webhook_initial_backoff: float
+    audit_webhook_batch_buffer_size: int
+    audit_webhook_batch_max_size: int
+    audit_webhook_batch_max_wait: float
+    audit_webhook_batch_throttle_qps: float
+    audit_webhook_batch_throttle_burst: int
+    audit_log_version: str
+    audit_log_truncate_enabled: bool
+    audit_log_truncate_max_batch_size: int
+    audit_log_truncate_max_event_size: int
+    audit_log_batch_buffer_size: int
+    audit_log_batch_max_size: int
+    audit_log_batch_max_wait: float
+    audit_log_batch_throttle_qps: float
+    audit_log_batch_throttle_burst: int
+    audit_log_batch_throttle_enable: bool
+    audit_webhook_version: str
+    audit_webhook_truncate_enabled: bool
+    audit_webhook_truncate_max_batch_size: int
+    audit_webhook_truncate_max_event_size: int
+    audit_webhook_batch_throttle_enable: bool
 
     def add(self) -> None:
         self.value("audit-policy-file", string, "", "Policy that says what is recorded.")
@@ -66,17 +98,18 @@ class AuditOptions(FlagSet):
     def _backend(self, name: str) -> list[str]:
         """What log and webhook have in common; as upstream, the first thing wrong with batches, and with sizes."""
 
-        def value(rest: str) -> Any:
-            return getattr(self, f"audit_{name}_{rest}")
+        def value(rest: str) -> float:
+            return cast(float, getattr(self, f"audit_{name}_{rest}"))
 
-        errors = [text for text in (self._batches(name, value), self._sizes(name, value)) if text]
-        if value("version") != _VERSION:
+        mode: str = getattr(self, f"audit_{name}_mode")
+        version: str = getattr(self, f"audit_{name}_version")
+        errors = [text for text in (self._batches(name, mode, value), self._sizes(name, value)) if text]
+        if version != _VERSION:
             errors.append(f"invalid group version, allowed versions are [{quote(_VERSION)}]")
         return errors
 
     @staticmethod
-    def _batches(name: str, value: Callable[[str], Any]) -> str:
-        mode = value("mode")
+    def _batches(name: str, mode: str, value: Callable[[str], float]) -> str:
         if mode not in _MODES:
             return f"invalid audit {name} mode {mode}, allowed modes are {quote(','.join(_MODES))}"
         if mode != "batch":
@@ -91,7 +124,7 @@ class AuditOptions(FlagSet):
         return ""
 
     @staticmethod
-    def _sizes(name: str, value: Callable[[str], Any]) -> str:
+    def _sizes(name: str, value: Callable[[str], float]) -> str:
         event, batch = value("truncate_max_event_size"), value("truncate_max_batch_size")
         if event <= 0:
             return f"invalid audit truncate {name} max event size {event}, must be a positive number"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509 import load_pem_x509_certificates
@@ -12,6 +11,7 @@ from twisted.logger import Logger
 
 from kapi.authentication.oidc.algorithms import ALGORITHMS
 from kapi.machinery.field import quote
+from kapi.options.authorization import AuthorizationOptions
 from kapi.options.flags import FlagSet, duration, pairs, string
 from kapi.plugins.calls import require
 
@@ -23,6 +23,41 @@ _ENDPOINT = re.compile(r"(/[^\s/]+)+|@([A-Za-z0-9_-]+\.)*[A-Za-z0-9_-]+")
 class AuthenticationOptions(FlagSet):
     title = "Authentication"
     anonymous_auth: bool
+    api_audiences: list[str]
+    client_ca_file: str
+    token_auth_file: str
+    enable_bootstrap_token_auth: bool
+    service_account_issuer: list[str]
+    service_account_jwks_uri: str
+    service_account_key_file: list[str]
+    service_account_signing_key_file: str
+    service_account_max_token_expiration: float
+    service_account_signing_endpoint: str
+    service_account_extend_token_expiration: bool
+    service_account_lookup: bool
+    requestheader_client_ca_file: str
+    requestheader_allowed_names: list[str]
+    requestheader_username_headers: list[str]
+    requestheader_uid_headers: list[str]
+    requestheader_group_headers: list[str]
+    requestheader_extra_headers_prefix: list[str]
+    oidc_issuer_url: str
+    oidc_client_id: str
+    oidc_ca_file: str
+    oidc_username_claim: str
+    oidc_username_prefix: str
+    oidc_groups_claim: str
+    oidc_groups_prefix: str
+    oidc_signing_algs: list[str]
+    oidc_required_claim: dict[str, str]
+    authentication_token_webhook_config_file: str
+    authentication_token_webhook_cache_ttl: float
+    authentication_token_webhook_version: str
+    authentication_config: str
+
+    def __init__(self, authorization: AuthorizationOptions | None = None) -> None:
+        super().__init__()
+        self._authorization = authorization
 
     def add(self) -> None:
         self.switch("anonymous-auth", True, "Let requests without credentials in as system:anonymous.")
@@ -66,10 +101,10 @@ class AuthenticationOptions(FlagSet):
         self.value("authentication-token-webhook-version", string, "v1beta1", "Version of TokenReview that is sent.")
         self.value("authentication-config", string, "", "AuthenticationConfiguration file.")
 
-    def complete(self, options: Any) -> None:
+    def complete(self) -> None:
         self.issuers = list(self.service_account_issuer) or ["https://kubernetes.default.svc.cluster.local"]
         self.audiences = list(self.api_audiences) or list(self.issuers)
-        modes = options.authorization.authorization_mode if options is not None else ()
+        modes = self._authorization.authorization_mode if self._authorization is not None else ()
         if "AlwaysAllow" in modes and self.anonymous_auth:
             self.anonymous_auth = False
             _log.warn(

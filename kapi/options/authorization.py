@@ -10,6 +10,14 @@ from kapi.options.flags import FlagSet, duration, string
 class AuthorizationOptions(FlagSet):
     title = "Authorization"
 
+    authorization_mode: list[str]
+    authorization_policy_file: str
+    authorization_webhook_config_file: str
+    authorization_webhook_cache_authorized_ttl: float
+    authorization_webhook_cache_unauthorized_ttl: float
+    authorization_webhook_version: str
+    authorization_config: str
+
     def add(self) -> None:
         self.strings("authorization-mode", (), "Authorizers in order: " + ",".join(TYPES) + ". Default Node,RBAC.")
         self.value("authorization-policy-file", string, "", "ABAC policy, one JSON object a line.")
@@ -21,7 +29,7 @@ class AuthorizationOptions(FlagSet):
         self.value("authorization-webhook-version", string, "v1beta1", "Version of SubjectAccessReview that is sent.")
         self.value("authorization-config", string, "", "AuthorizationConfiguration file.")
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         self.modes = list(self.authorization_mode) or ["Node", "RBAC"]
 
     def validate(self) -> list[str]:

@@ -9,6 +9,14 @@ from kapi.options.flags import FlagSet, duration, string
 class ControllerOptions(FlagSet):
     title = "Controllers"
 
+    controllers: list[str]
+    leader_elect: bool
+    leader_elect_lease_duration: float
+    leader_elect_renew_deadline: float
+    leader_elect_retry_period: float
+    leader_elect_resource_name: str
+    leader_elect_resource_namespace: str
+
     def add(self) -> None:
         self.strings("controllers", ("*",), "Controllers to run: '*' all, 'foo' that one, '-foo' not; empty: none.")
         self.switch("leader-elect", True, "Of several servers on one external store, one runs the controllers.")
@@ -18,7 +26,7 @@ class ControllerOptions(FlagSet):
         self.value("leader-elect-resource-name", string, "kapi-controller-manager", "Name of the Lease.")
         self.value("leader-elect-resource-namespace", string, "kube-system", "Namespace of the Lease.")
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         self.election = Timing(
             self.leader_elect_lease_duration, self.leader_elect_renew_deadline, self.leader_elect_retry_period
         )

@@ -33,6 +33,8 @@ class Selection:
 class EgressOptions(FlagSet):
     title = "Egress selector"
 
+    egress_selector_config_file: str
+
     def add(self) -> None:
         self.value(
             "egress-selector-config-file",

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kapi.options.flags import FlagSet, string
+from kapi.options.processes import ProcessOptions
 
 
 class FeatureOptions(FlagSet):
     title = "Features"
+
+    enable_priority_and_fairness: bool
+    enable_fault_injection: bool
+    enable_logical_clusters: bool
+    enable_console: bool
+    profiling: bool
+    contention_profiling: bool
+    debug_socket_path: str
+
+    def __init__(self, processes: ProcessOptions) -> None:
+        super().__init__()
+        self._processes = processes
 
     def add(self) -> None:
         self.switch("enable-priority-and-fairness", True, "Fair queues instead of the in-flight limits alone.")
@@ -34,8 +45,8 @@ class FeatureOptions(FlagSet):
             "Unix socket on which to serve /debug/pprof/ without credentials, to its owner alone.",
         )
 
-    def complete(self, options: Any) -> None:
-        self._several = options.processes.workers > 1
+    def complete(self) -> None:
+        self._several = self._processes.workers > 1
 
     def validate(self) -> list[str]:
         errors = []

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
@@ -109,8 +109,8 @@ class Flag:
     """
 
     name: str
-    parse: Callable[[str], Any]
-    default: Any
+    parse: Callable[[str], object]
+    default: object
     help: str
     kind: str = "value"
     short: str = ""
@@ -125,7 +125,10 @@ class Flag:
 
 
 class FlagSet:
-    """The flags of one group, and their values as attributes: ``serving.secure_port``."""
+    """The flags of one group, and their values as attributes: ``serving.secure_port``.
+
+    A group names the types of its attributes; a test compares them with what the flags parse.
+    """
 
     #: heading in the help text
     title = ""
@@ -138,15 +141,12 @@ class FlagSet:
     def add(self) -> None:
         """Declares the group's flags."""
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         """Fills in what follows from other flags; may read files and raise ConfigError."""
 
     def validate(self) -> list[str]:
         """All errors of the group."""
         return []
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{type(self).__name__} has no flag {name}")
 
     def is_set(self, name: str) -> bool:
         """Whether the command line names the flag."""
@@ -183,7 +183,7 @@ class FlagSet:
             setattr(self, flag.attribute, [*([] if first else getattr(self, flag.attribute)), flag.parse(text)])
         elif flag.kind == "map":
             before = {} if first else getattr(self, flag.attribute)
-            setattr(self, flag.attribute, {**before, **flag.parse(text)})
+            setattr(self, flag.attribute, {**before, **cast(Mapping[str, object], flag.parse(text))})
         else:
             setattr(self, flag.attribute, flag.parse(text))
         self.given.add(flag.name)

@@ -29,6 +29,28 @@ def gates(text: str) -> dict[str, bool]:
 class GenericOptions(FlagSet):
     title = "Generic"
 
+    advertise_address: str
+    external_hostname: str
+    cors_allowed_origins: list[str]
+    feature_gates: dict[str, bool]
+    emulated_version: list[str]
+    min_compatibility_version: list[str]
+    emulation_forward_compatible: bool
+    runtime_config_emulation_forward_compatible: bool
+    livez_grace_period: float
+    send_retry_after_while_not_ready_once: bool
+    goaway_chance: float
+    max_requests_inflight: int
+    max_mutating_requests_inflight: int
+    max_pending_bytes: int
+    min_request_timeout: int
+    request_timeout: float
+    shutdown_delay_duration: float
+    shutdown_watch_termination_grace_period: float
+    shutdown_send_retry_after: bool
+    storage_initialization_timeout: float
+    strict_transport_security_directives: list[str]
+
     def add(self) -> None:
         self.value(
             "advertise-address", ip_address, "", "IP address on which to tell members of the cluster of this server."
@@ -97,7 +119,7 @@ class GenericOptions(FlagSet):
         )
         self.strings("strict-transport-security-directives", (), "Directives of the Strict-Transport-Security header.")
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         self.features: dict[str, bool] = feature_gates.resolve(self.feature_gates)
 
     def validate(self) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from typing import Any
 
 from kapi.options.flags import Flag, FlagSet, duration, integer, ip_address, number, port_range, string
 
@@ -79,18 +78,18 @@ def default_of(flag: Flag) -> str:
         return "[]"
     if default in ("", None, [], {}, False, 0):
         return ""
-    if flag.kind in ("list", "array"):
+    if isinstance(default, list):
         return f"[{','.join(default)}]"
     if flag.parse is string and flag.kind == "value" and not flag.type:
         return f'"{default}"'
     return value_text(flag, default)
 
 
-def value_text(flag: Flag, value: Any) -> str:
+def value_text(flag: Flag, value: object) -> str:
     """A value as the command line would have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if flag.parse is duration:
+    if flag.parse is duration and isinstance(value, float):
         return _duration(value)
     if isinstance(value, tuple):
         return "-".join(map(str, value))

@@ -11,6 +11,13 @@ from kapi.options.flags import FlagSet, duration, integer, string
 class KubeletOptions(FlagSet):
     title = "Misc"
 
+    kubelet_certificate_authority: str
+    kubelet_client_certificate: str
+    kubelet_client_key: str
+    kubelet_port: int
+    kubelet_preferred_address_types: list[str]
+    kubelet_timeout: float
+
     def add(self) -> None:
         self.value(
             "kubelet-certificate-authority", string, "", "CA file for kubelets; without it they are not verified."

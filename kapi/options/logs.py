@@ -24,6 +24,15 @@ def module_levels(text: str) -> list[tuple[str, int]]:
 class LogOptions(FlagSet):
     title = "Logs"
 
+    v: int
+    vmodule: list[tuple[str, int]]
+    logging_format: str
+    log_flush_frequency: float
+    log_text_info_buffer_size: str
+    log_text_split_stream: bool
+    log_json_info_buffer_size: str
+    log_json_split_stream: bool
+
     def add(self) -> None:
         self.value(
             "v", integer, 0, "Number for the log level verbosity: 0 warnings, 2 info, 4 debug.", short="v", type="Level"

@@ -23,6 +23,11 @@ def allowed_labels(text: str) -> dict[str, str]:
 class MetricsOptions(FlagSet):
     title = "Metrics"
 
+    allow_metric_labels: dict[str, str]
+    allow_metric_labels_manifest: str
+    disabled_metrics: list[str]
+    show_hidden_metrics_for_version: str
+
     def add(self) -> None:
         self.mapping(
             "allow-metric-labels",
@@ -40,7 +45,7 @@ class MetricsOptions(FlagSet):
             inert="none are hidden",
         )
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         pairs: Mapping[str, str] = self.allow_metric_labels
         if self.allow_metric_labels_manifest:
             pairs = {**self._manifest(), **pairs}

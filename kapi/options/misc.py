@@ -11,6 +11,18 @@ from kapi.options.flags import FlagSet, duration, integer, port_range, string
 class MiscOptions(FlagSet):
     title = "Misc"
 
+    allow_privileged: bool
+    service_cluster_ip_range: str
+    endpoint_reconciler_type: str
+    enable_aggregator_routing: bool
+    enable_logs_handler: bool
+    max_connection_bytes_per_sec: int
+    coordinated_leadership_lease_duration: float
+    coordinated_leadership_renew_deadline: float
+    coordinated_leadership_retry_period: float
+    service_node_port_range: tuple[int, int]
+    kubernetes_service_node_port: int
+
     def add(self) -> None:
         self.switch("allow-privileged", False, "Allow privileged containers.")
         self.value("service-cluster-ip-range", string, "10.0.0.0/24", "CIDR of service addresses; two for dual stack.")
@@ -43,7 +55,7 @@ class MiscOptions(FlagSet):
         self.value("service-node-port-range", port_range, (30000, 32767), "Ports reserved for NodePort services.")
         self.value("kubernetes-service-node-port", integer, 0, "Node port of the kubernetes service; 0: ClusterIP.")
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         self.coordination = Timing(
             self.coordinated_leadership_lease_duration,
             self.coordinated_leadership_renew_deadline,

@@ -40,9 +40,10 @@ class Options:
         self.serving = ServingOptions()
         self.processes = ProcessOptions()
         self.audit = AuditOptions()
-        self.features = FeatureOptions()
-        self.authentication = AuthenticationOptions()
-        self.authorization = AuthorizationOptions()
+        self.features = FeatureOptions(self.processes)
+        authorization = AuthorizationOptions()
+        self.authentication = AuthenticationOptions(authorization)
+        self.authorization = authorization
         self.api_enablement = APIEnablementOptions()
         self.egress = EgressOptions()
         self.admission = AdmissionOptions()
@@ -65,7 +66,7 @@ class Options:
         options = cls()
         errors = parse(options.groups, arguments)
         for group in options.groups:
-            group.complete(options)
+            group.complete()
         for group in options.groups:
             errors.extend(group.validate())
         if errors:

@@ -10,6 +10,10 @@ class GlobalOptions(FlagSet):
 
     title = "Global"
 
+    help: bool
+    version: str
+    config_file: str
+
     def add(self) -> None:
         self.switch("help", False, "Show this text.", short="h")
         self.value(

@@ -8,6 +8,8 @@ from kapi.options.flags import FlagSet, integer
 class ProcessOptions(FlagSet):
     title = "Kapi"
 
+    workers: int
+
     def add(self) -> None:
         self.value(
             "workers",

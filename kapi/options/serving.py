@@ -51,6 +51,20 @@ def sni_pair(text: str) -> tuple[str, str, tuple[str, ...]]:
 class ServingOptions(FlagSet):
     title = "Secure serving"
 
+    bind_address: str
+    secure_port: int
+    tls_cert_file: str
+    tls_private_key_file: str
+    tls_sni_cert_key: list[tuple[str, str, tuple[str, ...]]]
+    cert_dir: str
+    tls_cipher_suites: list[str]
+    tls_min_version: str
+    disable_http2_serving: bool
+    http2_max_streams_per_connection: int
+    permit_address_sharing: bool
+    tls_curve_preferences: list[str]
+    permit_port_sharing: bool
+
     def add(self) -> None:
         self.value("bind-address", ip_address, "0.0.0.0", "IP address on which to listen.")
         self.value("secure-port", integer, 6443, "Port for HTTPS; 0 takes a free one.")
@@ -81,7 +95,7 @@ class ServingOptions(FlagSet):
         text = "cert,key[:hosts] for a server name; may be repeated."
         self.declare(Flag("tls-sni-cert-key", sni_pair, [], text, "array", type="namedCertKey"))
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         self.minimum_version = self.tls_min_version or VERSIONS[0]
         self.ciphers = [CIPHER_SUITES[name] for name in self.tls_cipher_suites if name in CIPHER_SUITES]
 

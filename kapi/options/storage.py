@@ -31,6 +31,33 @@ _NOT_ETCD = (
 class StorageOptions(FlagSet):
     title = "Storage"
     redis_servers: list[str]
+    data_dir: str
+    redis_servers_overrides: list[str]
+    redis_min_replicas: int
+    redis_max_object_bytes: int
+    redis_prefix: str
+    event_ttl: float
+    redis_compaction_interval: float
+    enable_garbage_collector: bool
+    delete_collection_workers: int
+    etcd_compaction_interval: float
+    etcd_healthcheck_timeout: float
+    etcd_readycheck_timeout: float
+    etcd_count_metric_poll_period: float
+    etcd_db_metric_poll_interval: float
+    watch_cache: bool
+    watch_cache_sizes: list[str]
+    encryption_provider_config: str
+    encryption_provider_config_automatic_reload: bool
+    etcd_servers: list[str]
+    etcd_servers_overrides: list[str]
+    etcd_cafile: str
+    etcd_certfile: str
+    etcd_keyfile: str
+    etcd_prefix: str
+    storage_backend: str
+    storage_media_type: str
+    lease_reuse_duration_seconds: int
 
     def add(self) -> None:
         self.value(
@@ -129,7 +156,7 @@ class StorageOptions(FlagSet):
             else:
                 value(name, parse, parsed, "Of etcd.", refused=use)
 
-    def complete(self, options: object) -> None:
+    def complete(self) -> None:
         #: None: as many as is best here
         self.delete_workers = self.delete_collection_workers if self.is_set("delete-collection-workers") else None
         if self.is_set("etcd-compaction-interval") and not self.is_set("redis-compaction-interval"):

@@ -25,6 +25,8 @@ class TracingConfiguration:
 class TracingOptions(FlagSet):
     title = "Traces"
 
+    tracing_config_file: str
+
     def add(self) -> None:
         self.value(
             "tracing-config-file", string, "", "TracingConfiguration file: where to send traces; needs kapi[tracing]."

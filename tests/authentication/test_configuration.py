@@ -76,7 +76,7 @@ class ReloadTest(TestCase):
     def start(self) -> None:
         flags = AuthenticationOptions()
         assert not parse([flags], [f"--authentication-config={self.file}"])
-        flags.complete(None)
+        flags.complete()
         self.identity = ExternalIdentity(flags, reactor, self.registry)
 
     async def reload(self) -> None:

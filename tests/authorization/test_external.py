@@ -33,14 +33,14 @@ current-context: x
 def policy(*arguments: str) -> ExternalPolicy:
     flags = AuthorizationOptions()
     assert not parse([flags], arguments)
-    flags.complete(None)
+    flags.complete()
     return ExternalPolicy(flags, MemoryReactorClock())
 
 
 def identity(*arguments: str) -> ExternalIdentity:
     flags = AuthenticationOptions()
     assert not parse([flags], arguments)
-    flags.complete(None)
+    flags.complete()
     return ExternalIdentity(flags, MemoryReactorClock())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,15 @@ def test_a_switch_stands_alone_or_takes_equals() -> None:
     assert parse("--disable-http2-serving").serving.disable_http2_serving is True
     assert parse("--anonymous-auth=false").authentication.anonymous_auth is False
     assert errors("--anonymous-auth", "false") == ["unexpected argument 'false'"]
+
+
+def test_each_group_names_the_types_of_its_flags() -> None:
+    for group in Options().groups:
+        parsed = {}
+        for flag in group.flags.values():
+            one = inspect.signature(flag.parse).return_annotation
+            parsed[flag.attribute] = f"list[{one}]" if flag.kind in ("list", "array") else one
+        assert type(group).__annotations__ == parsed, type(group)
 
 
 def test_verbosity_is_short() -> None:
