@@ -41,9 +41,6 @@ class EtcdClientFlags(FlagSet):
     etcd_certfile: str
     etcd_keyfile: str
     etcd_prefix: str
-    storage_backend: str
-    storage_media_type: str
-    lease_reuse_duration_seconds: int
 
     def declare(self, flag: Flag) -> None:
         super().declare(replace(flag, group="Etcd"))  # shown beside kapi's own of that group

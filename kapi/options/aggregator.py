@@ -16,9 +16,6 @@ class AggregatorOptions(FlagSet):
     proxy_client_cert_file: str
     proxy_client_key_file: str
     aggregator_reject_forwarding_redirect: bool
-    peer_ca_file: str
-    peer_advertise_ip: str
-    peer_advertise_port: str
 
     def add(self) -> None:
         self.value(

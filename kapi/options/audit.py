@@ -19,34 +19,7 @@ class AuditOptions(FlagSet):
     audit_policy_file: str
     audit_log_path: str
     audit_log_format: str
-    audit_log_mode: str
-    audit_log_maxage: int
-    audit_log_maxbackup: int
-    audit_log_maxsize: int
-    audit_log_compress: bool
     audit_webhook_config_file: str
-    audit_webhook_mode: str
-    audit_webhook_initial_backoff: float
-    audit_webhook_batch_buffer_size: int
-    audit_webhook_batch_max_size: int
-    audit_webhook_batch_max_wait: float
-    audit_webhook_batch_throttle_qps: float
-    audit_webhook_batch_throttle_burst: int
-    audit_log_version: str
-    audit_log_truncate_enabled: bool
-    audit_log_truncate_max_batch_size: int
-    audit_log_truncate_max_event_size: int
-    audit_log_batch_buffer_size: int
-    audit_log_batch_max_size: int
-    audit_log_batch_max_wait: float
-    audit_log_batch_throttle_qps: float
-    audit_log_batch_throttle_burst: int
-    audit_log_batch_throttle_enable: bool
-    audit_webhook_version: str
-    audit_webhook_truncate_enabled: bool
-    audit_webhook_truncate_max_batch_size: int
-    audit_webhook_truncate_max_event_size: int
-    audit_webhook_batch_throttle_enable: bool
 
     def add(self) -> None:
         self.value("audit-policy-file", string, "", "Policy that says what is recorded.")

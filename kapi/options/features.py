@@ -14,7 +14,6 @@ class FeatureOptions(FlagSet):
     enable_logical_clusters: bool
     enable_console: bool
     profiling: bool
-    contention_profiling: bool
     debug_socket_path: str
 
     def __init__(self, processes: ProcessOptions) -> None:

@@ -33,12 +33,7 @@ class GenericOptions(FlagSet):
     external_hostname: str
     cors_allowed_origins: list[str]
     feature_gates: dict[str, bool]
-    emulated_version: list[str]
-    min_compatibility_version: list[str]
-    emulation_forward_compatible: bool
-    runtime_config_emulation_forward_compatible: bool
     livez_grace_period: float
-    send_retry_after_while_not_ready_once: bool
     goaway_chance: float
     max_requests_inflight: int
     max_mutating_requests_inflight: int

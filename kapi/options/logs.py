@@ -27,10 +27,7 @@ class LogOptions(FlagSet):
     v: int
     vmodule: list[tuple[str, int]]
     logging_format: str
-    log_flush_frequency: float
-    log_text_info_buffer_size: str
     log_text_split_stream: bool
-    log_json_info_buffer_size: str
     log_json_split_stream: bool
 
     def add(self) -> None:

@@ -61,7 +61,6 @@ class ServingOptions(FlagSet):
     tls_min_version: str
     disable_http2_serving: bool
     http2_max_streams_per_connection: int
-    permit_address_sharing: bool
     tls_curve_preferences: list[str]
     permit_port_sharing: bool
 

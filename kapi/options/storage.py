@@ -45,7 +45,6 @@ class StorageOptions(FlagSet):
     etcd_readycheck_timeout: float
     etcd_count_metric_poll_period: float
     etcd_db_metric_poll_interval: float
-    watch_cache: bool
     watch_cache_sizes: list[str]
     encryption_provider_config: str
     encryption_provider_config_automatic_reload: bool
@@ -55,9 +54,6 @@ class StorageOptions(FlagSet):
     etcd_certfile: str
     etcd_keyfile: str
     etcd_prefix: str
-    storage_backend: str
-    storage_media_type: str
-    lease_reuse_duration_seconds: int
 
     def add(self) -> None:
         self.value(

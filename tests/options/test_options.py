@@ -36,13 +36,13 @@ def test_a_switch_stands_alone_or_takes_equals() -> None:
     assert errors("--anonymous-auth", "false") == ["unexpected argument 'false'"]
 
 
-def test_each_group_names_the_types_of_its_flags() -> None:
+def test_each_group_names_the_types_of_the_flags_that_are_read() -> None:
     for group in Options().groups:
         parsed = {}
         for flag in group.flags.values():
             one = inspect.signature(flag.parse).return_annotation
             parsed[flag.attribute] = f"list[{one}]" if flag.kind in ("list", "array") else one
-        assert type(group).__annotations__ == parsed, type(group)
+        assert inspect.get_annotations(type(group)).items() <= parsed.items(), type(group)
 
 
 def test_verbosity_is_short() -> None:
