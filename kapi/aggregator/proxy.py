@@ -21,7 +21,7 @@ from kapi.aggregator.backend import Backends
 from kapi.client.head import BadHead, checked, identity_headers, request_head
 from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
 from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, is_cancelled, pipe
-from kapi.endpoints.tunnel import TunnelBackend
+from kapi.endpoints.tunnel import TunnelBackend, wants_upgrade
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import HijackedResponse, Response, StreamResponse
@@ -85,7 +85,7 @@ class ReverseProxy:
         """The backend's answer; 503 when it cannot be reached."""
         if self.backends.get(key) is None or ctx.user is None:
             return unavailable()
-        if ctx.header("upgrade") and "upgrade" in (ctx.header("connection") or "").lower():
+        if wants_upgrade(ctx):
             return self._upgrade(ctx, key)
         return self._request(ctx, key)
 

@@ -6,16 +6,22 @@ Acceptable``), the serializers which form of them (``only the following media ty
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from kapi.codecs.accept import Convert, choose, on_route
 from kapi.machinery import status
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 #: what objects are answered in
 SUPPORTED = (JSON, YAML, PROTOBUF)
 _STREAMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
-_FORMS = frozenset(["Table", "PartialObjectMetadata", "PartialObjectMetadataList"])
+_METADATA = frozenset(["PartialObjectMetadata", "PartialObjectMetadataList"])
+_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+#: of a Content-Type: a name, and a value that may be quoted
+_PARAMETER = re.compile(rf'\s*;\s*({_TOKEN})\s*=\s*({_TOKEN}|"(?:[^"\\\r\n]|\\[^\r\n])*")')
 _TRUE = frozenset(["1", "true", "t", "T", "TRUE", "True"])
 
 
@@ -31,43 +37,14 @@ class MediaType(NamedTuple):
     protobuf: bool = False
 
 
-class _Clause(NamedTuple):
-    media: str
-    quality: float
-    parameters: dict[str, str]
-
-
-def _clauses(accept: str) -> list[_Clause]:
-    """The clauses of an Accept header, best quality first."""
-    found = []
-    for part in accept.split(","):
-        media, *rest = part.split(";")
-        parameters: dict[str, str] = {}
-        quality = 1.0
-        for item in rest:
-            name, _, value = item.strip().partition("=")
-            if name == "q":
-                try:
-                    quality = float(value)
-                except ValueError:
-                    quality = 1.0
-            else:
-                parameters[name.strip()] = value.strip()
-        found.append(_Clause(media.strip(), quality, parameters))
-    return sorted(found, key=lambda clause: -clause.quality)
-
-
-def accepted(accept: str) -> list[str]:
-    """The media types of an Accept header, best liked first, without parameters."""
-    return [clause.media for clause in _clauses(accept)]
-
-
-def _not_on_route(verb: str) -> status.StatusError:
+def not_on_route(verb: str) -> status.StatusError:
+    """The words of routing."""
     known = SUPPORTED + (_STREAMS if verb in ("list", "watch") else ())
     return status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: " + ", ".join(known), details={})
 
 
 def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
+    """The words of the serializers."""
     return status.NotAcceptable("only the following media types are accepted: " + ", ".join(media_types))
 
 
@@ -80,34 +57,34 @@ def _negotiate(accept: str, verb: str, pretty: bool, tables: bool = True, protob
 
 
 def _read(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool) -> MediaType:
-    if accept.strip() == "":
-        accept = "*/*"
-    names = [clause.split(";", 1)[0].strip() for clause in accept.split(",")]
-    if not any(name == "*/*" or name in SUPPORTED for name in names):
-        raise _not_on_route(verb)
+    # custom resources have no routes of their own: their handler negotiates alone
+    if protobuf and not on_route(accept, SUPPORTED):
+        raise not_on_route(verb)
+    chosen = choose(accept, SUPPORTED, _transforms(tables, protobuf), server_version="v1")
     watching = verb == "watch"
-    for clause in _clauses(accept):
-        if clause.media not in (*SUPPORTED, "*/*", "application/*") or watching and clause.media == YAML:
-            continue
-        kind = clause.parameters.get("as", "")
-        version = clause.parameters.get("v", "")
-        if kind:
-            if (
-                kind not in _FORMS
-                or (kind == "Table" and not tables)
-                or version not in ("v1", "v1beta1")
-                or clause.parameters.get("g") != "meta.k8s.io"
-            ):
-                continue
-        if clause.media == PROTOBUF:
-            if kind == "Table" or not (kind or protobuf):
-                continue
-            return _as_protobuf(kind, version, watching)
-        yaml = clause.media == YAML
-        fancy = pretty or clause.parameters.get("pretty", "") in _TRUE
-        content_type = b"application/yaml" if yaml else b"application/json"
-        return MediaType(yaml, fancy, kind, version if kind else "", content_type, not (yaml or fancy or kind))
-    raise not_accepted(_STREAMS if watching else SUPPORTED)
+    if chosen is None or (watching and chosen.media == YAML):
+        raise not_accepted(SUPPORTED if chosen is None else _STREAMS)
+    kind = chosen.convert.kind if chosen.convert is not None else ""
+    version = chosen.convert.version if chosen.convert is not None else ""
+    if chosen.media == PROTOBUF:
+        return _as_protobuf(kind, version, watching)
+    yaml = chosen.media == YAML
+    indented = not (yaml or watching) and (pretty or chosen.pretty)
+    content_type = b"application/yaml" if yaml else b"application/json"
+    return MediaType(yaml, indented, kind, version, content_type, not (yaml or indented or kind))
+
+
+def _transforms(tables: bool, protobuf: bool) -> Callable[[str, Convert | None], bool]:
+    """What objects can be turned into, by media type."""
+
+    def allows(media: str, convert: Convert | None) -> bool:
+        if convert is None:
+            return protobuf or media != PROTOBUF
+        if convert.group != "meta.k8s.io" or convert.version not in ("v1", "v1beta1"):
+            return False
+        return tables and media != PROTOBUF if convert.kind == "Table" else convert.kind in _METADATA
+
+    return allows
 
 
 def _as_protobuf(kind: str, version: str, watching: bool) -> MediaType:
@@ -117,6 +94,8 @@ def _as_protobuf(kind: str, version: str, watching: bool) -> MediaType:
 
 _read_cached = lru_cache(1024)(_read)
 _PLAIN = MediaType()
+#: agents of people who read what they get: they get it indented
+_READERS = ("curl", "Wget", "Mozilla/5.0")
 
 
 class Asked(Protocol):
@@ -135,45 +114,77 @@ def output_media_type(ctx: Asked, verb: str, tables: bool = True) -> MediaType:
     protobuf form; their metadata alone have.  Raises NotAcceptable.
     """
     accept = ctx.header("accept")
-    wanted = ctx.query.get("pretty") if ctx.query else None
-    if wanted is None:
-        if accept is None or accept == JSON:
-            agent = ctx.header("user-agent")
-            if agent is None or not _for_eyes(agent):
-                return _PLAIN
-            return _negotiate(JSON, verb, verb != "watch")
-        pretty = verb != "watch" and _for_eyes(ctx.header("user-agent") or "")
-    else:
-        pretty = wanted[0] in _TRUE and verb != "watch"
-    return _negotiate(accept or "*/*", verb, pretty, tables, not ctx.no_protobuf)
-
-
-def _for_eyes(agent: str) -> bool:
-    """Agents of people who read what they get: they get it indented."""
-    return agent.startswith(("curl/", "Wget/", "Mozilla/5.0"))
-
-
-def error_media_type(accept: str) -> MediaType:
-    """The form of a Status: YAML or protobuf for whom likes that best, JSON for everybody else."""
-    try:
-        media = _negotiate(accept, "get", False)
-    except status.StatusError:
+    pretty = wants_indented(ctx)
+    if not pretty and (accept is None or accept == JSON):
         return _PLAIN
-    if media.protobuf:
+    return _negotiate(accept or "", verb, pretty, tables, not ctx.no_protobuf)
+
+
+def wants_indented(ctx: Asked) -> bool:
+    """Whether JSON is to be indented: asked for by the query, or else to be read by a person."""
+    wanted = ctx.query.get("pretty") if ctx.query else None
+    if wanted is not None and wanted[0]:
+        return wanted[0] in _TRUE
+    agent = ctx.header("user-agent")
+    return agent is not None and agent.startswith(_READERS)
+
+
+def plain_media_type(ctx: Asked) -> MediaType | None:
+    """The form of what cannot be turned into anything else: a Status, a document of discovery.
+
+    None when no clause will do: one that asks for a table, say.
+    """
+    accept = ctx.header("accept") or ""
+    choose_plain = _plain_cached if len(accept) <= _MAX_CACHED_LENGTH else _plain
+    return choose_plain(accept, wants_indented(ctx))
+
+
+def _plain(accept: str, pretty: bool) -> MediaType | None:
+    chosen = choose(accept, SUPPORTED, lambda media, convert: convert is None)
+    return None if chosen is None else written_as(chosen.media, pretty or chosen.pretty)
+
+
+_plain_cached = lru_cache(1024)(_plain)
+
+
+def written_as(media: str, pretty: bool) -> MediaType:
+    """What is in this media type as it is."""
+    if media == PROTOBUF:
         return _as_protobuf("", "", False)
-    return MediaType(True, content_type=b"application/yaml", plain=False) if media.yaml else _PLAIN
+    if media == YAML:
+        return MediaType(True, content_type=b"application/yaml", plain=False)
+    return MediaType(pretty=pretty, plain=not pretty)
+
+
+def error_media_type(ctx: Asked) -> MediaType:
+    """The form of a Status: JSON for whom it cannot be put in another way."""
+    return plain_media_type(ctx) or _PLAIN
 
 
 def input_media_type(content_type: str | None) -> str:
     """JSON, YAML or PROTOBUF; nothing said is JSON.  Raises UnsupportedMediaType."""
-    media = (content_type or "").split(";", 1)[0].strip().lower()
-    if media in ("", JSON):
+    if not content_type or content_type == JSON:
         return JSON
-    if media in (YAML, PROTOBUF):
+    media = _parse_media_type(content_type)
+    if media in SUPPORTED:
         return media
     raise status.UnsupportedMediaType(
         "the body of the request was in an unknown format - accepted media types include: " + ", ".join(SUPPORTED)
     )
+
+
+def _parse_media_type(value: str) -> str:
+    """The media type of a Content-Type, in lower case; empty when its parameters are malformed (Go: ParseMediaType)."""
+    media, _, rest = value.partition(";")
+    parameters: dict[str, str] = {}
+    rest = rest and ";" + rest
+    place = 0
+    while rest[place:].strip() not in ("", ";"):
+        found = _PARAMETER.match(rest, place)
+        if found is None or parameters.setdefault(found[1].lower(), found[2]) != found[2]:
+            return ""
+        place = found.end()
+    return media.strip().lower()
 
 
 def check_patch_route(content_type: str | None, types: tuple[str, ...]) -> str:

@@ -13,10 +13,10 @@ from kapi.store.errors import StoreError
 
 
 def status_response(ctx: RequestContext, error: StatusError) -> Response:
-    """The answer that carries an API error, in YAML for whom reads nothing else."""
+    """The answer that carries an API error, in the form that was asked for."""
     if ctx.audit is not None:
         ctx.audit.error(error.status)
-    media = error_media_type(ctx.header("accept") or "")
+    media = error_media_type(ctx)
     headers = [(name.encode(), value.encode()) for name, value in error.headers]
     if error.retry_after:
         headers.append((b"retry-after", str(error.retry_after).encode()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import orjson
 
 from kapi.authentication.service_account.keys import KeySet, VerificationKey
+from kapi.codecs.accept import on_route
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
@@ -39,7 +40,7 @@ class IssuerDiscovery:
     def _document(self, ctx: RequestContext, which: int, content_type: bytes) -> Response:
         if ctx.method != "GET":
             raise status.method_not_allowed()
-        if not _accepts(ctx.header("accept") or "", content_type.decode()):
+        if not on_route(ctx.header("accept") or "", (content_type.decode(),)):
             raise status.NotAcceptable(
                 f"406: Not Acceptable\n\nAvailable representations: {content_type.decode()}", details={}
             )
@@ -61,13 +62,3 @@ class IssuerDiscovery:
             }
             self._documents = (orjson.dumps(configuration), orjson.dumps({"keys": shown}))
         return self._documents
-
-
-def _accepts(accept: str, content_type: str) -> bool:
-    if not accept.strip():
-        return True
-    for clause in accept.split(","):
-        name = clause.split(";", 1)[0].strip()
-        if name in ("*/*", content_type, content_type.split("/", 1)[0] + "/*"):
-            return True
-    return False

@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 
 from kapi.endpoints.throttle import Throttle
 from kapi.request.context import RequestContext
+from kapi.request.headers import all_headers
 from kapi.request.http import HTTPRequest
 from kapi.request.transport import StreamTransport
 
@@ -34,7 +35,8 @@ class NotUpgradable(Exception):
 
 def wants_upgrade(ctx: RequestContext) -> bool:
     """True for a request that asks to go on in another protocol."""
-    return bool(ctx.header("upgrade")) and "upgrade" in (ctx.header("connection") or "").lower()
+    wanted = bool(ctx.header("upgrade"))
+    return wanted and any("upgrade" in value.lower() for value in all_headers(ctx, "connection"))
 
 
 def wants_websocket(ctx: RequestContext) -> bool:

@@ -151,7 +151,7 @@ class RequestContext:
         self.waited += seconds
 
     def header(self, name: str) -> str | None:
-        """The last value of a request header, or None."""
+        """The first value of a request header, or None."""
         value = self.http.getHeader(name)
         return value if value is None or isinstance(value, str) else value.decode("utf-8", "replace")
 

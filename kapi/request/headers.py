@@ -1,4 +1,4 @@
-"""Request headers by name: the first value counts, as in Go (Twisted's getHeader takes the last)."""
+"""Request headers by name, with all their values; where one counts it is the first, as in Go."""
 
 from __future__ import annotations
 

@@ -74,8 +74,8 @@ class APIRequest(http.Request):
         return getattr(self, "channel", None) or self.transport
 
     def getHeader(self, key: object) -> Any:
-        """The last value, as bytes."""
-        return self.requestHeaders.last(key)  # type: ignore[attr-defined]
+        """The first value, as bytes."""
+        return self.requestHeaders.first(key)  # type: ignore[attr-defined]
 
     def parseCookies(self) -> None:
         """Nobody reads cookies here."""

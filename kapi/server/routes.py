@@ -7,6 +7,7 @@ import platform
 import orjson
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from kapi.codecs.accept import on_route
 from kapi.machinery import status
 from kapi.machinery.checkpoint import in_slices, steps
 from kapi.request.context import RequestContext
@@ -33,12 +34,6 @@ VERSION = {
 }
 
 
-def _accepts_json(ctx: RequestContext) -> bool:
-    accepted = ctx.header("accept") or ""
-    kinds = [part.split(";", 1)[0].strip().lower() for part in accepted.split(",") if part.strip()]
-    return not kinds or any(kind in ("*/*", "application/*", "application/json") for kind in kinds)
-
-
 def nothing(ctx: RequestContext) -> Response:
     """For what lies under a fixed path and is nothing, though nobody else's."""
     raise status.no_such_resource()
@@ -48,7 +43,7 @@ def install_version(server: GenericServer) -> None:
     body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
 
     def version(ctx: RequestContext) -> Response:
-        if not _accepts_json(ctx):
+        if not on_route(ctx.header("accept") or "", ("application/json",)):
             raise status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: application/json", details={})
         return Response(200, body, JSON)
 

@@ -79,8 +79,8 @@ class SiteRequest:
         return int(self._request.sentLength)
 
     def getHeader(self, name: str) -> str | None:
-        value: str | None = self._request.getHeader(name)
-        return value
+        values: list[str] | None = self._request.requestHeaders.getRawHeaders(name)
+        return values[0] if values else None
 
     def getClientAddress(self) -> Any:
         return self._request.getClientAddress()

@@ -44,7 +44,7 @@ class MemoryRequest:
 
     def getHeader(self, name: str) -> str | None:
         values = self.requestHeaders.getRawHeaders(name)
-        return values[-1] if values else None
+        return values[0] if values else None
 
     def setResponseCode(self, code: int, message: bytes | None = None) -> None:
         self.code = code

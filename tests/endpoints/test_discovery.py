@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -90,10 +91,44 @@ def test_groups_are_answered_whatever_the_method(method: str) -> None:
         assert orjson.loads(answer.body)["kind"] == kind
 
 
-def test_the_aggregated_document_is_answered_to_who_asks_first_for_it() -> None:
-    assert document("/apis", accept=f"{AGGREGATED},application/json")["kind"] == "APIGroupDiscoveryList"
-    assert document("/apis", accept=f"application/json,{AGGREGATED}")["kind"] == "APIGroupList"
-    assert document("/apis", accept=f"{AGGREGATED.replace('v2', 'v9')},application/json")["kind"] == "APIGroupList"
+def test_the_aggregated_document_is_answered_to_whoever_asks_for_it() -> None:
+    # also behind a clause that asks for the plain one: what chooses between the two looks for the aggregated alone
+    for accept in (f"{AGGREGATED},application/json", f"application/json,{AGGREGATED}", f"text/html,*/*,{AGGREGATED}"):
+        assert document("/apis", accept=accept)["kind"] == "APIGroupDiscoveryList"
+    for accept in (f"{AGGREGATED.replace('v2', 'v9')},application/json", f"{AGGREGATED};stream=x,*/*", "*/*"):
+        assert document("/apis", accept=accept)["kind"] == "APIGroupList"
+
+
+def test_the_aggregated_document_is_written_in_yaml_and_with_indentation_too() -> None:
+    answer = handler().handle(context("/api", accept=AGGREGATED.replace("json", "yaml")))
+    assert answer is not None and isinstance(answer.body, bytes)
+    assert answer.content_type == b"application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    assert answer.body.startswith(b"apiVersion: apidiscovery.k8s.io/v2\nitems:\n- metadata:")
+    answer = handler().handle(context("/api", accept=f"{AGGREGATED};pretty=1"))
+    assert answer is not None and isinstance(answer.body, bytes) and answer.body.startswith(b'{\n  "kind"')
+
+
+def test_an_etag_is_compared_as_it_stands() -> None:
+    server = handler()
+    first = server.handle(context("/apis", accept=AGGREGATED))
+    assert first is not None
+    etag = dict(first.headers)[b"etag"].decode()
+    for other in (f"W/{etag}", f'{etag}, "x"', "*", etag.strip('"')):
+        again = server.handle(context("/apis", accept=AGGREGATED, if_none_match=other))
+        assert again is not None and again.status == 200
+
+
+def test_versions_of_custom_resources_are_answered_whatever_the_method() -> None:
+    resource = next(row for row in BUILT_IN if row.plural == "leases")
+    custom = replace(resource, group="example.com", typed_items=True)
+    server = handler([GroupEntry("example.com", [VersionEntry("v1", [custom])])])
+    for method in ("POST", "DELETE", "HEAD"):
+        answer = server.handle(context("/apis/example.com/v1", method))
+        assert answer is not None and isinstance(answer.body, bytes)
+        assert orjson.loads(answer.body)["kind"] == "APIResourceList"
+    with pytest.raises(status.NotAcceptable) as raised:
+        server.handle(context("/apis/example.com/v1", accept="text/html"))
+    assert raised.value.status["message"].startswith("only the following media types are accepted: ")
 
 
 @pytest.mark.parametrize("path", ["/apis/apps", "/api/v1"])

@@ -11,10 +11,19 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from kapi.codecs.negotiation import MediaType, not_accepted, output_media_type
+from kapi.codecs.accept import Convert, choose, on_route
+from kapi.codecs.negotiation import (
+    SUPPORTED,
+    MediaType,
+    not_accepted,
+    not_on_route,
+    plain_media_type,
+    wants_indented,
+    written_as,
+)
 from kapi.endpoints.discovery import documents, protobuf
 from kapi.endpoints.discovery.groups import GroupEntry
-from kapi.endpoints.encoding import respond_tree
+from kapi.endpoints.encoding import encode, respond_tree
 from kapi.machinery import status
 from kapi.machinery.meters import Counter
 from kapi.machinery.tree import Object
@@ -25,15 +34,9 @@ from kapi.request.response import Response
 Source = Callable[[], Sequence[GroupEntry]]
 #: one of them by its name
 Find = Callable[[str], GroupEntry | None]
-_AGGREGATED = b"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_AGGREGATED_PROTOBUF = b"application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-#: what the aggregated document is answered in, by the media type of the clause that asks for it
-_FORMS = {
-    "application/json": _AGGREGATED,
-    "application/*": _AGGREGATED,
-    "*/*": _AGGREGATED,
-    "application/vnd.kubernetes.protobuf": _AGGREGATED_PROTOBUF,
-}
+#: what asks for the aggregated document
+_AGGREGATED = Convert("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
+_PARAMETERS = b";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #: upstream: apiserver ``endpoints/discovery/aggregated/metrics.go``
 AGGREGATIONS = Counter(
     "aggregator_discovery_aggregation_count_total", "[ALPHA] Counter of number of times discovery was aggregated"
@@ -42,7 +45,6 @@ WITHOUT_PEERS = Counter(
     "aggregator_discovery_nopeer_requests_total",
     "[ALPHA] Counter of number of times no-peer (non peer-aggregated) discovery was requested",
 )
-_SUPPORTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 
 
 class DiscoveryHandler:
@@ -56,7 +58,7 @@ class DiscoveryHandler:
         self._address = address
         self._find = find or (lambda name: next((group for group in source() if group.name == name), None))
         self._trees: dict[str, Object | None] = {}
-        self._bodies: dict[tuple[str, bytes], tuple[bytes, bytes]] = {}  # aggregated: path, form -> body, etag
+        self._bodies: dict[tuple[str, MediaType], tuple[bytes, bytes]] = {}  # aggregated: path, form -> body, etag
 
     def invalidate(self) -> None:
         self._trees.clear()
@@ -86,23 +88,30 @@ class DiscoveryHandler:
             if self._trees[path] is None:
                 del self._trees[path]  # unknown paths are the client's choice: not kept
                 return None
-        # /apis and the groups below it are answered whatever the method
-        if ctx.method != "GET" and (parts[1] == "api" or len(parts) == 4):
+        # /apis, the groups below it and versions of custom resources have no routes: any method will do
+        routed = parts[1] == "api" or (len(parts) == 4 and not self._is_custom(*parts[2:]))
+        if routed and ctx.method != "GET":
             raise status.method_not_allowed()
-        form = _aggregated_form(ctx) if len(parts) == 2 else b""
-        if form:
-            if "profile=nopeer" in (ctx.header("accept") or ""):
-                WITHOUT_PEERS.add()
-            return self._aggregated(ctx, path, form)
-        try:
-            media = output_media_type(ctx, "get")
-        except status.NotAcceptable:
-            if parts[1] == "api" or len(parts) == 4:
-                raise
-            raise not_accepted(_SUPPORTED) from None  # the same: no route looks at what is accepted
-        if media.as_kind:
-            media = _without_transform(ctx)
+        accept = ctx.header("accept") or ""
+        if routed and not on_route(accept, SUPPORTED):
+            raise not_on_route("get")
+        if len(parts) == 2:
+            chosen = choose(accept, SUPPORTED, lambda media, convert: convert == _AGGREGATED)
+            if chosen is not None and chosen.convert is not None:
+                if chosen.profile == "nopeer":
+                    WITHOUT_PEERS.add()
+                return self._aggregated(ctx, path, written_as(chosen.media, chosen.pretty or wants_indented(ctx)))
+        media = plain_media_type(ctx)
+        if media is None:
+            raise not_accepted(SUPPORTED)
         return respond_tree(200, self._trees[path], media)
+
+    def _is_custom(self, name: str, version: str) -> bool:
+        group = self._find(name)
+        entries = group.versions if group is not None else ()
+        return any(
+            entry.version == version and any(resource.typed_items for resource in entry.resources) for entry in entries
+        )
 
     def _document(self, parts: list[str]) -> Object | None:
         if parts == ["api"]:
@@ -121,7 +130,7 @@ class DiscoveryHandler:
             return None
         return documents.api_resource_list(name, version, entry.resources)
 
-    def _aggregated(self, ctx: RequestContext, path: str, form: bytes) -> Response:
+    def _aggregated(self, ctx: RequestContext, path: str, form: MediaType) -> Response:
         found = self._bodies.get((path, form))
         if found is None:
             AGGREGATIONS.add()
@@ -130,16 +139,18 @@ class DiscoveryHandler:
             body = orjson.dumps(documents.aggregated(groups, _encoded))
             etag = (
                 b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
-            )  # of both forms: Vary tells them apart
-            if form == _AGGREGATED_PROTOBUF:
+            )  # of all forms: Vary tells them apart
+            if form.protobuf:
                 body = protobuf.discovery_list(map(documents.aggregated_group, groups))
+            elif not form.plain:
+                body = encode(orjson.loads(body), form)
             found = self._bodies[path, form] = (body, etag)
         body, etag = found
         ctx.drop_response_header(b"cache-control")
         headers = ((b"etag", etag), (b"vary", b"Accept"), (b"cache-control", b"public"))
-        if etag in _tags(ctx.header("if-none-match")):
+        if (ctx.header("if-none-match") or "").encode("utf-8", "replace") == etag:
             return Response(304, b"", b"", headers)
-        return Response(200, body, form, headers)
+        return Response(200, body, form.content_type + _PARAMETERS, headers)
 
 
 def _encoded(group: GroupEntry) -> object:
@@ -148,38 +159,3 @@ def _encoded(group: GroupEntry) -> object:
     if found is None:
         found = group.made["aggregated"] = orjson.Fragment(orjson.dumps(documents.aggregated_group(group)))
     return found
-
-
-def _tags(header: str | None) -> list[bytes]:
-    return [tag.strip().removeprefix("W/").encode("utf-8", "replace") for tag in (header or "").split(",")]
-
-
-def _clauses(ctx: RequestContext) -> list[tuple[str, dict[str, str]]]:
-    found = []
-    for clause in (ctx.header("accept") or "").split(","):
-        media, *rest = clause.split(";")
-        parameters = dict(item.strip().partition("=")[::2] for item in rest)
-        found.append((media.strip(), parameters))
-    return found
-
-
-def _aggregated_form(ctx: RequestContext) -> bytes:
-    """The content type of the aggregated document; empty unless the first acceptable clause asks for it."""
-    for media, parameters in _clauses(ctx):
-        form = _FORMS.get(media)
-        if form is not None:
-            if not parameters.get("as"):
-                return b""
-            wanted = (parameters["as"], parameters.get("v"), parameters.get("g"))
-            if wanted == ("APIGroupDiscoveryList", "v2", "apidiscovery.k8s.io"):
-                return form
-    return b""
-
-
-def _without_transform(ctx: RequestContext) -> MediaType:
-    """Discovery has no tables: only plain clauses count.  Raises NotAcceptable when there is none."""
-    for media, parameters in _clauses(ctx):
-        if not parameters.get("as") and media in (*_SUPPORTED[:2], "*/*", "application/*"):
-            yaml = media == "application/yaml"
-            return MediaType(yaml, content_type=b"application/yaml" if yaml else b"application/json", plain=not yaml)
-    raise not_accepted(_SUPPORTED)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import orjson
 
-from kapi.codecs.negotiation import accepted
+from kapi.codecs.accept import parse_accept
 from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.openapi import documents, parameters, protobuf, protobuf_v3, v2
 from kapi.endpoints.openapi.making import Making
@@ -37,15 +37,11 @@ _FORMS_OF_V2 = {
     "application/json": _JSON,
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf": _PROTOBUF,
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf": _PROTOBUF,
-    "application/*": _JSON,
-    "*/*": _JSON,
 }
 _FORMS_OF_V3 = {
     "application/json": _JSON,
     "application/com.github.proto-openapi.spec.v3@v1.0+protobuf": _PROTOBUF_V3,
     "application/com.github.proto-openapi.spec.v3.v1.0+protobuf": _PROTOBUF_V3,
-    "application/*": _JSON,
-    "*/*": _JSON,
 }
 
 
@@ -246,7 +242,12 @@ def _hash(key: str, resources: Sequence[Resource]) -> str:
 
 def _form(ctx: RequestContext, forms: Mapping[str, bytes]) -> bytes:
     """The content type of the answer: what the client likes best; empty when there is nothing for it."""
-    return next((forms[name] for name in accepted(ctx.header("accept") or "*/*") if name in forms), b"")
+    for clause in parse_accept(ctx.header("accept") or "*/*"):
+        for name, form in forms.items():
+            kind, _, subtype = name.partition("/")
+            if clause.type in (kind, "*") and clause.subtype in (subtype, "*"):
+                return form
+    return b""
 
 
 def _document(
