@@ -86,17 +86,24 @@ def _any_segment(name: str, prefix: bool = False) -> tuple[str, ...]:
     return path_segment(name)
 
 
-def validate(obj: Object, namespaced: bool) -> list[FieldError]:
-    """What holds for every type, asked after the type's own rules have passed, whose texts say more."""
+def validate(obj: Object, namespaced: bool, shared: bool = True) -> list[FieldError]:
+    """What holds for every type, asked after the type's own rules have passed, whose texts say more.
+
+    ``shared``: what changes are held against as well.
+    """
     errors: list[FieldError] = []
-    validate_metadata(obj, errors, namespaced=namespaced, name=_any_segment, qualified_finalizers=False)
+    validate_metadata(obj, errors, namespaced=namespaced, name=_any_segment, qualified_finalizers=False, shared=shared)
     return errors
 
 
-def validate_update(obj: Object, old: Object, namespaced: bool) -> list[FieldError]:
-    """What holds for every type on update; the type's own rules report after it."""
-    errors = validate(obj, namespaced)
-    validate_metadata_update(obj, old, errors, qualified_finalizers=False)
+def validate_update(obj: Object, old: Object, namespaced: bool, *, judged: bool = False) -> list[FieldError]:
+    """What holds for every type on update; the type's own rules report after it.
+
+    ``judged``: these have found nothing wrong with what may change in the metadata.
+    """
+    errors = validate(obj, namespaced, shared=not judged)
+    if not judged:
+        validate_metadata_update(obj, old, errors, qualified_finalizers=False)
     return errors
 
 

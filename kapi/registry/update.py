@@ -182,8 +182,10 @@ async def _before_update(
         metadata["deletionTimestamp"] = old_meta["deletionTimestamp"]
     if "deletionGracePeriodSeconds" in old_meta and metadata.get("deletionGracePeriodSeconds") is None:
         metadata["deletionGracePeriodSeconds"] = old_meta["deletionGracePeriodSeconds"]
-    errors = meta.validate_update(obj, existing, store.row.namespaced)
-    errors.extend(await validated(context, strategy.validate_update, obj, existing))
+    found = await validated(context, strategy.validate_update, obj, existing)
+    judged = strategy.covers_metadata_changes and not found
+    errors = meta.validate_update(obj, existing, store.row.namespaced, judged=judged)
+    errors.extend(found)
     if errors:
         raise refusal(store, op, obj, errors)
     for warning in steps(strategy.warnings_on_update(obj, existing, context)):

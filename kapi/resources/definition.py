@@ -65,6 +65,8 @@ class Strategy:
     reset_fields: tuple[str, ...] = ()
     #: whether ``validate`` looks for all that may be wrong with any type's metadata
     covers_metadata = False
+    #: whether ``validate_update`` looks for all that may be wrong with a change of any type's metadata
+    covers_metadata_changes = False
     #: whether ``begin_deletion`` may change an object
     marks_deletion = False
 

@@ -170,14 +170,17 @@ def only_timestamps_differ(new: Object, old: Object) -> bool:
 
 
 def _equal_but_for_times(entries: list[Object], stored: list[Object]) -> bool:
-    return all(
-        entry == known or {**entry, "time": None} == {**known, "time": None}
-        for entry, known in zip(entries, stored, strict=True)
-    )
+    for entry, known in zip(entries, stored, strict=True):
+        if entry != known and {**entry, "time": None} != {**known, "time": None}:
+            return False
+    return True
 
 
 def _equal_but_for_metadata(new: Object, old: Object) -> bool:
-    return all(new.get(key) == old.get(key) for key in {*new, *old} if key != "metadata")
+    for key in {*new, *old}:  # each write comes this way
+        if key != "metadata" and new.get(key) != old.get(key):
+            return False
+    return True
 
 
 #: by apiVersion: a version's type, and what makes an object of it from one of the written version, and back

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kapi.machinery import tree
 from kapi.machinery.tree import Object
-from kapi.registry.metadata import validate
+from kapi.registry.metadata import validate, validate_update
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource, StrategyContext
 from tests.resources.rooms import changes, made, problems
@@ -86,6 +87,48 @@ def test_what_is_wrong_with_any_metadata_is_wrong_for_each_kind_that_judges_it_a
         if validate(obj, row.namespaced):
             found = [str(error) for error in row.strategy.validate(obj, context)]
             assert any(text.startswith("metadata.") for text in found), (row.plural, found)
+
+
+#: what may be wrong with a change of the metadata of any kind, besides
+CHANGED: dict[str, Object] = {
+    "another uid": {"uid": "other"}, "another name": {"name": "b"}, "no version": {"resourceVersion": ""},
+    "created later": {"creationTimestamp": "2025-01-01T00:00:00Z"}, "going": {"deletionTimestamp": "2025-01-01T00:00:00Z"},
+    "type of fields": {"managedFields": [{"operation": "Apply", "fieldsType": "FieldsV2"}]},
+    "subresource": {"managedFields": [{"operation": "Apply", "subresource": "s" * 257}]},
+    "long manager": {"managedFields": [{"operation": "Apply", "manager": "\u00e9" * 65}]},
+    "nothing": {"managedFields": [{"operation": "Update", "manager": "m" * 128, "fieldsType": "FieldsV1"}]},
+    "two owners": {"ownerReferences": [
+        {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True} for name in "ab"
+    ]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [*WRONG, *CHANGED])
+def test_what_is_wrong_with_a_change_of_any_metadata_is_told_whoever_finds_it(wrong: str) -> None:
+    """Of kinds that judge what may change in the metadata the general rules ask only for the rest, when these find nothing."""
+    seen = set()
+    for row in ROWS.values():
+        strategies = [row.strategy, *(sub.strategy for sub in row.subresources if sub.strategy is not None)]
+        for strategy in strategies:
+            if not strategy.covers_metadata_changes:
+                continue
+            old = made(row, metadata={"uid": "u", "resourceVersion": "1", "generation": 2})
+            new = tree.copy(old)
+            new["metadata"].update({**WRONG, **CHANGED}[wrong])
+            context = StrategyContext(new["metadata"].get("namespace", ""), "a")
+            if strategy.validate_update(tree.copy(new), old, context):
+                continue  # then they are asked for all
+            whole = validate_update(new, old, row.namespaced)
+            rest = validate_update(new, old, row.namespaced, judged=True)
+            assert list(map(str, rest)) == list(map(str, whole)), row.plural
+            seen.add(row.plural)
+    assert seen or wrong != "nothing"
+
+
+def test_common_kinds_judge_what_may_change_in_their_metadata() -> None:
+    plurals = {row.plural for row in ROWS.values() if row.strategy.covers_metadata_changes}
+    assert {"configmaps", "secrets", "pods", "leases", "deployments"} <= plurals
+    assert not {"flowschemas", "limitranges", "endpointslices"} & plurals  # upstream's rules for these ask for less
 
 
 def test_an_api_service_is_named_after_its_group_version() -> None:

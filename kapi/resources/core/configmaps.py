@@ -8,7 +8,7 @@ from kapi.machinery.field import Path, forbidden, invalid, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
+from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_config_map_key
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStrategy
@@ -50,13 +50,11 @@ class ConfigMapStrategy(PlainStrategy):
         if size > MAX_SIZE:
             errors.append(too_long(Path("[]"), MAX_SIZE))  # upstream names the root so
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata_update(obj, old, errors)
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        found = bool(errors)
         validate_frozen(obj, old, ("data", "binaryData"), errors)
-        validate_metadata(obj, errors)
+        validate_metadata(obj, errors, shared=found)  # what may change has been looked at
         self.check(obj, old, errors, ctx)
-        return errors
 
 
 def _count(obj: Object, now: float) -> int:

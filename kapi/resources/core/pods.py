@@ -124,7 +124,7 @@ def _raise_generation(pod: Object, old: Object) -> None:
 
 class PodStrategy(Strategy):
     reset_fields: tuple[str, ...] = ("status",)
-    covers_metadata = True
+    covers_metadata = covers_metadata_changes = True
 
     def default(self, obj: Object) -> None:
         default_pod(obj)

@@ -14,7 +14,7 @@ from kapi.resources.definition import Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.go_json import object_error
 from kapi.resources.shared.key_pairs import key_pair_error
-from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
+from kapi.resources.shared.metadata import validate_immutable, validate_metadata
 from kapi.resources.shared.names import is_config_map_key
 from kapi.resources.shared.rules import Errors, check
 from kapi.resources.shared.strategies import PlainStrategy
@@ -80,14 +80,12 @@ class SecretStrategy(PlainStrategy):
             errors.append(too_long(_DATA, MAX_SIZE))
         _validate_type(obj, errors)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        errors: Errors = []
-        validate_metadata_update(obj, old, errors)
+    def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
+        found = bool(errors)
         validate_immutable(obj.get("type"), old.get("type"), Path("type"), errors)
         validate_frozen(obj, old, ("data",), errors)
-        validate_metadata(obj, errors)
+        validate_metadata(obj, errors, shared=found)  # what may change has been looked at
         self.check(obj, old, errors, ctx)
-        return errors
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         if obj.get("type") != _TLS:

@@ -28,6 +28,8 @@ NameRule = Callable[[str, bool], Iterable[str]]
 METADATA = Path("metadata")
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes of keys and values together
 IMMUTABLE = "field is immutable"
+_OPERATIONS, _FIELDS_TYPES = ("Apply", "Update"), ("FieldsV1", None, "")
+_SHORT = 32  # characters: in UTF-8 no more than a manager's name may have
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
 
@@ -39,10 +41,12 @@ def validate_metadata(
     name: NameRule = subdomain_name,
     path: Path = METADATA,
     qualified_finalizers: bool = True,
+    shared: bool = True,
 ) -> None:
     """Appends what is wrong with an object's metadata on create; ``name`` is the rule for its name.
 
     ``qualified_finalizers``: finalizers without a domain must be standard ones (the types of kube-apiserver proper).
+    ``shared``: what ``validate_metadata_update`` looks at as well, which may have been found right already.
     """
     meta = obj.get("metadata") or {}
     generate = meta.get("generateName")
@@ -66,21 +70,16 @@ def validate_metadata(
         errors.append(field.forbidden(path.child("namespace"), "not allowed on this type"))
     if meta.get("generation", 0) < 0:
         errors.append(field.invalid(path.child("generation"), meta["generation"], "must be greater than or equal to 0"))
-    labels = meta.get("labels")
-    if labels:
-        validate_labels(labels, path.child("labels"), errors)
-    annotations = meta.get("annotations")
-    if annotations:
-        validate_annotations(annotations, path.child("annotations"), errors)
-    owners = meta.get("ownerReferences")
-    if owners:
-        validate_owner_references(owners, path.child("ownerReferences"), errors)
+    if shared:
+        _validate_labels_and_owners(meta, path, errors)
     finalizers = meta.get("finalizers")
     if finalizers:
         validate_finalizers(finalizers, path.child("finalizers"), errors)
+    if not shared:
+        return
     managed = meta.get("managedFields")
     if managed:
-        validate_managed_fields(managed, path.child("managedFields"), errors)
+        validate_managed_fields(managed, path, errors)
     if finalizers and qualified_finalizers:
         _validate_qualified_finalizers(finalizers, path.child("finalizers"), errors)
 
@@ -111,6 +110,15 @@ def validate_metadata_update(
         value = meta.get(name, zero)
         if value != before.get(name, zero):
             errors.append(field.invalid(path.child(name), value, IMMUTABLE))
+    _validate_labels_and_owners(meta, path, errors)
+    managed = meta.get("managedFields")
+    if managed:
+        validate_managed_fields(managed, path, errors)
+    if meta.get("finalizers") and qualified_finalizers:
+        _validate_qualified_finalizers(meta["finalizers"], path.child("finalizers"), errors)
+
+
+def _validate_labels_and_owners(meta: Mapping[str, Tree], path: Path, errors: Errors) -> None:
     labels = meta.get("labels")
     if labels:
         validate_labels(labels, path.child("labels"), errors)
@@ -120,11 +128,6 @@ def validate_metadata_update(
     owners = meta.get("ownerReferences")
     if owners:
         validate_owner_references(owners, path.child("ownerReferences"), errors)
-    managed = meta.get("managedFields")
-    if managed:
-        validate_managed_fields(managed, path.child("managedFields"), errors)
-    if meta.get("finalizers") and qualified_finalizers:
-        _validate_qualified_finalizers(meta["finalizers"], path.child("finalizers"), errors)
 
 
 #: fields no update may change, with the value an absent one has
@@ -204,14 +207,23 @@ def _validate_qualified_finalizers(finalizers: list[str], path: Path, errors: Er
 
 
 def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -> None:
-    for i, entry in enumerate(entries):
-        here = path.index(i)
-        if entry.get("operation") not in ("Apply", "Update"):
-            operation = entry.get("operation", "")
+    """``path`` is that of the metadata."""
+    for i, entry in enumerate(steps(entries)):
+        manager, get = entry.get("manager", ""), entry.get
+        if (
+            get("operation") in _OPERATIONS
+            and get("fieldsType") in _FIELDS_TYPES
+            and len(manager) <= _SHORT
+            and manager.isprintable()
+            and len(get("subresource", "")) <= _SHORT
+        ):
+            continue  # as nearly all are
+        here = path.child("managedFields").index(i)
+        if get("operation") not in _OPERATIONS:
+            operation = get("operation", "")
             errors.append(field.invalid(here.child("operation"), operation, "must be `Apply` or `Update`"))
-        if entry.get("fieldsType") not in (None, "", "FieldsV1"):
+        if get("fieldsType") not in _FIELDS_TYPES:
             errors.append(field.invalid(here.child("fieldsType"), entry["fieldsType"], "must be `FieldsV1`"))
-        manager = entry.get("manager", "")
         if len(manager.encode()) > 128:
             errors.append(field.too_long(here.child("manager"), 128))
         if not manager.isprintable():

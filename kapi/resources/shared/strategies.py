@@ -40,7 +40,7 @@ class PlainStrategy(Strategy):
     empty_status: ClassVar[Object | None] = None
     #: finalizers without a domain must be standard ones
     qualified_finalizers: ClassVar[bool] = True
-    covers_metadata = True
+    covers_metadata = covers_metadata_changes = True
     #: what an update is held against, in this order
     update_rules: ClassVar[tuple[UpdateRules, ...]] = (_CHANGED_METADATA, UpdateRules.TYPE)
 
@@ -48,6 +48,8 @@ class PlainStrategy(Strategy):
         super().__init_subclass__(**options)
         as_here = cls.validate is PlainStrategy.validate and cls._new_metadata is PlainStrategy._new_metadata
         cls.covers_metadata = as_here and cls.name_rule in (subdomain_name, label_name)  # no such name has a slash
+        as_here = cls.validate_update is PlainStrategy.validate_update
+        cls.covers_metadata_changes = as_here and _CHANGED_METADATA in cls.update_rules
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         """What the type does to the object before validation; ``old`` is None on create."""
@@ -105,6 +107,12 @@ class PlainStatusStrategy(Strategy):
     keeps_metadata: ClassVar[bool] = False
     #: the type asks what is wrong with the metadata, besides what is asked for every type
     judges_metadata: ClassVar[bool] = True
+    covers_metadata_changes = True
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        as_here = cls.validate_update is PlainStatusStrategy.validate_update
+        cls.covers_metadata_changes = as_here and cls.judges_metadata
 
     def __init__(self, parent: Strategy) -> None:
         self.parent = parent

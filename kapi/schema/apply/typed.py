@@ -291,7 +291,7 @@ def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> No
         if before is ABSENT:
             child = shape.child(name)
             if child is not None:
-                out.added["f:" + name] = _whole(child, after)
+                out.added["f:" + name] = _whole(child, after) if isinstance(after, _COMPOUND) and after else _MEMBER
         elif before is not after and before != after:
             child = shape.child(name)
             if child is not None:
@@ -300,12 +300,22 @@ def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> No
         if name not in new:
             child = shape.child(name)
             if child is not None:
-                out.removed["f:" + name] = _whole(child, before)
+                out.removed["f:" + name] = (
+                    _whole(child, before) if isinstance(before, _COMPOUND) and before else _MEMBER
+                )
 
 
 def _descend(shape: Shape, element: str, old: object, new: object, out: Comparison) -> None:
+    """Of two values that differ."""
+    if not isinstance(old, _COMPOUND) and not isinstance(new, _COMPOUND):
+        out.modified[element] = _MEMBER  # a leaf, whatever its shape
+        return
     below = Comparison({}, {}, {})
-    modified = _compare(shape, old, new, below)
+    modified = False
+    if type(old) is dict and type(new) is dict and shape.is_map and not shape.map_atomic:
+        _compare_maps(shape, old, new, below)
+    else:
+        modified = _compare(shape, old, new, below)
     if modified or below.modified:
         out.modified[element] = {".": _MEMBER, **below.modified} if modified and below.modified else below.modified
     if below.removed:
@@ -360,6 +370,7 @@ def _whole(shape: Shape, value: object) -> Set:
 
 
 _CONTAINERS = frozenset((dict, list))
+_COMPOUND = (dict, list)
 
 
 # -- merge --------------------------------------------------------------------------------------------------------
