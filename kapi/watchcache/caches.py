@@ -46,6 +46,10 @@ DECODED_BYTES = 500_000
 ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
 
 
+#: by their keys in the store the objects that were read, and what is to hold them
+Loaded = dict[str, tuple[Entry, Cache, Contents]]
+
+
 class KeptElsewhere(ValueError):
     """An object of a resource that another store keeps: it is left where it is, and not served."""
 
@@ -232,53 +236,67 @@ class Caches:
         self, objects: Iterable[StoredObject | Value], history: Sequence[Change]
     ) -> tuple[dict[Cache, Contents], deque[Logged]]:
         """What the caches are to hold, and the log of all events."""
-        found = self._contents(objects, history)
+        found, loaded = self._contents(objects, history)
         for contents in found.values():
             contents.finish()
-        return found, self._remembered(history, found)
+        return found, self._remembered(history, found, loaded)
 
-    def _contents(self, objects: Iterable[StoredObject | Value], history: Sequence[Change]) -> dict[Cache, Contents]:
+    def _contents(
+        self, objects: Iterable[StoredObject | Value], history: Sequence[Change]
+    ) -> tuple[dict[Cache, Contents], Loaded]:
         found: dict[Cache, Contents] = {}
+        loaded: Loaded = {}
         misplaced: Counter[str] = Counter()
+        places: dict[
+            str, tuple[Cache, str, Contents]
+        ] = {}  # by what is before the name, which many keys have in common
         for obj in steps(objects):
-            located = self._located(obj.key, misplaced)
-            if located is not None:
-                cache, namespace, name = located
-                contents = found.get(cache)
-                if contents is None:
-                    contents = found[cache] = Contents()
-                contents.add(cache.entry(namespace, name, obj.revision, obj.data))
-        for name, count in misplaced.items():
+            start, _, name = obj.key.rpartition("/")
+            place = places.get(start)
+            if place is None:
+                located = self._located(obj.key, misplaced)
+                if located is None:
+                    continue
+                cache, namespace, whole_name = located
+                place = cache, namespace, _of(found, cache)
+                if name == whole_name:
+                    places[start] = place
+                name = whole_name
+            cache, namespace, contents = place
+            entry = cache.entry(namespace, name, obj.revision, obj.data)
+            if contents.add(entry):
+                loaded[obj.key] = entry, cache, contents
+        for resource, count in misplaced.items():
             log.warn(
-                "{count} {name} are not served: they are in a store that does not keep them", count=count, name=name
+                "{count} {name} are not served: they are in a store that does not keep them", count=count, name=resource
             )
         self.misplaced = misplaced
-        return found
+        return found, loaded
 
-    def _remembered(self, history: Sequence[Change], found: dict[Cache, Contents]) -> deque[Logged]:
-        previous: dict[tuple[Cache, str], Entry | None] = {}
+    def _remembered(self, history: Sequence[Change], found: dict[Cache, Contents], loaded: Loaded) -> deque[Logged]:
+        previous: dict[str, Entry | None] = {}
         events: deque[Logged] = deque()
         for change in steps(history):
-            located = self._located(change.key)
-            if located is None:
-                continue
-            cache, namespace, name = located
-            contents = found.get(cache)
-            if contents is None:
-                contents = found[cache] = Contents()
-            entry = cache.entry(namespace, name, change.revision, change.data)
-            stored = contents.by_key.get(entry.key)
-            if stored is not None and stored.revision == change.revision:
-                entry, problem = stored, ""  # it was looked at when it was loaded
+            known = loaded.get(change.key)
+            if known is not None and known[0].revision == change.revision:
+                entry, cache, contents = known  # it was looked at when it was loaded
             else:
-                problem = problem_of(entry.data, entry.revision, entry.name)
-            if problem:
-                contents.remember_gap(change.revision)
-                previous.pop((cache, entry.key), None)
-                continue
+                located = self._located(change.key)
+                if located is None:
+                    continue
+                cache, namespace, name = located
+                contents = _of(found, cache)
+                entry = cache.entry(namespace, name, change.revision, change.data)
+                stored = contents.by_key.get(entry.key)
+                if stored is not None and stored.revision == change.revision:
+                    entry = stored
+                elif problem_of(entry.data, entry.revision, entry.name):
+                    contents.remember_gap(change.revision)
+                    previous.pop(change.key, None)
+                    continue
             kind = _TYPES[change.kind]
-            event = CacheEvent(change.revision, kind, entry, previous.get((cache, entry.key)))
-            previous[cache, entry.key] = None if kind == DELETED else entry
+            event = CacheEvent(change.revision, kind, entry, previous.get(change.key))
+            previous[change.key] = None if kind == DELETED else entry
             contents.remember(event)
             events.append(Logged(cache, event))
         return events
@@ -392,12 +410,7 @@ class Caches:
     def _locate(self, key: str) -> tuple[Cache, str, str]:
         """Whose a key is, and of which object.  Raises ValueError."""
         group, resource, namespace, name = key.split("/", 3)
-        cache = self._caches.get((group, resource))
-        return (
-            cache or self._cache_of(group, resource),
-            intern(namespace),
-            name,
-        )  # one text for all objects of a namespace
+        return self._cache_of(group, resource), intern(namespace), name  # one text for all objects of a namespace
 
     def _cache_of(self, group: str, resource: str) -> Cache:
         cache = self._caches.get((group, resource))
@@ -470,3 +483,11 @@ class Caches:
             await self.store.compact(revision)
         except StoreError as error:
             log.info("compaction postponed: {error}", error=str(error))
+
+
+def _of(found: dict[Cache, Contents], cache: Cache) -> Contents:
+    """What a cache is to hold, begun when nothing is there yet."""
+    contents = found.get(cache)
+    if contents is None:
+        contents = found[cache] = Contents()
+    return contents

@@ -28,14 +28,15 @@ class Contents:
         self.floor = 0  # history up to and including this revision is not known
         self._is_sorted = False
 
-    def add(self, entry: Entry) -> None:
-        """An object there is."""
+    def add(self, entry: Entry) -> bool:
+        """An object there is; whether it can be read."""
         problem = problem_of(entry.data, entry.revision, entry.name)
+        self._is_sorted = False
         if problem:
             self.problems[entry.key] = entry, problem
-        else:
-            self.by_key[entry.key] = entry
-        self._is_sorted = False
+            return False
+        self.by_key[entry.key] = entry
+        return True
 
     def include(self, entries: Iterable[Entry]) -> None:
         """Objects that are known to be readable."""

@@ -38,7 +38,7 @@ class EventLog:
     def take(self, events: deque[Logged], now: float, revision: int) -> None:
         """Replaces everything."""
         self._events = events
-        self._size = sum([_size_of(logged.event) for logged in events])
+        self._size = sum([len(logged.event.entry.data) for logged in events]) + _OVERHEAD * len(events)
         self._times.clear()
         self._times.append((now, revision))
 

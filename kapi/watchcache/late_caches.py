@@ -19,7 +19,7 @@ from kapi.store.memory import MemoryStore
 from kapi.store.table import Table
 from kapi.store.value import Value
 from kapi.watchcache.cache import Cache
-from kapi.watchcache.caches import Caches
+from kapi.watchcache.caches import Caches, Loaded
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, SharedScope
 from kapi.watchcache.event_log import Logged
@@ -89,7 +89,9 @@ class LateCaches(Caches):
 
     # -- the store's follower
 
-    def _contents(self, objects: Iterable[StoredObject | Value], history: Sequence[Change]) -> dict[Cache, Contents]:
+    def _contents(
+        self, objects: Iterable[StoredObject | Value], history: Sequence[Change]
+    ) -> tuple[dict[Cache, Contents], Loaded]:
         """Of resources with a history, or with objects that are not shared; what was read of others is put by."""
         read = self._read = {}
         others: list[StoredObject | Value] = []
@@ -99,10 +101,10 @@ class LateCaches(Caches):
             others.extend(found.others)
             if found.contents.by_key:
                 read[group, resource] = found
-        made = super()._contents(others, history)
+        made, loaded = super()._contents(others, history)
         for place in read.keys() & {_place_of(one.key) for one in (*history, *others)}:
             made.setdefault(self._cache_of(*place), Contents()).include(read.pop(place).contents.by_key.values())
-        return made
+        return made, loaded
 
     def _reading(self, table: Table, place: Place) -> Reading:
         """What the table holds, read by whoever needs it first."""

@@ -18,6 +18,28 @@ def stored(number: int, revision: int) -> StoredObject:
     return StoredObject(f"core/pods/ns/p{number:03}", revision, head + b"%d" % revision + tail)
 
 
+class Loaded(CacheTest):
+    def test_keys_with_a_beginning_in_common_are_of_different_objects(self) -> None:
+        """What is known of one key counts for the next one only when that one has the same parts."""
+        pod, further = stored(1, 1), stored(2, 3)
+        other = StoredObject("apps/deployments/ns/p001", 2, pod.data.replace(b'"1"', b'"2"'))
+        longer = StoredObject("core/pods/ns/p001/p002", 4, further.data.replace(b'"3"', b'"4"'))
+        global_one = StoredObject("core/nodes//p001", 5, pod.data.replace(b'"1"', b'"5"'))
+        self.caches.reset([pod, other, further, longer, global_one], [], 5)
+        caches = {str(cache.resource): self.keys(cache.list()[0]) for cache in self.caches.all() if len(cache)}
+        self.assertEqual(caches, {"pods": ["ns/p001", "ns/p002"], "deployments.apps": ["ns/p001"], "nodes": ["p001"]})
+        self.assertEqual(list(self.pods.unreadable), ["ns/p001/p002"])
+
+    def test_history_has_the_objects_that_there_are_and_former_states_of_their_own(self) -> None:
+        old, new = stored(1, 1), stored(1, 2)
+        history = [Change(1, "c", old.key, old.data), Change(2, "u", new.key, bytes(bytearray(new.data)))]
+        self.caches.reset([new], history, 2)
+        (entry,) = self.pods.list()[0]
+        one, other = (logged.event for logged in self.caches.between(0, 2))
+        self.assertEqual((one.entry.data, other.previous), (old.data, one.entry))
+        self.assertIs(other.entry, entry)
+
+
 class InSlices(CacheTest):
     def open(self, **options: Any) -> None:
         self.slices = Slices(self.clock, length=-1.0)
