@@ -45,7 +45,10 @@ _COLLECTION: dict[str, tuple[str, Endpoint]] = {
 _METHODS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-_COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+#: of what is passed on to pods, services and nodes; they have no verb of their own in discovery
+_PASSED_ON = frozenset(["HEAD", "OPTIONS"])
+#: of custom resources, which have no routes that look at the path
+_BY_VERB: dict[str, Endpoint] = {"list": list_objects, **dict(_OBJECT.values()), **dict(_COLLECTION.values())}
 
 
 def _tell_deprecated(ctx: RequestContext, resource: Resource) -> None:
@@ -138,11 +141,11 @@ class ResourceTable:
         if scope is None:
             return None
         resource = scope.resource
-        if info.verb == "proxy":  # the paths of the deprecated prefix are authorized by their verb, but served no more
-            raise status.no_such_resource()
         if resource.typed_items:
             ctx.no_protobuf = True
             return self._handle_custom(ctx, scope)
+        if info.verb == "proxy":  # the paths of the deprecated prefix are authorized by their verb, but served no more
+            raise status.no_such_resource()
         if info.subresource:
             return self._handle_subresource(ctx, info.subresource)
         is_namespace = info.resource == "namespaces" and not info.group
@@ -218,11 +221,11 @@ class ResourceTable:
         """A custom resource: it has no routes, so that whatever does not fit is refused in words of its own."""
         info, resource = ctx.info, scope.resource
         assert info is not None
-        named = len(info.parts) > 1
-        method = "GET" if ctx.method == "HEAD" else ctx.method
-        verb = _METHODS.get(method, "") if named else _COLLECTION_VERBS.get(method, "")
+        verb = info.verb
         if resource.namespaced != bool(info.namespace) and (info.namespace or verb not in ("list", "watch")):
             return None
+        if resource.deprecated:
+            _tell_deprecated(ctx, resource)
         if info.subresource:
             sub_scope = self._subresources.get((info.group, info.version, info.resource, info.subresource))
             if sub_scope is None or sub_scope.subresource is None:
@@ -230,16 +233,12 @@ class ResourceTable:
             if verb not in sub_scope.subresource.verbs:
                 raise status.method_not_supported(resource.group_resource, verb)
             handler = sub_scope.subresource.handler
-            return self.handlers[handler](ctx, sub_scope) if handler else _OBJECT[method][1](ctx, sub_scope)
+            return self.handlers[handler](ctx, sub_scope) if handler else _BY_VERB[verb](ctx, sub_scope)
         if verb not in resource.verbs:
             raise status.method_not_supported(resource.group_resource, verb)
-        if resource.deprecated:
-            _tell_deprecated(ctx, resource)
-        if named:
-            return _OBJECT[method][1](ctx, scope)
-        if verb == "list":
-            return watch_objects(ctx, scope) if boolean(ctx, "watch") else list_objects(ctx, scope)
-        return _COLLECTION[method][1](ctx, scope)
+        if verb == "watch" or (verb == "list" and boolean(ctx, "watch")):
+            return watch_objects(ctx, scope)
+        return _BY_VERB[verb](ctx, scope)
 
     def _handle_subresource(self, ctx: RequestContext, name: str) -> Awaitable[Response]:
         info = ctx.info
@@ -251,7 +250,8 @@ class ResourceTable:
         if scope.resource.namespaced and not info.namespace:
             raise status.no_such_resource()
         if sub.handler:
-            if _METHODS.get(ctx.method) not in sub.verbs:
+            passed_on = sub.handler == "proxy" and ctx.method in _PASSED_ON
+            if _METHODS.get(ctx.method) not in sub.verbs and not passed_on:
                 raise status.method_not_allowed()
             special = self.handlers.get(sub.handler)
             if special is None:

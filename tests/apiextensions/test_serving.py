@@ -445,3 +445,23 @@ def test_a_name_that_could_not_be_written_is_free(api: MemoryAPI) -> None:
     for _ in range(5):
         api.turn()
     assert conditions(api, "bars.example.com")["NamesAccepted"] == "True"
+
+
+def test_custom_resources_are_asked_by_the_verb_of_a_request_not_by_its_path(api: MemoryAPI) -> None:
+    # upstream has no routes for them: what a path and a method mean together is the verb alone
+    install(api, definition(version(subresources={"status": {}}, deprecated=True)))
+    create(api, "a", {"size": 1})
+    body = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "b"}}
+    assert api.ask("POST", f"{FOOS}/b", body).code == 201
+    assert api.ask("POST", f"{FOOS}/other", {**body, "metadata": {"name": "c"}}).json["metadata"]["name"] == "c"
+    for method in ("PUT", "PATCH"):
+        answer = api.ask(method, FOOS, {}, type="application/merge-patch+json")
+        assert (answer.code, answer.json["message"]) == (400, "name must be provided")
+    watched = api.ask("GET", FOOS.replace("/v1/", "/v1/watch/") + "/a?timeoutSeconds=60")
+    api.turn()
+    assert [(event["type"], event["object"]["metadata"]["name"]) for event in watched.events] == [("ADDED", "a")]
+    for path, verb in ((FOOS.replace("/v1/", "/v1/proxy/"), "proxy"), (f"{FOOS}/a/status", "create")):
+        answer = api.ask("POST", path, body)
+        why = f'{verb} is not supported on resources of kind "foos.example.com"'
+        assert (answer.code, answer.json["message"]) == (405, why)
+        assert '"example.com/v1 Foo is deprecated"' in answer.header("warning")

@@ -85,6 +85,12 @@ def test_a_pod_is_bound_once(api: MemoryAPI) -> None:
     assert (answer.code, answer.json["reason"]) == (409, "Conflict")
 
 
+def test_a_binding_that_names_no_pod(api: MemoryAPI) -> None:
+    body = {"kind": "Binding", "apiVersion": "v1", "target": {"kind": "Node", "name": "one"}}
+    answer = api.ask("POST", "/api/v1/namespaces/n/bindings", body)
+    assert (answer.code, answer.json["message"]) == (400, "Name parameter required.")
+
+
 def test_a_placed_pod_goes_when_its_node_says_so(api: MemoryAPI) -> None:
     pod(api, "p", node="one")
     marked = api.ask("DELETE", f"{PODS}/p").json["metadata"]
@@ -195,10 +201,11 @@ def test_the_options_of_an_eviction_are_judged(api: MemoryAPI) -> None:
 
 def test_an_eviction_into_another_namespace_is_refused(api: MemoryAPI) -> None:
     pod(api, "p")
-    body = {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": "p", "namespace": "other"}}
-    answer = api.ask("POST", f"{PODS}/p/eviction", body)
     why = "the namespace of the provided object does not match the namespace sent on the request"
-    assert (answer.code, answer.json["message"]) == (400, why)
+    for metadata in ({"name": "p", "namespace": "other"}, {"namespace": "other"}):  # its name is looked at later
+        body = {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": metadata}
+        answer = api.ask("POST", f"{PODS}/p/eviction", body)
+        assert (answer.code, answer.json["message"]) == (400, why)
     assert api.ask("GET", f"{PODS}/p").code == 200
 
 
@@ -234,3 +241,11 @@ def test_owners_given_twice_are_warned_of(api: MemoryAPI, subresource: str) -> N
     answer = api.ask("POST", f"{PODS}/p/{subresource}?fieldValidation=Ignore", body)
     assert answer.code == 404
     assert ["ownerReferences contains duplicate entries" in text for text in answer.warnings] == [True]
+
+
+def test_every_method_is_passed_on_to_a_pod_but_those_that_have_no_route(api: MemoryAPI) -> None:
+    pod(api, "p")
+    for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"):
+        assert api.ask(method, f"{PODS}/p/proxy/x").code == 400, method  # it has no address
+    assert api.ask("TRACE", f"{PODS}/p/proxy/x").code == 405
+    assert api.ask("HEAD", f"{PODS}/p/exec").code == 405

@@ -53,6 +53,8 @@ class Binding:
         target = binding.get("target") or {}
         _check_target(target)
         await self._pods.admission.validate(attributes)
+        if not name:
+            raise status.bad_request("Name parameter required.")
         await self._assign(info.namespace, name, metadata, target["name"], options.dry_run)
         return respond_tree(201, SUCCESS, media)
 

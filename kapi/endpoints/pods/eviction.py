@@ -51,9 +51,9 @@ class Eviction:
         data = raw_body(ctx)
         options = write_options(ctx, "CreateOptions")
         eviction = _decoded(ctx, data, options.field_validation)
+        meta.ensure_namespace(eviction, info.namespace, scope.gvr)
         if (eviction.get("metadata") or {}).get("name", "") != name:
             raise status.bad_request("name in URL does not match name in Eviction object")
-        meta.ensure_namespace(eviction, info.namespace, scope.gvr)
         ctx.warn(meta.dedup_owner_references(eviction, after_admission=False))
         delete_options: Object = dict(eviction.get("deleteOptions") or {})
         if delete_options.get(_BREAKING):
