@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import Any
 
 from kapi.admission.interface import Attributes
 from kapi.authorization import interface as authorization
@@ -58,7 +57,7 @@ class Questions:
     """What expressions of one request ask the authorizer.  Expressions run synchronously: one that needs an answer that
     takes time is stopped, and run again when the answer is there."""
 
-    def __init__(self, authorizer: Any, user: UserInfo) -> None:
+    def __init__(self, authorizer: authorization.Authorizer | None, user: UserInfo) -> None:
         self._authorizer = authorizer
         self._user = user
         self._answers: dict[Check, Decision] = {}
@@ -67,6 +66,7 @@ class Questions:
         known = self._answers.get(question)
         if known is not None:
             return known
+        assert self._authorizer is not None
         verdict = self._authorizer.authorize(self._attributes(question))
         if not isinstance(verdict, Verdict):
             raise _Unanswered(question, verdict)
@@ -127,7 +127,7 @@ class Bindings:
         resource: GroupVersionResource,
         obj: Object | None,
         old: Object | None,
-        authorizer: Any,
+        authorizer: authorization.Authorizer | None,
         namespace: Object | None = None,
     ) -> None:
         self.operation = attributes.operation

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 
 from kapi.admission.metrics import Meter
+from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.authorization.interface import Attributes as Question
 from kapi.authorization.interface import Authorizer, Decision, Verdict
 from kapi.client import sliced
 from kapi.client.interface import Client, ResourceClient
 from kapi.machinery import status
 from kapi.machinery.tree import Object
-from kapi.request.user import UserInfo
 from kapi.resources.definition import Lister
 from kapi.resources.shared.features import enabled
 
@@ -54,7 +54,7 @@ class Initializer:
     monotonic: Callable[[], float] = time.monotonic
     serves: Callable[[str, str, str], bool] = _stable  # group, version and plural of a built-in resource
     reactor: Any = None  # a Reactor, which a test of a plugin may do without
-    resolver: Any = None  # service -> address, for webhooks (kapi.admission.webhook.resolver)
+    resolver: ServiceResolver | None = None  # of webhooks; None: one over the services that there are
     _clients: dict[tuple[str, str], ResourceClient] = field(default_factory=dict)
 
     def resource(self, group: str, plural: str) -> ResourceClient:
@@ -84,13 +84,13 @@ class Initializer:
         except status.NotFound:
             return None
 
-    async def allowed(self, user: UserInfo, verb: str, **question: object) -> bool:
+    async def allowed(self, question: Question) -> bool:
         """Whether the authorizer lets a user do something; without an authorizer nobody may."""
-        return (await self.judge(user, verb, **question)).decision is Decision.ALLOW
+        return (await self.judge(question)).decision is Decision.ALLOW
 
-    async def judge(self, user: UserInfo, verb: str, **question: Any) -> Verdict:
+    async def judge(self, question: Question) -> Verdict:
         """What the authorizer says, with its reason."""
         if self.authorizer is None:
             return Verdict(Decision.NO_OPINION)
-        verdict = self.authorizer.authorize(Question(user, verb, **question))
+        verdict = self.authorizer.authorize(question)
         return verdict if isinstance(verdict, Verdict) else await verdict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Any
 
 from kapi.machinery import warnings as texts
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
@@ -25,7 +24,7 @@ class Reinvocation:
     def __init__(self) -> None:
         self.again = False  # this is the second pass
         self.requested = False  # somebody changed the object after other plugins had run
-        self.seen: dict[str, Any] = {}  # plugin -> what it wants to remember between the passes
+        self.seen: dict[str, object] = {}  # plugin -> what it wants to remember between the passes
 
     def request(self) -> None:
         self.requested = True

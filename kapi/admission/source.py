@@ -7,7 +7,7 @@ once more for each that comes meanwhile.  Upstream's informers read them; a requ
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.python.failure import Failure
@@ -37,7 +37,7 @@ class Source(Generic[Made]):
         self._state: object = None  # that was read
         self._reading: Deferred[None] | None = None
         self._waiting: list[Deferred[None]] = []
-        self._found: dict[object, tuple[object, Any]] = {}
+        self._found: dict[object, tuple[object, object]] = {}
 
     def get(self) -> Made | None:
         """None while it is being read: then ``wait``.  Raises why it cannot be."""
@@ -94,8 +94,7 @@ class Source(Generic[Made]):
         )  # fmt: skip
         known = self._found.get(key)
         if known is not None and made is self._made:
-            result: Found = known[1]
-            return result
+            return cast(Found, known[1])
         result = find(made)
         if made is self._made:  # else it has been read anew meanwhile
             if len(self._found) >= MAX_REMEMBERED:

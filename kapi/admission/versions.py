@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
 from kapi.admission.interface import Attributes
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource
+from kapi.resources.definition import OtherVersions, Resource
 
 
 @functools.cache
@@ -63,7 +62,7 @@ def equivalents(
     )
 
 
-def _other_versions(row: Resource) -> Any:
+def _other_versions(row: Resource) -> OtherVersions:
     return {} if row.other_versions is None else row.other_versions()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import overload
 
 import orjson
 from msgspec import Raw
@@ -43,7 +43,11 @@ class _Columns(Sequence[Column]):
     def __len__(self) -> int:
         return len(self._shown)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> Column: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Column]: ...
+    def __getitem__(self, index: int | slice) -> Column | Sequence[Column]:
         return self._shown[index]
 
     @cached_property

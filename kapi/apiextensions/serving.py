@@ -116,7 +116,7 @@ class CustomResources:
         if call is None:
             work = maybeDeferred(self._changed, *self._late[0])
         else:
-            work = call(self._changed, *self._late[0])  # type: ignore[assignment]  # it is a Deferred
+            work = call(self._changed, *self._late[0])
         work.addErrback(self._failed, self._late[0][1].name).addCallback(self._handled)
 
     def _failed(self, failure: Failure, name: str) -> None:

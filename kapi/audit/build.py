@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.threads import deferToThreadPool
@@ -19,6 +19,7 @@ from kapi.client.kubeconfig import load_kubeconfig
 from kapi.request.reactor import Reactor
 
 log = Logger()
+Value = TypeVar("Value")
 
 
 class Options(Protocol):
@@ -105,6 +106,6 @@ def _wrap(name: str, backend: Backend, options: Options, reactor: Reactor, meter
     return sink
 
 
-def _option(options: Options, name: str, default: object) -> Any:
-    value = getattr(options, name, None)
+def _option(options: Options, name: str, default: Value) -> Value:
+    value: Value | None = getattr(options, name, None)
     return default if value is None else value

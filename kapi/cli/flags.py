@@ -23,7 +23,7 @@ class Flag:
     name: str
     kind: str = "string"
     short: str = ""
-    default: Any = ""
+    default: object = ""
     alone: str = ""
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any
 
 from twisted.internet.defer import Deferred, TimeoutError
 
@@ -23,7 +22,7 @@ from kapi.client.errors import ConnectionFailed, RequestTimeout
 from kapi.client.mapper import RESTMapper
 from kapi.client.rest import PatchType, Request, RESTClient
 from kapi.client.session import Session, base_path
-from kapi.client.transport import Stream
+from kapi.client.transport import Stream, Transport
 from kapi.client.watching import Watch
 from kapi.machinery.status import Expired, NotFound, StatusError
 from kapi.machinery.tree import Object
@@ -40,8 +39,10 @@ class DynamicClient:
         self.mapper = mapper or RESTMapper(Discovery(session))
 
     @classmethod
-    def for_config(cls, config: Config, reactor: Reactor | None = None, **more: Any) -> DynamicClient:
-        return cls(Session.for_config(config, reactor, **more))
+    def for_config(
+        cls, config: Config, reactor: Reactor | None = None, *, transport: Transport | None = None
+    ) -> DynamicClient:
+        return cls(Session.for_config(config, reactor, transport=transport))
 
     async def resource(self, text: str) -> ResourceInterface:
         """``pods``, ``deploy``, ``deployments.v1.apps``, ``Deployment``.  Raises NoMatch."""
@@ -115,9 +116,9 @@ class ResourceInterface:
             if not token:
                 return
 
-    async def items(self, **selection: Any) -> AsyncIterator[Object]:
+    async def items(self, *, limit: int = PAGE, **selection: str) -> AsyncIterator[Object]:
         """All objects; one may come twice when the list expired on the way."""
-        async for page in self.pages(**selection):
+        async for page in self.pages(limit=limit, **selection):
             for item in page.get("items") or ():
                 yield item
 

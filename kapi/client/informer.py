@@ -14,8 +14,8 @@ told of again; several changes in the gap are one.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
@@ -60,14 +60,14 @@ class SharedInformer:
         indices: Mapping[str, IndexFunction] | None = None,
         resync: float = 0.0,
         packed: bool = False,
-        **reflector: Any,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self.resource = resource
         self.store = Indexer(indices, packed=packed)
         self.has_synced = False
         self.handlers: dict[Handler, None] = {}
         self._reflector = Reflector(
-            resource, self, label_selector=label_selector, field_selector=field_selector, **reflector
+            resource, self, label_selector=label_selector, field_selector=field_selector, jitter=jitter
         )
         self._transform, self._resync = transform, resync
         self._waiting: list[Deferred[None]] = []

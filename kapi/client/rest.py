@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
@@ -35,7 +35,7 @@ from kapi.client.errors import (
 )
 from kapi.client.server_warnings import parse_warnings
 from kapi.client.session import Session, base_path
-from kapi.client.transport import Response, Stream
+from kapi.client.transport import Response, Stream, Transport
 from kapi.client.watching import Watch
 from kapi.machinery.tree import Tree
 from kapi.request.reactor import Reactor
@@ -66,10 +66,16 @@ class RESTClient:
 
     @classmethod
     def for_config(
-        cls, config: Config, group_version: str = "", reactor: Reactor | None = None, **more: Any
+        cls,
+        config: Config,
+        group_version: str = "",
+        reactor: Reactor | None = None,
+        *,
+        transport: Transport | None = None,
     ) -> RESTClient:
-        """``more`` is for Session.for_config."""
-        return cls(Session.for_config(config, reactor, **more), base_path(group_version) if group_version else "")
+        return cls(
+            Session.for_config(config, reactor, transport=transport), base_path(group_version) if group_version else ""
+        )
 
     def verb(self, method: str) -> Request:
         return Request(self, method)

@@ -10,7 +10,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from kapi.client.work import call_of
-from kapi.machinery.checkpoint import Call, Interrupted, in_slices
+from kapi.machinery.checkpoint import Interrupted, in_slices
+from kapi.request.call import Call
 
 Result = TypeVar("Result")
 
@@ -33,7 +34,7 @@ class Sliced(Generic[Result]):
 
     def _compute(self, failure: Failure | None) -> None:
         self._awaited = work = self._call(self._step, failure)
-        work.addCallbacks(self._take, self._failed)  # type: ignore[attr-defined]  # it is a Deferred
+        work.addCallbacks(self._take, self._failed)
 
     def _step(self, failure: Failure | None) -> tuple[Deferred[object] | None, Any] | Failure:
         """The Deferred that the coroutine waits for next, or None and what it returned; or why it ended."""

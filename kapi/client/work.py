@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.machinery.checkpoint import Call
+from kapi.request.call import Call
 
 
 class Work(Protocol):

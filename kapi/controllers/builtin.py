@@ -28,9 +28,9 @@ from kapi.controllers.serviceaccounts.controller import ServiceAccountController
 from kapi.controllers.servicecidrs.controller import ServiceCIDRController
 from kapi.controllers.servicerepair.controller import ServiceRepairController
 from kapi.controllers.ttlafterfinished.controller import TTLAfterFinishedController
-from kapi.machinery.checkpoint import Call
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.allocators.ports import NodePorts
+from kapi.request.call import Call
 from kapi.watchcache.split_caches import AnyCaches
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
@@ -30,10 +29,11 @@ from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.tunnel import wants_websocket
 from kapi.machinery import status
-from kapi.machinery.checkpoint import LARGE, Call
+from kapi.machinery.checkpoint import LARGE
 from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.read import parse_revision
+from kapi.request.call import Call
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
@@ -86,18 +86,19 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
     if error is not None:
         stream.error = error
     else:
-        stream.arguments = {
-            "since": None if initial or since == 0 else since,
-            "namespace": info.namespace if scope.resource.namespaced else "",
-            "name": (predicate.fields.exact("metadata.name") or "") if predicate is not None else "",
-            "predicate": predicate,
-            "initial_events": initial,
-            "initial_end": bool(options.send_initial_events and options.allow_watch_bookmarks),
-            "bookmarks": options.allow_watch_bookmarks,
-            "timeout": stream.timeout,
-        }
-        if stream.arguments["initial_end"]:
-            stream.arguments["on_listed"] = stream.listed
+        initial_end = bool(options.send_initial_events and options.allow_watch_bookmarks)
+        stream.begin = partial(
+            cache.watch,
+            since=None if initial or since == 0 else since,
+            namespace=info.namespace if scope.resource.namespaced else "",
+            name=(predicate.fields.exact("metadata.name") or "") if predicate is not None else "",
+            predicate=predicate,
+            initial_events=initial,
+            initial_end=initial_end,
+            bookmarks=options.allow_watch_bookmarks,
+            timeout=stream.timeout,
+            on_listed=stream.listed if initial_end else None,
+        )
     if wants_websocket(ctx):
         from kapi.endpoints.watch_websocket import websocket_response  # for those alone who use it
 
@@ -236,7 +237,7 @@ class WatchStream:
 
     __slots__ = (
         "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framed", "_call", "_headers_sent", "error",
-        "arguments", "done", "_paused", "_converting", "_held", "_work",
+        "begin", "done", "_paused", "_converting", "_held", "_work",
     )  # fmt: skip
 
     def __init__(
@@ -257,7 +258,7 @@ class WatchStream:
         self._converting = False  # a batch waits for a webhook or a slice; those behind it wait in the watch
         self._work: Deferred[bytes | None] | None = None  # of a batch that is encoded in slices
         self.error: status.StatusError | None = None
-        self.arguments: dict[str, Any] = {}
+        self.begin: Callable[..., Watch] | None = None  # begins to watch, once the client is there
         self.done: Deferred[None] = Deferred()
 
     def run(self, http: HTTPRequest) -> Deferred[None]:
@@ -271,8 +272,9 @@ class WatchStream:
         try:
             if self.error is not None:
                 raise self.error
-            self._watch = self._scope.store.cache.watch(on_batch=self._on_batch, on_end=self._on_end, **self.arguments)
-            self.arguments = {}
+            begin, self.begin = self.begin, None
+            assert begin is not None
+            self._watch = begin(on_batch=self._on_batch, on_end=self._on_end)
         except (status.StatusError, Compacted) as error:
             self._write_error(error)
             self._finish()
@@ -317,7 +319,7 @@ class WatchStream:
             except Unconverted:
                 return None
 
-        work: Any = call(encode)
+        work = call(encode)
         if not work.called:
             assert self._watch is not None  # whose batch this is
             self._work, self._converting = work, True
@@ -377,8 +379,8 @@ class WatchStream:
 
     def _not_converted(self, failure: Failure) -> None:
         if not self.done.called:
-            error: Any = failure.value
-            self._on_end(status.internal(error.message if isinstance(error, status.StatusError) else error))
+            error = failure.value
+            self._on_end(status.internal(error.message if isinstance(error, status.StatusError) else str(error)))
 
     def _on_end(self, error: Exception | None) -> None:
         if error is not None:

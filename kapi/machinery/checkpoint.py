@@ -6,11 +6,11 @@ changed: whatever else the server does may happen inside the call.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from operator import length_hint
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,12 +23,6 @@ class Interrupted(BaseException):
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.error = error
-
-
-class Call(Protocol):
-    """Runs a function with arguments, in slices or (Twisted's ``execute``) in one piece."""
-
-    def __call__(self, function: Callable[..., Result], /, *arguments: Any) -> Awaitable[Result]: ...
 
 
 class Slice(Protocol):

@@ -28,6 +28,7 @@ from kapi.registry.self_requests import SELF_REQUESTS
 from kapi.registry.stores import Stores
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
+from kapi.resources.definition import Subresource
 from kapi.schema import mergepatch
 from kapi.schema.decode import decode
 from kapi.watchcache.cache import Batch, Cache, Entry, Watch, WatchEvent
@@ -195,7 +196,7 @@ class StoreClient:
         converter = self._store.row.converter
         return run() if converter is None else converting(converter, run)
 
-    def _subresource(self, name: str) -> Any:
+    def _subresource(self, name: str) -> Subresource | None:
         if not name:
             return None
         sub = self._store.row.subresource(name)

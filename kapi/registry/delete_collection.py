@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 
-from kapi.machinery.checkpoint import Call
 from kapi.registry.deletions import Deletions, Outcome
+from kapi.request.call import Call
 from kapi.store.interface import MAX_DELETIONS, Store
 from kapi.watchcache.entry import Entry
 

@@ -12,7 +12,8 @@ from twisted.internet.defer import Deferred
 
 from kapi.client.sliced import Sliced
 from kapi.machinery import status
-from kapi.machinery.checkpoint import Call, Interrupted
+from kapi.machinery.checkpoint import Interrupted
+from kapi.request.call import Call
 from kapi.store.errors import StoreError
 from kapi.store.interface import Deletion, Store
 from kapi.watchcache.unreadable import Unreadable

@@ -7,7 +7,6 @@ a turn of the reactor; those that come meanwhile wait, so that the handler gets 
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -63,10 +62,9 @@ class Deliveries:
         """Decodes what is the first to wait."""
         if self._waiting and not self._decoding:
             self._decoding = True
-            work: Any = self._cache.call(_decoded, *self._waiting[0])
-            work.addBoth(self._go_on)
+            self._cache.call(_decoded, *self._waiting[0]).addBoth(self._go_on)
 
-    def _go_on(self, result: Any) -> None:
+    def _go_on(self, result: _Waiting | Failure) -> None:
         """It is decoded, or was found to be unreadable."""
         self._decoding = False
         waiting = self._waiting

@@ -30,6 +30,10 @@ class Lister(Protocol):
         """Another one when anything has changed."""
 
 
+#: apiVersion -> its type, the way there and the way back
+OtherVersions = Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]]
+
+
 @dataclass(slots=True)
 class StrategyContext:
     """What a strategy may know beside the objects."""
@@ -228,9 +232,7 @@ class Resource:
     #: what is written of an object of any version: custom resources pass through the registry in the request's version
     stored_form: Callable[[Object], Object] | None = None
     #: other versions of a custom resource: apiVersion -> its type, the way there from this one and back
-    other_versions: (
-        Callable[[], Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]]] | None
-    ) = None
+    other_versions: Callable[[], OtherVersions] | None = None
     from_storage: Callable[[Object], Object] | None = None
     converter: Any = None  # kapi.registry.conversion.Converter: versions that a webhook converts
     handler: str = ""  # endpoint room of kinds that are not stored: tokenreviews, subjectaccessreviews ...

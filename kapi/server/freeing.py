@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.machinery import freeing
-from kapi.machinery.checkpoint import Call
+from kapi.request.call import Call
 
 log = Logger()
 _EVERY = 0.05  # seconds between two looks at what is still in use
@@ -55,7 +54,7 @@ class Freeing:
         for _ in range(len(self._trees)):
             until, holder = self._trees.popleft()
             if freeing.is_unused(holder):
-                work: Any = self._call(freeing.dismantle, holder)
+                work = self._call(freeing.dismantle, holder)
                 work.addErrback(lambda failure: log.failure("a tree is freed at once", failure))
             elif now < until:
                 self._trees.append((until, holder))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from kapi.request.reactor import Reactor
 from kapi.store.address import Address, Dial, parse
@@ -17,10 +16,9 @@ from kapi.store.redis_store import RedisStore
 class EmbeddedStore(RedisStore):
     """A Redis store whose server is ours: started before it and stopped after it."""
 
-    def __init__(self, directory: str | Path, reactor: Reactor, **more: Any) -> None:
+    def __init__(self, directory: str | Path, reactor: Reactor, *, prefix: str = "kapi") -> None:
         self.server = EmbeddedValkey(directory, reactor)
-        more.setdefault("exclusive", True)
-        super().__init__(Address(path=self.server.socket_path), reactor, **more)
+        super().__init__(Address(path=self.server.socket_path), reactor, prefix=prefix, exclusive=True)
 
     def launch(self) -> None:
         self.server.launch()

@@ -15,7 +15,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from twisted.internet.defer import execute
 from twisted.logger import Logger
 
-from kapi.machinery.checkpoint import Call, steps
+from kapi.machinery.checkpoint import steps
+from kapi.request.call import Call
 from kapi.store.connection import Connection
 from kapi.store.entries import Skipped, counter_of, identifier_of
 from kapi.store.interface import DELETED, Change, Follower, StoredObject

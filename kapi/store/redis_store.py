@@ -18,7 +18,8 @@ from twisted.internet import defer
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
-from kapi.machinery.checkpoint import Call, steps
+from kapi.machinery.checkpoint import steps
+from kapi.request.call import Call
 from kapi.request.reactor import Reactor
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation

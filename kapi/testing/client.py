@@ -12,7 +12,7 @@ What waits for time waits for ``api.clock``: ``api.turn(seconds)`` moves it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionLost
@@ -31,8 +31,17 @@ from kapi.testing.memory_api import MemoryAPI
 class _Request(MemoryRequest):
     """One whose answer goes to a client."""
 
-    def __init__(self, *what: Any, answer: Deferred[Response], streaming: bool) -> None:
-        super().__init__(*what)
+    def __init__(
+        self,
+        method: str,
+        uri: str,
+        headers: dict[str, str],
+        body: bytes,
+        *,
+        answer: Deferred[Response],
+        streaming: bool,
+    ) -> None:
+        super().__init__(method, uri, headers, body)
         self._answer = answer
         self._streaming = streaming
         self.stream: Stream | None = None

@@ -71,8 +71,8 @@ class MemoryAPI:
         self.runner = RequestRunner(chain, reactor)
 
     @classmethod
-    async def started(cls, **how: Any) -> MemoryAPI:
-        api = cls(**how)
+    async def started(cls, rows: Iterable[Resource] = BUILT_IN, *, authorizer: Authorizer | None = None) -> MemoryAPI:
+        api = cls(rows, authorizer=authorizer)
         await api.caches.start()
         return api
 

@@ -11,10 +11,10 @@ from typing import Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kapi.machinery.checkpoint import Call
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
+from kapi.request.call import Call
 from kapi.request.pending import Pending
 from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial, past

@@ -16,8 +16,9 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from kapi.machinery.checkpoint import Call, in_one_piece, steps
+from kapi.machinery.checkpoint import in_one_piece, steps
 from kapi.machinery.gvk import GroupResource
+from kapi.request.call import Call
 from kapi.request.pending import Pending
 from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.machinery.checkpoint import Call, in_one_piece, steps
+from kapi.machinery.checkpoint import in_one_piece, steps
 from kapi.machinery.gvk import GroupResource
+from kapi.request.call import Call
 from kapi.store.interface import Change, StoredObject
 from kapi.store.memory import MemoryStore
 from kapi.store.table import Table

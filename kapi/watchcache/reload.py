@@ -14,7 +14,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.machinery import status
-from kapi.machinery.checkpoint import Call, steps
+from kapi.machinery.checkpoint import steps
+from kapi.request.call import Call
 from kapi.store.interface import DELETED, Change, StoredObject
 from kapi.watchcache.contents import Contents
 

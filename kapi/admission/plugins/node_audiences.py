@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, denied
+from kapi.authorization.interface import Attributes as Question
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import NotFound, not_found
 from kapi.machinery.tree import Object
@@ -34,7 +35,7 @@ async def check_audience(initializer: Initializer, attributes: Attributes, audie
         distinct = list(dict.fromkeys(problems))
         text = distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]"
         raise denied(attributes, f'error validating audience "{audience}": {text}')
-    allowed = await initializer.allowed(
+    question = Question(
         attributes.user,
         "request-serviceaccounts-token-audience",
         namespace=attributes.namespace,
@@ -42,7 +43,7 @@ async def check_audience(initializer: Initializer, attributes: Attributes, audie
         resource=audience,
         name=attributes.name,
     )
-    if not allowed:
+    if not await initializer.allowed(question):
         why = (
             f'audience "{audience}" not found in pod spec volume, {attributes.user.name} is not authorized to request '
             "tokens for this audience"

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.versions import row_of
+from kapi.authorization.interface import Attributes as Question
 from kapi.authorization.interface import Decision, Verdict
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
@@ -28,9 +29,9 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         return None if new == old else self._check(attributes, new, old)
 
     async def _check(self, attributes: Attributes, new: list[Object], old: list[Object]) -> None:
-        allowed, user, resource = self.initializer.allowed, attributes.user, attributes.resource
+        user, resource = attributes.user, attributes.resource
         if attributes.operation != CREATE:
-            verdict = await self.initializer.judge(
+            question = Question(
                 user,
                 "delete",
                 namespace=attributes.namespace,
@@ -40,13 +41,14 @@ class OwnerReferencesPermissionEnforcement(Plugin):
                 subresource=attributes.subresource,
                 name=attributes.name,
             )
+            verdict = await self.initializer.judge(question)
             _demand(verdict, attributes, "cannot set an ownerRef on a resource you can't delete")
         blocked_before = {owner.get("uid") for owner in old if owner.get("blockOwnerDeletion")}
         blocking = [
             owner for owner in new if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked_before
         ]
-        everything = {"group": "*", "version": "*", "resource": "*", "subresource": "finalizers", "name": "*"}
-        if not blocking or await allowed(user, "update", **everything):
+        everything = Question(user, "update", group="*", version="*", resource="*", subresource="finalizers", name="*")
+        if not blocking or await self.initializer.allowed(everything):
             return
         for owner in blocking:
             await self._may_block(attributes, owner)
@@ -62,7 +64,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             )
             raise denied(attributes, why)
         plural, namespaced = found
-        verdict = await self.initializer.judge(
+        question = Question(
             attributes.user,
             "update",
             namespace=attributes.namespace if namespaced else "",
@@ -72,6 +74,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             subresource="finalizers",
             name=owner.get("name", ""),
         )
+        verdict = await self.initializer.judge(question)
         what = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
         _demand(verdict, attributes, what)
 

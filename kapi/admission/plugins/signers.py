@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kapi.admission.initializer import Initializer
+from kapi.authorization.interface import Attributes as Question
 from kapi.request.user import UserInfo
 
 
@@ -10,8 +11,7 @@ async def may(initializer: Initializer, user: UserInfo, verb: str, signer: str) 
     """Asks for the signer itself and then for its whole domain (``example.com/*``)."""
     domain = signer.partition("/")[0] + "/*"
     for name in (signer, domain):
-        if await initializer.allowed(
-            user, verb, group="certificates.k8s.io", version="*", resource="signers", name=name
-        ):
+        question = Question(user, verb, group="certificates.k8s.io", version="*", resource="signers", name=name)
+        if await initializer.allowed(question):
             return True
     return False

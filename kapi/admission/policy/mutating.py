@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from typing import cast
 
 from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
@@ -127,7 +128,7 @@ class MutatingAdmissionPolicy(Plugin):
 
     async def _run(self, invocations: list[_Invocation], attributes: Attributes, failures: list[_Failure]) -> None:
         reinvocation = attributes.reinvocation
-        passes: Passes = Passes() if reinvocation is None else reinvocation.seen.setdefault(self.name, Passes())
+        passes = Passes() if reinvocation is None else cast(Passes, reinvocation.seen.setdefault(self.name, Passes()))
         again = reinvocation is not None and reinvocation.again
         if again and passes.last_output != attributes.obj:
             passes.require()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from typing import cast
 
 import orjson
 
@@ -47,7 +48,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
 
     async def dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
         reinvocation = attributes.reinvocation
-        passes: Passes = Passes() if reinvocation is None else reinvocation.seen.setdefault(self.name, Passes())
+        passes = Passes() if reinvocation is None else cast(Passes, reinvocation.seen.setdefault(self.name, Passes()))
         again = reinvocation is not None and reinvocation.again
         if again and passes.last_output != attributes.obj:
             passes.require()

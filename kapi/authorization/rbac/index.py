@@ -14,9 +14,10 @@ from twisted.python.failure import Failure
 
 from kapi.authorization.rbac.role_rules import RoleRules, free
 from kapi.client.interface import Client
-from kapi.machinery.checkpoint import Call, steps
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
+from kapi.request.call import Call
 from kapi.request.user import UserInfo
 
 log = Logger()

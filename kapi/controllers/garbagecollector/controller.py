@@ -34,9 +34,10 @@ from kapi.controllers.garbagecollector.metadata import (
 )
 from kapi.controllers.garbagecollector.places import Place, Places
 from kapi.machinery import status
-from kapi.machinery.checkpoint import Call, steps
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
+from kapi.request.call import Call
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.event import DELETED, CacheEvent

@@ -13,7 +13,8 @@ from kapi.client.interface import Client
 from kapi.client.sliced import begin
 from kapi.controllers.podgc.reconcile import QUARANTINE, Decision, Pod, chosen, failed, pod_of
 from kapi.machinery import status
-from kapi.machinery.checkpoint import Call, steps
+from kapi.machinery.checkpoint import steps
+from kapi.request.call import Call
 from kapi.watchcache.cache import Cache
 
 EVERY = 20.0  # seconds

@@ -30,9 +30,9 @@ def api_group_list(groups: Iterable[GroupEntry]) -> Object:
 
 
 def _group_entry(group: GroupEntry) -> Object:
-    found: Object | None = group.made.get("legacy")
+    found = group.entry
     if found is None:
-        found = group.made["legacy"] = _make_group_entry(group)
+        found = group.entry = _make_group_entry(group)
     return found
 
 

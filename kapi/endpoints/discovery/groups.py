@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+
+import orjson
 
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
@@ -22,7 +23,6 @@ class VersionEntry:
     resources: list[Resource] = field(default_factory=list)
     remote: list[Object] | None = None  # aggregated entries of a server that is not ours
     stale: bool = False
-    made: dict[str, Any] = field(default_factory=dict, compare=False)  # what documents keep of it; it never changes
 
 
 @dataclass(slots=True)
@@ -32,7 +32,12 @@ class GroupEntry:
     name: str
     versions: list[VersionEntry]
     priority: int = 0  # of the whole group; the highest comes first
-    made: dict[str, Any] = field(default_factory=dict, compare=False)  # what documents keep of it; it never changes
+    # what documents keep of it; it never changes
+    entry: Object | None = field(default=None, compare=False)  # in ``/apis``
+    aggregated: orjson.Fragment | None = field(default=None, compare=False)  # in the aggregated document, encoded
+    openapi: dict[str, tuple[str, Callable[[], Object]]] | None = field(
+        default=None, compare=False
+    )  # key -> hash, document
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:

@@ -155,7 +155,7 @@ class DiscoveryHandler:
 
 def _encoded(group: GroupEntry) -> object:
     """The group's part of the aggregated document, encoded once."""
-    found = group.made.get("aggregated")
+    found = group.aggregated
     if found is None:
-        found = group.made["aggregated"] = orjson.Fragment(orjson.dumps(documents.aggregated_group(group)))
+        found = group.aggregated = orjson.Fragment(orjson.dumps(documents.aggregated_group(group)))
     return found

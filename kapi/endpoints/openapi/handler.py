@@ -216,10 +216,10 @@ def _roots() -> dict[str, tuple[str, Build]]:
 
 def _of_group(group: GroupEntry) -> dict[str, tuple[str, Build]]:
     """The documents of a group and its versions as far as they are served here; found once."""
-    found: dict[str, tuple[str, Build]] | None = group.made.get("openapi")
+    found = group.openapi
     if found is not None:
         return found
-    found = group.made["openapi"] = {}
+    found = group.openapi = {}
     if group.name and any(entry.remote is None for entry in group.versions):
         key = f"apis/{group.name}"
         found[key] = (_hash(key, ()), functools.partial(documents.group_v3, group.name))

@@ -1,0 +1,16 @@
+"""How what takes long is run: a function of ours in the place of Twisted's ``execute``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from twisted.internet.defer import Deferred
+
+Result = TypeVar("Result")
+
+
+class Call(Protocol):
+    """Runs a function with arguments, in slices (``kapi.server.slices``) or, as Twisted's ``execute``, in one piece."""
+
+    def __call__(self, function: Callable[..., Result], /, *arguments: object) -> Deferred[Result]: ...
