@@ -231,7 +231,7 @@ class StoreClient:
         self._count("WATCH")
         cache = self._store.cache
         deliveries = Deliveries(cache, handler)
-        subscription = Subscription(cache, deliveries.take, namespace, name)
+        deliveries.source = subscription = Subscription(cache, deliveries.take, namespace, name)
 
         def stop() -> None:
             subscription.stop()
@@ -251,6 +251,7 @@ class Subscription:
         self._namespace, self._name = namespace, name
         self._on_batch = on_batch
         self._stopped = False
+        self._paused = False
         self._known: dict[str, Entry] = {}
         self._before: dict[str, Entry] | None = (
             None  # what was known when the history was lost, and was not ADDED again
@@ -295,10 +296,21 @@ class Subscription:
             log.failure("events of {resource} were not handled", resource=str(self._cache.resource))
 
     def _on_end(self, error: Exception | None) -> None:
-        if error is not None and not self._stopped:
+        if (error is not None or self._watch.was_cut_off) and not self._stopped:
             self._before = {**(self._before or {}), **self._known}
             self._known = {}
             self._watch = self._start()
+            if self._paused:
+                self._watch.pause()
+
+    def pause(self) -> None:
+        """Nothing more is handed on until ``resume``; what is too much meanwhile is taken from the cache again."""
+        self._paused = True
+        self._watch.pause()
+
+    def resume(self) -> None:
+        self._paused = False
+        self._watch.resume()
 
     def stop(self) -> None:
         self._stopped = True

@@ -89,7 +89,7 @@ class Cache:
         self.changes = 0  # of what there is to read, whatever they came from
         self.dispatched = 0  # changes that some watcher was told of
         self.terminated = 0  # watches cut off because they were slow
-        self.undecoded = 0  # events that wait inside the process until their objects are decoded
+        self.undecoded = 0  # events that wait inside the process until they are handled in slices
 
     @property
     def call(self) -> Call:

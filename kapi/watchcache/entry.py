@@ -136,9 +136,9 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return self._object
 
     @property
-    def takes_long(self) -> bool:
-        """Whether ``object`` is to be decoded first, and is a large one."""
-        return self._object is None and len(self.data) >= LARGE
+    def is_large(self) -> bool:
+        """Whether it takes long to decode it, or to walk ``object``."""
+        return len(self.data) >= LARGE
 
     def _decode(self) -> Object:
         try:

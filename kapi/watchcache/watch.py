@@ -58,6 +58,7 @@ class Watch:
         "_pumping",
         "_gone",
         "ended",
+        "was_cut_off",
         "bookmarks",
         "deadline",
     )
@@ -86,6 +87,7 @@ class Watch:
         self._paused = False
         self._pumping = False
         self.ended = False
+        self.was_cut_off = False  # because it was slow
         self._gone = False  # the client
         self.bookmarks = bookmarks
         self.deadline = deadline  # reactor seconds when the watch will be ended by its client's timeout; 0 = never
@@ -138,8 +140,7 @@ class Watch:
             if len(self._queue) == 1 or pending.full:
                 pending.wait(self)
         if self._queued > self.source.longest_queue or self._queued_bytes > self.source.largest_queue:
-            self.source.count_terminated()
-            self.end(None)
+            self.cut_off()
 
     def bookmark(self, batch: Batch) -> None:
         """Delivers a bookmark, unless something is still on its way or the client knows more."""
@@ -168,8 +169,9 @@ class Watch:
             log.failure("the end of a watch failed")
 
     def cut_off(self) -> None:
-        """Others need the memory."""
+        """What waits for it is too much, or others need the memory."""
         if not self.ended:
+            self.was_cut_off = True
             self.source.count_terminated()
             self.end(None)
 

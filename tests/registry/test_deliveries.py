@@ -1,4 +1,4 @@
-"""Followers inside the process get large objects decoded in slices, in order, and one a turn."""
+"""Followers inside the process get large objects in slices, in order, and one a turn."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from kapi.codecs import json_pieces
+from kapi.machinery import checkpoint
 from kapi.registry import deliveries
 from kapi.registry.client import Subscription
 from kapi.registry.deliveries import Deliveries
@@ -31,12 +32,17 @@ class Followed(CacheTest):
             self.addCleanup(patching.stop)
         self.caches.call = Slices(self.clock, length=-1.0).call
         self.told: list[tuple[Any, ...]] = []
+        self.walks = 0  # checkpoints of the handler
+        self.inside: list[bool] = []  # whether it ran in a slice at each of them
         self.deliveries = Deliveries(self.pods, self.note)
-        self.subscription = Subscription(self.pods, self.deliveries.take)
+        self.deliveries.source = self.subscription = Subscription(self.pods, self.deliveries.take)
         self.turn()
 
     def note(self, kind: str, obj: Any, old: Any) -> None:
         revisions = [None if tree is None else tree["metadata"]["resourceVersion"] for tree in (obj, old)]
+        for _ in range(self.walks):
+            self.inside.append(checkpoint.running is not None)
+            checkpoint.checkpoint()
         self.told.append((kind, obj["metadata"]["name"], *revisions))
         if obj["metadata"]["name"] == "bad":
             raise RuntimeError("a bug")
@@ -110,11 +116,59 @@ class Followed(CacheTest):
         self.turn()
         self.assertEqual((self.told, self.caches.behind()), ([], ""))
 
-    def test_what_waits_is_bounded(self) -> None:
-        with patch.object(deliveries, "_MAX_WAITING", 3):
-            for number in range(8):
-                self.create(f"l{number}", node=NODE)
+    def test_who_walks_a_large_object_lets_others_work_and_gets_the_next_afterwards(self) -> None:
+        self.walks = 3
+        first = self.create("large", node=NODE)
+        found = self.pods.get("ns", "large")
+        assert found is not None and found.object  # somebody has decoded it
+        self.one_turn()
+        self.create("b")
+        self.update("large", first, node="small")
+        turns = 0
+        while len(self.told) < 3:
+            self.assertLess(turns, 50)
+            turns += 1
             self.one_turn()
-            self.assertEqual([name for _, name, *_ in self.told], ["l0", "l1", "l2", "l3", "l4"])
+        self.assertGreater(turns, 5)
+        names = [(kind, name) for kind, name, *_ in self.told]
+        self.assertEqual(names, [("ADDED", "large"), ("ADDED", "b"), ("MODIFIED", "large")])
+        self.assertEqual(self.inside, [True] * 3 + [False] * 3 + [True] * 3)
+        self.assertEqual(self.caches.behind(), "")
+
+    def test_nothing_comes_after_the_end_of_who_is_suspended(self) -> None:
+        self.walks = 3
+        self.create("a", node=NODE)
+        self.create("b")
+        while not self.inside:
+            self.one_turn()
+        self.subscription.stop()
+        self.deliveries.stop()
+        self.turn()
+        self.assertEqual(([name for _, name, *_ in self.told], self.caches.behind()), (["a"], ""))
+
+    def test_what_waits_is_bounded(self) -> None:
+        """The watch waits, which has bounds of its own."""
+        most = 0
+        with patch.object(deliveries, "_MAX_WAITING", 3):
+            for number in range(20):
+                self.create(f"l{number}", node=NODE)
+                self.caches._flush()
+                most = max(most, self.pods.undecoded)
+            self.assertIn("not been sent", self.caches.behind())
             self.turn()
-        self.assertEqual([name for _, name, *_ in self.told], [f"l{number}" for number in range(8)])
+        self.assertEqual(most, 3)
+        self.assertEqual([name for _, name, *_ in self.told], [f"l{number}" for number in range(20)])
+
+    def test_a_watch_that_was_held_back_too_long_begins_anew(self) -> None:
+        with patch.object(deliveries, "_MAX_WAITING", 3), patch.object(type(self.pods), "longest_queue", 4):
+            for number in range(20):
+                self.create(f"l{number}", node=NODE)
+                self.caches._flush()
+            self.delete("l19", 20, node=NODE)
+            self.turn()
+        known = {name for kind, name, *_ in self.told}
+        self.assertLessEqual({f"l{number}" for number in range(19)}, known)
+        self.assertEqual(self.caches.behind(), "")
+        self.create("later")
+        self.turn()
+        self.assertEqual(self.told[-1][:2], ("ADDED", "later"))

@@ -375,6 +375,25 @@ class Subscribed(CacheTest):
         self.turn()
         self.assertEqual(told, [("DELETED", "ns/b")])
 
+    def test_one_that_is_cut_off_begins_anew(self) -> None:
+        """More happens than may wait before what there is to begin with was handed over."""
+        told: list[str] = []
+
+        def on_batch(batch: Any) -> None:
+            told.extend(event.entry.key for event in batch.events if event.entry is not None)
+
+        self.create("a")
+        with patch.object(type(self.pods), "longest_queue", 2):
+            Subscription(self.pods, on_batch)
+            for number in range(4):
+                self.create(f"b{number}")
+                self.caches._flush()
+            self.turn()
+        self.assertEqual(set(told), {"ns/a", *(f"ns/b{number}" for number in range(4))})
+        self.create("later")
+        self.turn()
+        self.assertEqual(told[-1], "ns/later")
+
     def test_a_batch_that_fails_is_not_the_last(self) -> None:
         told: list[str] = []
 
