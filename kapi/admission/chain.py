@@ -15,7 +15,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import AdmissionChain, Attributes, Pass, Plugin, Reinvocation
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Tree
-from kapi.schema.managedfields import InvalidManagedFields, decode
+from kapi.schema.managedfields_entries import InvalidManagedFields, decode
 
 _perf = time.perf_counter
 

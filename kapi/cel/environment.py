@@ -26,7 +26,8 @@ from kapi.machinery.checkpoint import checkpoint, engage
 
 if TYPE_CHECKING:
     from kapi.cel.checker import Scope
-    from kapi.cel.estimate import Range, SizeOf
+    from kapi.cel.ranges import Range
+    from kapi.cel.sizes import SizeOf
     from kapi.cel.syntax import Expr
 
 #: the cost one expression may run up, and all expressions of a request together

@@ -7,95 +7,15 @@ Sizes and costs are ranges (least, most) of unsigned 64-bit numbers that saturat
 from __future__ import annotations
 
 import builtins
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from kapi.cel import types
 from kapi.cel.cost import AUTHORIZER_CHECK, REGEX, TRAVERSAL
 from kapi.cel.macros import ACCU
+from kapi.cel.ranges import MAX_UINT64, ONE, UNKNOWN, Range, fixed, times
+from kapi.cel.sizes import Entry, Local, Node, Result, SizeOf, literal_size, replaced, scalar
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from kapi.cel.types import CelType
 from kapi.machinery import checkpoint
-
-MAX_UINT64 = 2**64 - 1
-
-
-def _times(x: int, y: int) -> int:
-    return min(x * y, MAX_UINT64)
-
-
-def _factor(x: int, y: float) -> int:
-    if x > 0 and y > 0 and x > MAX_UINT64 / y:
-        return MAX_UINT64
-    product = math.ceil(float(x) * y)
-    return min(product, MAX_UINT64)
-
-
-class Range(NamedTuple):
-    """A size or a cost."""
-
-    least: int
-    most: int
-
-    def plus(self, other: Range) -> Range:
-        return Range(min(self.least + other.least, MAX_UINT64), min(self.most + other.most, MAX_UINT64))
-
-    def times(self, other: Range) -> Range:
-        return Range(_times(self.least, other.least), _times(self.most, other.most))
-
-    def by(self, factor: float) -> Range:
-        return Range(_factor(self.least, factor), _factor(self.most, factor))
-
-    def union(self, other: Range) -> Range:
-        return Range(min(self.least, other.least), max(self.most, other.most))
-
-
-def fixed(value: int) -> Range:
-    return Range(value, value)
-
-
-UNKNOWN = Range(0, MAX_UINT64)
-ONE = fixed(1)
-
-#: the declared size of what is found at a path like ("self", "spec", "@items"), or None
-SizeOf = Callable[[tuple[str, ...], CelType], "Range | None"]
-
-
-@dataclass(slots=True)
-class _Entry:
-    """Sizes of what a container holds."""
-
-    kind: str
-    key: Range
-    value: Range
-
-    def union(self, other: _Entry | None) -> _Entry | None:
-        if other is None:
-            return None
-        return _Entry(self.kind, self.key.union(other.key), self.value.union(other.value))
-
-
-@dataclass(slots=True)
-class _Local:
-    path: tuple[str, ...]
-    size: Range | None
-    entry: _Entry | None
-
-
-class _Node(NamedTuple):
-    """What a function's estimate may look at."""
-
-    expr: Expr
-    path: tuple[str, ...]
-    type: CelType
-    size: Range | None
-
-
-class _Result(NamedTuple):
-    cost: Range
-    size: Range | None = None
 
 
 def estimate(tree: Expr, size_of: SizeOf | None = None) -> Range:
@@ -108,12 +28,12 @@ class _Estimator:
         self.size_of = size_of
         self.paths: dict[int, tuple[str, ...]] = {}
         self.sizes: dict[int, Range] = {}
-        self.entries: dict[int, _Entry] = {}
-        self.locals: builtins.list[tuple[str, _Local]] = []
+        self.entries: dict[int, Entry] = {}
+        self.locals: builtins.list[tuple[str, Local]] = []
 
     # where things are and how large
 
-    def local(self, name: str) -> _Local | None:
+    def local(self, name: str) -> Local | None:
         for known, found in reversed(self.locals):
             if known == name:
                 return found
@@ -130,7 +50,7 @@ class _Estimator:
         known = self.sizes.get(id(node))
         if known is not None:
             return known
-        known = _literal_size(node)
+        known = literal_size(node)
         if known is not None:
             return known
         type_ = node.type or types.DYN
@@ -138,7 +58,7 @@ class _Estimator:
         if known is not None:
             self.sizes[id(node)] = known
             return known
-        if _scalar(type_):
+        if scalar(type_):
             return ONE
         if isinstance(node, Ident):
             found = self.local(node.name)
@@ -149,7 +69,7 @@ class _Estimator:
     def known(self, node: Expr) -> Range:
         return self.size(node) or UNKNOWN
 
-    def entry(self, node: Expr) -> _Entry | None:
+    def entry(self, node: Expr) -> Entry | None:
         found = self.entries.get(id(node))
         if found is None and isinstance(node, Ident):
             variable = self.local(node.name)
@@ -199,7 +119,7 @@ class _Estimator:
         for element in node.elements:
             total = total.plus(self.cost(element))
             item = item.union(self.known(element))
-        self.entries[id(node)] = _Entry("list", ONE, item)
+        self.entries[id(node)] = Entry("list", ONE, item)
         return total
 
     def map(self, node: MapExpr) -> Range:
@@ -209,7 +129,7 @@ class _Estimator:
             total = total.plus(self.cost(key)).plus(self.cost(value))
             keys = keys.union(self.known(key))
             values = values.union(self.known(value))
-        self.entries[id(node)] = _Entry("map", keys, values)
+        self.entries[id(node)] = Entry("map", keys, values)
         return total
 
     def call(self, node: Call) -> Range:
@@ -244,11 +164,11 @@ class _Estimator:
             self.sizes[id(node)] = size
         return total.plus(combined)
 
-    def node(self, expr: Expr) -> _Node:
+    def node(self, expr: Expr) -> Node:
         path = self.path(expr)
         if path and path[0] == ACCU:
             path = ()
-        return _Node(expr, path, expr.type or types.DYN, self.size(expr))
+        return Node(expr, path, expr.type or types.DYN, self.size(expr))
 
     def copy(self, target: Expr, source: Expr) -> None:
         size, entry = self.size(source), self.entry(source)
@@ -260,7 +180,7 @@ class _Estimator:
     def fold(self, node: Comprehension) -> Range:
         total = self.cost(node.range).plus(self.cost(node.init))
         depth = len(self.locals)
-        self.locals.append((node.accu, _Local(self.path(node.init), self.size(node.init), self.entry(node.init))))
+        self.locals.append((node.accu, Local(self.path(node.init), self.size(node.init), self.entry(node.init))))
         if _is_bind(node):
             total = total.plus(self.cost(node.result))
             del self.locals[depth:]
@@ -291,134 +211,134 @@ class _Estimator:
         key, value = (entry.key, entry.value) if entry is not None else (None, None)
         listed = kind == "list"
         if node.var2:
-            self.locals.append((node.var, _Local((*path, "@indices" if listed else "@keys"), key, None)))
-            self.locals.append((node.var2, _Local((*path, "@items" if listed else "@values"), value, None)))
+            self.locals.append((node.var, Local((*path, "@indices" if listed else "@keys"), key, None)))
+            self.locals.append((node.var2, Local((*path, "@items" if listed else "@values"), value, None)))
         elif listed:
-            self.locals.append((node.var, _Local((*path, "@items"), value, None)))
+            self.locals.append((node.var, Local((*path, "@items"), value, None)))
         else:
-            self.locals.append((node.var, _Local((*path, "@keys"), key, None)))
+            self.locals.append((node.var, Local((*path, "@keys"), key, None)))
 
     # functions
 
     def function(
-        self, node: Call, overload: str, target: _Node | None, args: builtins.list[_Node], costs: builtins.list[Range]
-    ) -> _Result:
+        self, node: Call, overload: str, target: Node | None, args: builtins.list[Node], costs: builtins.list[Range]
+    ) -> Result:
         total = fixed(0)
         for cost in costs:
             total = total.plus(cost)
         library = self.library(node.function, overload, target, args)
         if library is not None:
-            return _Result(library.cost.plus(total), library.size)
+            return Result(library.cost.plus(total), library.size)
         sizes = [arg.size or UNKNOWN for arg in args]
         own = (target.size or UNKNOWN) if target is not None else UNKNOWN
         if overload == "string_format":
-            return _Result(own.by(TRAVERSAL).plus(total))
+            return Result(own.by(TRAVERSAL).plus(total))
         if overload == "string_to_bytes":
-            return _Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].least, _times(sizes[0].most, 4)))
+            return Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].least, times(sizes[0].most, 4)))
         if overload == "bytes_to_string":
-            return _Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].least // 4, sizes[0].most))
+            return Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].least // 4, sizes[0].most))
         if overload == "strings_quote":
-            quoted = Range(sizes[0].least + 2, min(_times(sizes[0].most, 2) + 2, MAX_UINT64))
-            return _Result(sizes[0].by(TRAVERSAL).plus(total), quoted)
+            quoted = Range(sizes[0].least + 2, min(times(sizes[0].most, 2) + 2, MAX_UINT64))
+            return Result(sizes[0].by(TRAVERSAL).plus(total), quoted)
         if overload in ("starts_with_string", "ends_with_string"):
-            return _Result(sizes[0].by(TRAVERSAL).plus(total))
+            return Result(sizes[0].by(TRAVERSAL).plus(total))
         if overload == "in_list":
-            return _Result(sizes[1].by(1).plus(total))
+            return Result(sizes[1].by(1).plus(total))
         if overload == "matches_string" and target is not None:
-            return _Result(own.plus(ONE).by(TRAVERSAL).times(sizes[0].by(REGEX)).plus(total))
+            return Result(own.plus(ONE).by(TRAVERSAL).times(sizes[0].by(REGEX)).plus(total))
         if overload == "contains_string":
-            return _Result(own.by(TRAVERSAL).times(sizes[0].by(TRAVERSAL)).plus(total))
+            return Result(own.by(TRAVERSAL).times(sizes[0].by(TRAVERSAL)).plus(total))
         if overload in ("logical_and", "logical_or"):
-            return _Result(Range(costs[0].least, costs[0].plus(costs[1]).most))
+            return Result(Range(costs[0].least, costs[0].plus(costs[1]).most))
         if overload == "conditional":
             return self.conditional(node, sizes, costs)
         if overload in ("add_string", "add_bytes", "add_list"):
             return self.addition(node, overload, sizes, total)
         if _compares(overload):
             smallest = min(sizes[0].most, sizes[1].most)
-            return _Result(Range(1 if smallest else 0, smallest).by(TRAVERSAL).plus(total))
+            return Result(Range(1 if smallest else 0, smallest).by(TRAVERSAL).plus(total))
         if overload.startswith("list_sets_"):
             product = sizes[0].times(sizes[1]).by(2.0 if overload == "list_sets_equivalent_list" else 1.0)
-            return _Result(product.plus(ONE).plus(total))
-        return _Result(ONE.plus(total))
+            return Result(product.plus(ONE).plus(total))
+        return Result(ONE.plus(total))
 
-    def conditional(self, node: Call, sizes: builtins.list[Range], costs: builtins.list[Range]) -> _Result:
+    def conditional(self, node: Call, sizes: builtins.list[Range], costs: builtins.list[Range]) -> Result:
         first, second = self.entry(node.args[1]), self.entry(node.args[2])
         merged = first.union(second) if first is not None else None
         if merged is not None:
             self.entries[id(node)] = merged
-        return _Result(costs[0].plus(costs[1].union(costs[2])), sizes[1].union(sizes[2]))
+        return Result(costs[0].plus(costs[1].union(costs[2])), sizes[1].union(sizes[2]))
 
-    def addition(self, node: Call, overload: str, sizes: builtins.list[Range], total: Range) -> _Result:
+    def addition(self, node: Call, overload: str, sizes: builtins.list[Range], total: Range) -> Result:
         size = sizes[0].plus(sizes[1])
         first, second = self.entry(node.args[0]), self.entry(node.args[1])
         merged = first.union(second) if first is not None else None
         if merged is not None:
             self.entries[id(node)] = merged
         cost = ONE if overload == "add_list" else size.by(TRAVERSAL)
-        return _Result(cost.plus(total), size)
+        return Result(cost.plus(total), size)
 
-    def measure(self, node: _Node) -> Range:
+    def measure(self, node: Node) -> Range:
         return node.size or self.size_of(node.path, node.type) or UNKNOWN
 
-    def element(self, node: _Node) -> tuple[CelType, Range] | None:
+    def element(self, node: Node) -> tuple[CelType, Range] | None:
         if not node.type.params:
             return None
         elem = node.type.params[0]
         path = (*node.path, "@items") if node.path else ()
         return elem, self.size_of(path, elem) or UNKNOWN
 
-    def library(self, function: str, overload: str, target: _Node | None, args: builtins.list[_Node]) -> _Result | None:
+    def library(self, function: str, overload: str, target: Node | None, args: builtins.list[Node]) -> Result | None:
         """The estimates of Kubernetes' own libraries."""
         if function in _UNIT or overload == "cidr_ip":
-            return _Result(ONE)
+            return Result(ONE)
         if function == "check":
-            return _Result(fixed(AUTHORIZER_CHECK))
+            return Result(fixed(AUTHORIZER_CHECK))
         if function in ("fieldSelector", "labelSelector") and args:
             length = self.measure(args[0])
-            return _Result(fixed(10).plus(length.by(TRAVERSAL)).plus(length.by(0.5).by(50)))
+            return Result(fixed(10).plus(length.by(TRAVERSAL)).plus(length.by(0.5).by(50)))
         if function in ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf") and target is not None:
             element = self.element(target)
             if element is None:
-                return _Result(self.measure(target).by(TRAVERSAL))
+                return Result(self.measure(target).by(TRAVERSAL))
             each = ONE
             if element[0].kind in ("string", "bytes"):
                 each = each.plus(element[1].by(TRAVERSAL))
-            return _Result(self.measure(target).times(each))
+            return Result(self.measure(target).times(each))
         if function in ("url", "jsonpatch.escapeKey") and len(args) == 1:
             size = self.measure(args[0])
-            return _Result(size.by(TRAVERSAL), size)
+            return Result(size.by(TRAVERSAL), size)
         if function in ("lowerAscii", "upperAscii", "substring", "trim") and target is not None:
             size = self.measure(target)
-            return _Result(size.by(TRAVERSAL), size)
+            return Result(size.by(TRAVERSAL), size)
         if function == "replace" and target is not None and len(args) >= 2:
             size = self.measure(target)
-            return _Result(size.by(2 * TRAVERSAL), _replaced(size, self.measure(args[0]), self.measure(args[1])))
+            return Result(size.by(2 * TRAVERSAL), replaced(size, self.measure(args[0]), self.measure(args[1])))
         if function == "split" and target is not None:
             size = self.measure(target)
             most = size.most
             if len(args) > 1 and isinstance(args[1].expr, Literal) and isinstance(args[1].expr.value, int):
                 most = args[1].expr.value % (MAX_UINT64 + 1)
-            return _Result(size.by(2 * TRAVERSAL), Range(0, most))
+            return Result(size.by(2 * TRAVERSAL), Range(0, most))
         if function == "join" and target is not None:
             return self.join(target, args)
         if function in ("find", "findAll") and target is not None and args:
             size = self.measure(target)
             cost = size.plus(ONE).by(TRAVERSAL).times(self.measure(args[0]).by(REGEX))
-            return _Result(cost, Range(0, size.most))
+            return Result(cost, Range(0, size.most))
         if function in ("cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "semver", "isSemver") and args:
-            return _Result(self.measure(args[0]).by(TRAVERSAL))
+            return Result(self.measure(args[0]).by(TRAVERSAL))
         if function == "ip.isCanonical" and args:
-            return _Result(self.measure(args[0]).by(2 * TRAVERSAL))
+            return Result(self.measure(args[0]).by(2 * TRAVERSAL))
         if function in ("containsIP", "containsCIDR") and args:
-            return _Result(self.containment(function, overload, args[0]))
+            return Result(self.containment(function, overload, args[0]))
         if function == "validate" and args:
-            return _Result(self.measure(args[0]).by(TRAVERSAL).by(128 * REGEX))
+            return Result(self.measure(args[0]).by(TRAVERSAL).by(128 * REGEX))
         if function == "_==_" and len(args) == 2 and args[0].type == args[1].type:
             return _named_equality(args)
         return None
 
-    def containment(self, function: str, overload: str, inner: _Node) -> Range:
+    def containment(self, function: str, overload: str, inner: Node) -> Range:
         """Whether a network contains an address, or another network."""
         size = Range(4, 16)
         cost = size.plus(size).by(TRAVERSAL)
@@ -428,13 +348,13 @@ class _Estimator:
             cost = cost.plus(self.measure(inner).by(TRAVERSAL))
         return cost
 
-    def join(self, target: _Node, args: builtins.list[_Node]) -> _Result:
+    def join(self, target: Node, args: builtins.list[Node]) -> Result:
         count = self.measure(target)
         element = self.element(target)
         size = count.times(element[1]) if element is not None else fixed(0)
         if args:
             size = size.plus(self.measure(args[0]).times(Range(max(count.least - 1, 0), max(count.most - 1, 0))))
-        return _Result(size.by(TRAVERSAL), size)
+        return Result(size.by(TRAVERSAL), size)
 
 
 _UNIT = frozenset(
@@ -445,58 +365,24 @@ _UNIT = frozenset(
 )
 
 
-def _named_equality(args: builtins.list[_Node]) -> _Result | None:
+def _named_equality(args: builtins.list[Node]) -> Result | None:
     name = args[0].type.name
     if name in ("net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver") or name.startswith(
         "kubernetes.authorization"
     ):
-        return _Result(ONE)
+        return Result(ONE)
     if name == "kubernetes.NamedFormat":
-        return _Result(Range(1, 64).by(TRAVERSAL))
+        return Result(Range(1, 64).by(TRAVERSAL))
     if name == "kubernetes.URL":
         size = args[1].size or ONE
-        return _Result(Range(1, size.most).by(TRAVERSAL))
+        return Result(Range(1, size.most).by(TRAVERSAL))
     return None
-
-
-def _replaced(size: Range, old: Range, new: Range) -> Range:
-    """The size of a string after replacement."""
-    count_most = count_least = kept_most = kept_least = 0
-    if old.least == 0:
-        count_most, kept_most = min(size.most + 1, MAX_UINT64), size.most
-    elif new.most <= old.least:
-        kept_most = size.most
-    else:
-        count_most = -(-size.most // old.least)
-    if old.most == 0:
-        count_least, kept_least = min(size.least + 1, MAX_UINT64), size.least
-    elif old.most <= new.least:
-        kept_least = size.least
-    else:
-        count_least = -(-size.least // old.most)
-    return Range(count_least, count_most).times(new).plus(Range(kept_least, kept_most))
 
 
 def _compares(overload: str) -> bool:
     if overload in ("equals", "not_equals"):
         return True
     return overload.endswith(("_string", "_bytes")) and overload.startswith(("less_", "greater_"))
-
-
-def _literal_size(node: Expr) -> Range | None:
-    if isinstance(node, Literal):
-        return fixed(len(node.value)) if isinstance(node.value, (str, bytes)) else ONE
-    if isinstance(node, ListExpr):
-        return fixed(len(node.elements))
-    if isinstance(node, MapExpr):
-        return fixed(len(node.entries))
-    return None
-
-
-def _scalar(type_: CelType) -> bool:
-    if types.is_optional(type_):
-        return _scalar(type_.params[0])
-    return type_.kind in ("bool", "double", "duration", "int", "timestamp", "uint")
 
 
 def _is_bind(node: Comprehension) -> bool:

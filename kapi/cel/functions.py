@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from kapi.cel import types
+from kapi.cel.integers import Uint
+from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
-from kapi.cel.values import Duration, Optional, Timestamp, Uint
+from kapi.cel.values import Optional
 
 _PRIMITIVES: dict[str, CelType] = {
     "dyn": types.DYN,

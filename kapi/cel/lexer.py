@@ -6,8 +6,8 @@ import re
 from typing import NamedTuple
 
 from kapi.cel.errors import Issue
+from kapi.cel.integers import INT_MAX, UINT_MAX, Uint
 from kapi.cel.types import Value
-from kapi.cel.values import INT_MAX, UINT_MAX, Uint
 from kapi.machinery.checkpoint import checkpoint
 
 _EVERY = 64  # tokens between two checkpoints

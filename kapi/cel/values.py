@@ -8,44 +8,14 @@ True and 1 for the same key.
 from __future__ import annotations
 
 import math
-import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kapi.cel import types
 from kapi.cel.errors import EvaluationError
+from kapi.cel.integers import Uint
+from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
 from kapi.machinery.checkpoint import steps
-
-INT_MAX = 2**63 - 1
-INT_MIN = -(2**63)
-UINT_MAX = 2**64 - 1
-NANOS = 1_000_000_000
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIMESTAMP_MIN = -62135596800 * NANOS
-_TIMESTAMP_MAX = 253402300800 * NANOS - 1
-_DURATION_UNITS = {
-    "ns": 1,
-    "us": 1000,
-    "µs": 1000,
-    "μs": 1000,
-    "ms": 1_000_000,
-    "s": NANOS,
-    "m": 60 * NANOS,
-    "h": 3600 * NANOS,
-}
-_DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
-_RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:\d\d)", re.ASCII)
-
-
-class Uint(int):
-    """An unsigned integer; equal to the int of the same value, as the language wants."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return f"{int(self)}u"
 
 
 class BoolKey:
@@ -78,99 +48,6 @@ def to_key(value: object) -> Value:
 def from_key(key: object) -> Value:
     """The value of a kept key."""
     return key.value if key.__class__ is BoolKey else key
-
-
-class Timestamp:
-    """A point in time: nanoseconds since 1970."""
-
-    __slots__ = ("nanos",)
-
-    def __init__(self, nanos: int) -> None:
-        if not _TIMESTAMP_MIN <= nanos <= _TIMESTAMP_MAX:
-            raise EvaluationError("timestamp overflow")
-        self.nanos = nanos
-
-    @classmethod
-    def parse(cls, text: str) -> Timestamp:
-        """Reads RFC 3339.  Raises ValueError."""
-        match = _RFC3339.fullmatch(text)
-        if match is None:
-            raise ValueError(text)
-        year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-        fraction = int((match.group(7) or "").ljust(9, "0")[:9] or "0")
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
-        delta = moment - _EPOCH
-        nanos = (delta.days * 86400 + delta.seconds) * NANOS + fraction
-        zone = match.group(8)
-        if zone != "Z":
-            hours, minutes = int(zone[1:3]), int(zone[4:6])
-            if hours > 23 or minutes > 59:
-                raise ValueError(text)
-            offset = (hours * 3600 + minutes * 60) * NANOS
-            nanos -= offset if zone[0] == "+" else -offset
-        return cls(nanos)
-
-    def datetime(self) -> datetime:
-        """In UTC, whole microseconds."""
-        return _EPOCH + timedelta(microseconds=self.nanos // 1000)
-
-    def __str__(self) -> str:
-        text = self.datetime().replace(microsecond=0, tzinfo=None).isoformat()
-        fraction = self.nanos % NANOS
-        return f"{text}.{str(fraction).rjust(9, '0').rstrip('0')}Z" if fraction else text + "Z"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Timestamp) and self.nanos == other.nanos
-
-    def __hash__(self) -> int:
-        return hash(self.nanos)
-
-
-class Duration:
-    """A span of time in nanoseconds; as in Go it fits 64 bits."""
-
-    __slots__ = ("nanos",)
-
-    def __init__(self, nanos: int) -> None:
-        if not INT_MIN <= nanos <= INT_MAX:
-            raise EvaluationError("duration overflow")
-        self.nanos = nanos
-
-    @classmethod
-    def parse(cls, text: str) -> Duration:
-        """Reads Go's form, ``1h30m``.  Raises ValueError."""
-        body = text[1:] if text[:1] in ("-", "+") else text
-        if body == "0":
-            return cls(0)
-        position, total = 0, 0
-        if not body or len(body) > 200:
-            raise ValueError(text)
-        while position < len(body):
-            match = _DURATION_PART.match(body, position)
-            if match is None or not (match.group(1) or match.group(2)):
-                raise ValueError(text)
-            unit = _DURATION_UNITS[match.group(3)]
-            total += int(match.group(1) or "0") * unit
-            fraction = match.group(2) or ""
-            if fraction:
-                total += int(fraction) * unit // 10 ** len(fraction)
-            position = match.end()
-        if total > INT_MAX:
-            raise ValueError(text)
-        return cls(-total if text[0] == "-" else total)
-
-    def __str__(self) -> str:
-        """Seconds, as the language prints a duration."""
-        sign = "-" if self.nanos < 0 else ""
-        whole, fraction = divmod(abs(self.nanos), NANOS)
-        tail = "." + str(fraction).rjust(9, "0").rstrip("0") if fraction else ""
-        return f"{sign}{whole}{tail}s"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Duration) and self.nanos == other.nanos
-
-    def __hash__(self) -> int:
-        return hash(self.nanos)
 
 
 class Optional:

@@ -8,26 +8,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
 
 from kapi.codecs import json_pieces
-from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import BadRequest, StatusError
-from kapi.machinery.tree import Object, Tree
-from kapi.schema.apply import fieldset, lastapplied, typed
+from kapi.machinery.tree import Object
+from kapi.schema.apply import comparing, fieldset, lastapplied, reconciling, typed
 from kapi.schema.apply.conflict import Conflicts, Manager
-from kapi.schema.apply.fieldset import BadSet, Set
+from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import DEDUCED, Shapes, shape_of, zero_value
 from kapi.schema.apply.structure import structure
 from kapi.schema.apply.updater import Managers, Owned, Updater, Version
+from kapi.schema.managedfields_entries import (
+    MAX_CACHED_BYTES,
+    MAX_UPDATE_MANAGERS,
+    InvalidManagedFields,
+    Times,
+    capped,
+    decode,
+    encode,
+    entry_of,
+    remember_fields,
+)
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.types import Type
 
-Times = dict[Manager, str]
-
-MAX_UPDATE_MANAGERS = 10
-ANCIENT = "ancient-changes"
 BEFORE_FIRST_APPLY = "before-first-apply"
 
 #: Never part of anyone's fields.
@@ -49,98 +54,13 @@ _STRIPPED: Set = {
 }
 
 
-class InvalidManagedFields(ValueError):
-    """Entries that cannot be decoded."""
-
-
 def reset_set(fields: Iterable[str]) -> Set:
     """The set of a strategy's dotted reset fields."""
     return fieldset.from_paths(tuple("f:" + part for part in path.split(".")) for path in fields)
 
 
-Key = TypeVar("Key")
-_MAX_CACHED_BYTES = 4096  # bytes of JSON: larger sets are worked out anew
-_decoded: dict[bytes, Set] = {}
 #: sets of objects about to be created, by field manager and structure
 _created: dict[object, Set] = {}
-
-
-def _decode_fields(stored: object) -> Set:
-    """A stored ``fieldsV1`` as a set; the last few thousand texts are remembered."""
-    text = json_pieces.dumps(stored)
-    found = _decoded.get(text)
-    if found is None:
-        found = fieldset.decode(stored)
-        if len(text) <= _MAX_CACHED_BYTES:
-            _remember(_decoded, text, found)
-    return found
-
-
-def _remember(known: dict[Key, Set], key: Key, fields: Set) -> None:
-    if len(known) >= 4000:
-        known.clear()
-    known[key] = fields
-
-
-def decode(entries: Tree) -> tuple[Managers, Times]:
-    """Reads ``managedFields``.  Raises InvalidManagedFields as upstream's decoder fails."""
-    managers: Managers = {}
-    times: Times = {}
-    for i, entry in enumerate(steps(entries or ())):
-        operation = entry.get("operation")
-        if operation not in ("Apply", "Update"):
-            raise InvalidManagedFields("operation must be `Apply` or `Update`")
-        api_version = entry.get("apiVersion")
-        if not api_version:
-            raise InvalidManagedFields("apiVersion must not be empty")
-        fields_type = entry.get("fieldsType") or ""
-        if fields_type != "FieldsV1":
-            if not fields_type:
-                raise InvalidManagedFields(f"missing fieldsType in managed fields entry {i}")
-            raise InvalidManagedFields(f'invalid fieldsType "{fields_type}" in managed fields entry {i}')
-        applied = operation == "Apply"
-        manager = Manager(
-            entry.get("manager") or "", operation, "" if applied else api_version, entry.get("subresource") or ""
-        )
-        try:
-            fields = _decode_fields(entry.get("fieldsV1"))
-        except BadSet as error:
-            raise InvalidManagedFields(f"error decoding versioned set: {error}") from None
-        managers[manager] = Owned(fields, api_version, applied)
-        time = entry.get("time")
-        if time:
-            times[manager] = time
-    return managers, times
-
-
-def encode(managers: Managers, times: Times, *, canonical: bool = False) -> list[Object]:
-    """``managedFields`` in upstream's order: operation, time, manager, version, subresource.
-
-    ``canonical``: all sets are as ``decode`` gave them.
-    """
-    entries = []
-    for manager, owned in steps(managers.items()):
-        time = times.get(manager, "")
-        entry = _entry(manager, owned, time, owned.fields if canonical else fieldset.canonical(owned.fields))
-        entries.append(((entry["operation"], time, manager.name, owned.api_version, manager.subresource), entry))
-    if len(entries) > 1:
-        entries.sort(key=lambda pair: pair[0])
-    return [entry for _, entry in steps(entries)]
-
-
-def _entry(manager: Manager, owned: Owned, time: str, canonical: Set) -> Object:
-    entry: Object = {}
-    if manager.name:
-        entry["manager"] = manager.name
-    entry["operation"] = "Apply" if owned.applied else manager.operation
-    entry["apiVersion"] = owned.api_version
-    if time:
-        entry["time"] = time
-    entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = canonical
-    if manager.subresource:
-        entry["subresource"] = manager.subresource
-    return entry
 
 
 def is_reset(entries: object) -> bool:
@@ -268,7 +188,7 @@ class FieldManager:
         if entries:
             metadata["managedFields"] = entries
 
-    def _owns(self, me: Manager, managers: Managers, difference: typed.Comparison) -> bool:
+    def _owns(self, me: Manager, managers: Managers, difference: comparing.Comparison) -> bool:
         """Whether a write of some of the fields that ``me`` has alone leaves everything but its time as it is.
 
         So it is with most updates: of somebody who writes the same fields again and again.
@@ -284,7 +204,7 @@ class FieldManager:
                 return False
             if owned is not mine and fieldset.intersection(fields, changed):
                 return False
-            if typed.reconcile(self.shape, fields) is not fields:
+            if reconciling.reconcile(self.shape, fields) is not fields:
                 return False
         return True
 
@@ -296,7 +216,7 @@ class FieldManager:
             return
         if fields:
             me = Manager(manager or "unknown", "Update", self.api_version, self.subresource)
-            new["metadata"]["managedFields"] = [_entry(me, Owned(fields, self.api_version, False), now, fields)]
+            new["metadata"]["managedFields"] = [entry_of(me, Owned(fields, self.api_version, False), now, fields)]
 
     def _fields_of_new(self, new: Object) -> Set:
         """All fields of a new object, canonical; remembered by its structure.  Raises ValueError."""
@@ -311,8 +231,8 @@ class FieldManager:
                 return known
         fields, _ = self.updater.update(self.empty, new, {})
         fields = fieldset.canonical(fieldset.difference(fields, _STRIPPED))
-        if key is not None and len(json_pieces.dumps(fields)) <= _MAX_CACHED_BYTES:
-            _remember(_created, key, fields)
+        if key is not None and len(json_pieces.dumps(fields)) <= MAX_CACHED_BYTES:
+            remember_fields(_created, key, fields)
         return fields
 
     def _known(self, given: object, stored: object) -> tuple[Managers, Times]:
@@ -340,7 +260,7 @@ class FieldManager:
         times: Times,
         me: Manager,
         now: str,
-        difference: typed.Comparison | None = None,
+        difference: comparing.Comparison | None = None,
     ) -> tuple[Managers, Times]:
         fields, managers = self.updater.update(old, new, managers, difference)
         fields = fieldset.difference(fields, _STRIPPED)
@@ -350,7 +270,7 @@ class FieldManager:
                 fields = fieldset.union(fields, previous.fields)
             managers = {**managers, me: Owned(fields, self.api_version, False)}
             times = {**times, me: now}
-        return _capped(managers, times)
+        return capped(managers, times)
 
     # -- apply ----------------------------------------------------------------------------------------------------
 
@@ -470,37 +390,3 @@ def _without_managed_fields(obj: Object) -> Object:
     if not metadata or "managedFields" not in metadata:
         return obj
     return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
-
-
-def _capped(managers: Managers, times: Times) -> tuple[Managers, Times]:
-    """Merges the oldest updates of a version into one bucket while there are more than ten."""
-    updaters = [manager for manager, owned in steps(managers.items()) if not owned.applied]
-    if len(updaters) <= MAX_UPDATE_MANAGERS:
-        return managers, times
-    managers, times = dict(managers), dict(times)
-    updaters.sort(key=lambda manager: (times.get(manager, ""), manager.identifier))
-    first_of: dict[str, Manager] = {}
-    merged: dict[Manager, list[Set]] = {}  # what each bucket is made of
-    count = len(updaters)
-    for manager in steps(updaters):
-        if count <= MAX_UPDATE_MANAGERS:
-            break
-        owned = managers[manager]
-        version = owned.api_version
-        first = first_of.get(version)
-        if first is None:
-            first_of[version] = manager
-            continue
-        bucket = Manager(ANCIENT, "Update", version)
-        if bucket not in managers:
-            managers[bucket] = managers.pop(first)
-        merged.setdefault(bucket, [managers[bucket].fields]).append(owned.fields)
-        del managers[manager]
-        if manager == bucket:
-            del merged[bucket]
-        count -= 1
-        if manager in times:
-            times[bucket] = times[manager]
-    for bucket, sets in merged.items():
-        managers[bucket] = Owned(fieldset.union_all(sets), bucket.api_version, False)
-    return managers, times

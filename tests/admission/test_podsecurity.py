@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry
 from kapi.admission.interface import UPDATE, Attributes, Plugin
 from kapi.admission.metrics import Meter
 from kapi.admission.podsecurity import plugin as podsecurity
-from kapi.admission.podsecurity.checks import CHECKS, evaluate
+from kapi.admission.podsecurity.checks import CHECKS
+from kapi.admission.podsecurity.evaluation import evaluate
 from kapi.admission.podsecurity.levels import LATEST, LevelVersion
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object

@@ -15,11 +15,13 @@ import pytest
 from kapi.cel import CelError, CompileErrors, Environment, EvaluationError
 from kapi.cel import types as t
 from kapi.cel.functions import table
+from kapi.cel.integers import Uint
 from kapi.cel.library.encoders import ENCODERS
 from kapi.cel.library.kubernetes import KUBERNETES
 from kapi.cel.library.maths import MATH
 from kapi.cel.standard import STANDARD
-from kapi.cel.values import Duration, Optional, Timestamp, Uint, equal, from_key, to_key, type_of
+from kapi.cel.times import Duration, Timestamp
+from kapi.cel.values import Optional, equal, from_key, to_key, type_of
 from tests.cel.conformance import Message, read, text
 
 _FOLDER = Path(__file__).parents[1] / "vectors" / "cel-spec"

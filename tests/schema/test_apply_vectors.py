@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kapi.schema.apply import fieldset, typed
+from kapi.schema.apply import comparing, fieldset, typed
 from kapi.schema.apply.shape import Shape, Shapes, shape_of
 from tests.schema.smd_schema import VECTORS, Parser
 
@@ -53,7 +53,7 @@ SETS = [
 @pytest.mark.parametrize(("type_name", "object_file", "set_file"), SETS)
 def test_the_set_of_a_new_object(type_name: str, object_file: str, set_file: str) -> None:
     """All that an object adds to nothing, in upstream's order to the byte."""
-    added = typed.compare(k8s(type_name), {}, plain(load(object_file))).added
+    added = comparing.compare(k8s(type_name), {}, plain(load(object_file))).added
     assert json.dumps(fieldset.canonical(added), separators=(",", ":")) == (VECTORS / set_file).read_text().strip()
 
 
@@ -73,7 +73,7 @@ def test_an_object_merged_with_itself_is_itself(type_name: str, object_file: str
     assert typed.merge(shape, value, value) == value
     assert typed.merge(shape, {}, value) == value
     assert typed.merge(shape, value, {}) == value
-    same = typed.compare(shape, value, value)
+    same = comparing.compare(shape, value, value)
     assert not same.added and not same.modified and not same.removed
 
 
@@ -83,10 +83,10 @@ def test_an_object_with_a_schema_inside() -> None:
     value = plain(load("apiresourceimport-cr.yaml"))
     typed.validate(shape, value)
     assert typed.merge(shape, value, value) == value
-    added = typed.compare(shape, {}, value).added
+    added = comparing.compare(shape, {}, value).added
     assert fieldset.decode(json.loads(json.dumps(fieldset.canonical(added)))) == fieldset.canonical(added)
     less = {**value, "spec": {**value["spec"], "kind": "Other"}}
-    changed = typed.compare(shape, value, less)
+    changed = comparing.compare(shape, value, less)
     assert [fieldset.show(path) for path in fieldset.walk(changed.modified)] == [".spec.kind"]
     assert not changed.added and not changed.removed
 
@@ -106,6 +106,6 @@ def test_merging_and_comparing_schemas() -> None:
     assert [type_["name"] for type_ in merged["types"]] == ["struct", "structField", "list"]
     assert typed.merge(shape, load("bad-scalar.yaml"), load("scalar.yaml")) == load("scalar.yaml")
     assert typed.merge(shape, load("scalar.yaml"), load("bad-scalar.yaml")) == load("bad-scalar.yaml")
-    changed = typed.compare(shape, load("scalar.yaml"), load("bad-scalar.yaml")).modified
+    changed = comparing.compare(shape, load("scalar.yaml"), load("bad-scalar.yaml")).modified
     shown = ["- Modified Fields:", *map(fieldset.show, fieldset.walk(changed))]
     assert shown == (VECTORS / "scalar-compare-output.txt").read_text().split("\n")[:2]

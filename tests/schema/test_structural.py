@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from kapi.machinery.field import Path
+from kapi.schema.structural.field_path import FieldPathError, field_path
 from kapi.schema.structural.listtypes import list_errors
 from kapi.schema.structural.pruning import default, drop_nulls, prune
-from kapi.schema.structural.rules import Budget, FieldPathError, field_path, validator
+from kapi.schema.structural.rules import Budget, validator
 from kapi.schema.structural.structure import structural_errors
 from kapi.schema.structural.values import value_errors
 

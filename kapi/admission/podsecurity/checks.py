@@ -5,68 +5,22 @@ A check looks at a pod's metadata and spec and returns None or (reason, detail),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
-
-from kapi.admission.podsecurity.levels import BASELINE, LATEST, PRIVILEGED, RESTRICTED, LevelVersion
+from kapi.admission.podsecurity.check import (
+    Check,
+    Finding,
+    Rule,
+    containers_of,
+    context_of,
+    named,
+    not_in_user_namespace,
+    not_on_windows,
+    plural,
+    quoted,
+    setters_of,
+)
+from kapi.admission.podsecurity.levels import BASELINE, RESTRICTED
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
-
-Finding = tuple[str, str] | None
-Rule = Callable[[Object, Object], Finding]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """``versions``: minor version -> the rule from then on.  ``overrides`` names the baseline check it replaces."""
-
-    name: str
-    level: str
-    versions: tuple[tuple[int, Rule], ...]
-    overrides: str = ""
-
-
-def _containers(spec: Object) -> Iterator[Object]:
-    for field in ("initContainers", "containers", "ephemeralContainers"):
-        yield from spec.get(field) or ()
-
-
-def _context(holder: Object) -> Object:
-    return holder.get("securityContext") or {}
-
-
-def _plural(one: str, many: str, items: Collection[str]) -> str:
-    return one if len(items) == 1 else many
-
-
-def _quoted(items: Collection[str]) -> str:
-    return ", ".join(f'"{item}"' for item in items)
-
-
-def _named(containers: list[str]) -> str:
-    return f"{_plural('container', 'containers', containers)} {_quoted(containers)}"
-
-
-def _setters(pod: bool, containers: list[str]) -> str:
-    parts = ["pod"] if pod else []
-    if containers:
-        parts.append(_named(containers))
-    return " and ".join(parts)
-
-
-def _not_on_windows(rule: Rule) -> Rule:
-    def checked(metadata: Object, spec: Object) -> Finding:
-        return None if (spec.get("os") or {}).get("name") == "windows" else rule(metadata, spec)
-
-    return checked
-
-
-def _not_in_user_namespace(rule: Rule) -> Rule:
-    def checked(metadata: Object, spec: Object) -> Finding:
-        return None if spec.get("hostUsers") is False else rule(metadata, spec)
-
-    return checked
-
 
 # -- baseline -----------------------------------------------------------------------------------------------------
 
@@ -75,15 +29,15 @@ def _app_armor(metadata: Object, spec: Object) -> Finding:
     values: set[str] = set()
 
     def bad(holder: Object) -> bool:
-        profile = _context(holder).get("appArmorProfile")
+        profile = context_of(holder).get("appArmorProfile")
         if profile is None or profile.get("type") in ("RuntimeDefault", "Localhost"):
             return False
         values.add(profile.get("type", ""))
         return True
 
     pod = bad(spec)
-    containers = [container.get("name", "") for container in _containers(spec) if bad(container)]
-    setters = [part for part in (_setters(pod, containers),) if part]
+    containers = [container.get("name", "") for container in containers_of(spec) if bad(container)]
+    setters = [part for part in (setters_of(pod, containers),) if part]
     annotations = sorted(
         f"{key}={quote(value)}"
         for key, value in (metadata.get("annotations") or {}).items()
@@ -92,12 +46,12 @@ def _app_armor(metadata: Object, spec: Object) -> Finding:
     )
     shown = [*sorted(values), *annotations]
     if annotations:
-        setters.append(_plural("annotation", "annotations", annotations))
+        setters.append(plural("annotation", "annotations", annotations))
     if not setters:
         return None
     return (
-        _plural("forbidden AppArmor profile", "forbidden AppArmor profiles", shown),
-        f"{' and '.join(setters)} must not set AppArmor profile type to {_quoted(shown)}",
+        plural("forbidden AppArmor profile", "forbidden AppArmor profiles", shown),
+        f"{' and '.join(setters)} must not set AppArmor profile type to {quoted(shown)}",
     )
 
 
@@ -109,14 +63,14 @@ _DEFAULT_CAPABILITIES = frozenset(
 def _capabilities_baseline(metadata: Object, spec: Object) -> Finding:
     containers: list[str] = []
     bad: set[str] = set()
-    for container in _containers(spec):
-        added = set((_context(container).get("capabilities") or {}).get("add") or ()) - _DEFAULT_CAPABILITIES
+    for container in containers_of(spec):
+        added = set((context_of(container).get("capabilities") or {}).get("add") or ()) - _DEFAULT_CAPABILITIES
         if added:
             containers.append(container.get("name", ""))
             bad |= added
     if not containers:
         return None
-    detail = f"{_named(containers)} must not include {_quoted(sorted(bad))} in securityContext.capabilities.add"
+    detail = f"{named(containers)} must not include {quoted(sorted(bad))} in securityContext.capabilities.add"
     return "non-default capabilities", detail
 
 
@@ -127,28 +81,28 @@ def _host_namespaces(metadata: Object, spec: Object) -> Finding:
 
 def _host_paths(metadata: Object, spec: Object) -> Finding:
     names = [volume.get("name", "") for volume in spec.get("volumes") or () if volume.get("hostPath") is not None]
-    return ("hostPath volumes", f"{_plural('volume', 'volumes', names)} {_quoted(names)}") if names else None
+    return ("hostPath volumes", f"{plural('volume', 'volumes', names)} {quoted(names)}") if names else None
 
 
 def _host_ports(metadata: Object, spec: Object) -> Finding:
     containers: list[str] = []
     ports: set[str] = set()
-    for container in _containers(spec):
+    for container in containers_of(spec):
         used = {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
         if used:
             containers.append(container.get("name", ""))
             ports |= used
     if not containers:
         return None
-    uses = _plural("uses", "use", containers)
+    uses = plural("uses", "use", containers)
     shown = sorted(ports)
-    return "hostPort", f"{_named(containers)} {uses} {_plural('hostPort', 'hostPorts', shown)} {', '.join(shown)}"
+    return "hostPort", f"{named(containers)} {uses} {plural('hostPort', 'hostPorts', shown)} {', '.join(shown)}"
 
 
 def _host_probes(metadata: Object, spec: Object) -> Finding:
     containers: set[str] = set()
     hosts: set[str] = set()
-    for container in _containers(spec):
+    for container in containers_of(spec):
         lifecycle = container.get("lifecycle") or {}
         handlers = [container.get(field) for field in ("livenessProbe", "readinessProbe", "startupProbe")]
         handlers += [lifecycle.get("postStart"), lifecycle.get("preStop")]
@@ -161,29 +115,31 @@ def _host_probes(metadata: Object, spec: Object) -> Finding:
     if not containers:
         return None
     names = sorted(containers)
-    what = _plural("probe or lifecycle host", "probe or lifecycle hosts", hosts)
+    what = plural("probe or lifecycle host", "probe or lifecycle hosts", hosts)
     return (
         "probe or lifecycle host",
-        f"{_named(names)} {_plural('uses', 'use', names)} {what} {_quoted(sorted(hosts))}",
+        f"{named(names)} {plural('uses', 'use', names)} {what} {quoted(sorted(hosts))}",
     )
 
 
 def _privileged(metadata: Object, spec: Object) -> Finding:
-    containers = [container.get("name", "") for container in _containers(spec) if _context(container).get("privileged")]
-    return ("privileged", f"{_named(containers)} must not set securityContext.privileged=true") if containers else None
+    containers = [
+        container.get("name", "") for container in containers_of(spec) if context_of(container).get("privileged")
+    ]
+    return ("privileged", f"{named(containers)} must not set securityContext.privileged=true") if containers else None
 
 
 def _proc_mount(metadata: Object, spec: Object) -> Finding:
     containers: list[str] = []
     values: set[str] = set()
-    for container in _containers(spec):
-        mount = _context(container).get("procMount")
+    for container in containers_of(spec):
+        mount = context_of(container).get("procMount")
         if mount is not None and mount != "Default":
             containers.append(container.get("name", ""))
             values.add(mount)
     if not containers:
         return None
-    return "procMount", f"{_named(containers)} must not set securityContext.procMount to {_quoted(sorted(values))}"
+    return "procMount", f"{named(containers)} must not set securityContext.procMount to {quoted(sorted(values))}"
 
 
 def _se_linux(allowed: frozenset[str]) -> Rule:
@@ -192,7 +148,7 @@ def _se_linux(allowed: frozenset[str]) -> Rule:
         forbidden: set[str] = set()
 
         def bad(holder: Object) -> bool:
-            options = _context(holder).get("seLinuxOptions")
+            options = context_of(holder).get("seLinuxOptions")
             if options is None:
                 return False
             wrong = {field for field in ("user", "role") if options.get(field)}
@@ -203,11 +159,11 @@ def _se_linux(allowed: frozenset[str]) -> Rule:
             return bool(wrong)
 
         pod = bad(spec)
-        containers = [container.get("name", "") for container in _containers(spec) if bad(container)]
-        setters = _setters(pod, containers)
+        containers = [container.get("name", "") for container in containers_of(spec) if bad(container)]
+        setters = setters_of(pod, containers)
         if not setters:
             return None
-        data = [f"{_plural('type', 'types', types)} {_quoted(sorted(types))}"] if types else []
+        data = [f"{plural('type', 'types', types)} {quoted(sorted(types))}"] if types else []
         data += [f"{field} may not be set" for field in ("user", "role") if field in forbidden]
         return "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
 
@@ -220,7 +176,7 @@ _SE_LINUX = frozenset({"", "container_t", "container_init_t", "container_kvm_t"}
 def _seccomp_annotations(metadata: Object, spec: Object) -> Finding:
     annotations = metadata.get("annotations") or {}
     keys = ["seccomp.security.alpha.kubernetes.io/pod"]
-    keys += [f"container.seccomp.security.alpha.kubernetes.io/{c.get('name', '')}" for c in _containers(spec)]
+    keys += [f"container.seccomp.security.alpha.kubernetes.io/{c.get('name', '')}" for c in containers_of(spec)]
     bad = sorted(
         {
             f"{key}={quote(annotations[key])}"
@@ -230,9 +186,7 @@ def _seccomp_annotations(metadata: Object, spec: Object) -> Finding:
             and not annotations[key].startswith("localhost/")
         }
     )
-    return (
-        ("seccompProfile", f"forbidden {_plural('annotation', 'annotations', bad)} {', '.join(bad)}") if bad else None
-    )
+    return ("seccompProfile", f"forbidden {plural('annotation', 'annotations', bad)} {', '.join(bad)}") if bad else None
 
 
 def _seccomp(required: bool) -> Rule:
@@ -240,7 +194,7 @@ def _seccomp(required: bool) -> Rule:
         values: set[str] = set()
 
         def state(holder: Object) -> str:
-            profile = _context(holder).get("seccompProfile")
+            profile = context_of(holder).get("seccompProfile")
             if profile is None:
                 return "unset"
             if profile.get("type") in ("RuntimeDefault", "Localhost"):
@@ -249,16 +203,16 @@ def _seccomp(required: bool) -> Rule:
             return "bad"
 
         pod = state(spec)
-        states = [(container.get("name", ""), state(container)) for container in _containers(spec)]
-        setters = _setters(pod == "bad", [name for name, found in states if found == "bad"])
+        states = [(container.get("name", ""), state(container)) for container in containers_of(spec)]
+        setters = setters_of(pod == "bad", [name for name, found in states if found == "bad"])
         if setters:
-            shown = _quoted(sorted(values))
+            shown = quoted(sorted(values))
             return "seccompProfile", f"{setters} must not set securityContext.seccompProfile.type to {shown}"
         missing = [name for name, found in states if found == "unset"] if required and pod != "good" else []
         if missing:
             return (
                 "seccompProfile",
-                f'pod or {_named(missing)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"',
+                f'pod or {named(missing)} must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"',
             )
         return None
 
@@ -267,7 +221,7 @@ def _seccomp(required: bool) -> Rule:
 
 def _sysctls(allowed: frozenset[str]) -> Rule:
     def rule(metadata: Object, spec: Object) -> Finding:
-        names = [sysctl.get("name", "") for sysctl in _context(spec).get("sysctls") or ()]
+        names = [sysctl.get("name", "") for sysctl in context_of(spec).get("sysctls") or ()]
         bad = [name for name in names if name not in allowed]
         return ("forbidden sysctls", ", ".join(bad)) if bad else None
 
@@ -295,9 +249,9 @@ _SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
 
 def _windows_host_process(metadata: Object, spec: Object) -> Finding:
     def bad(holder: Object) -> bool:
-        return bool((_context(holder).get("windowsOptions") or {}).get("hostProcess"))
+        return bool((context_of(holder).get("windowsOptions") or {}).get("hostProcess"))
 
-    setters = _setters(bad(spec), [container.get("name", "") for container in _containers(spec) if bad(container)])
+    setters = setters_of(bad(spec), [container.get("name", "") for container in containers_of(spec) if bad(container)])
     if not setters:
         return None
     return "hostProcess", f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
@@ -309,12 +263,12 @@ def _windows_host_process(metadata: Object, spec: Object) -> Finding:
 def _privilege_escalation(metadata: Object, spec: Object) -> Finding:
     containers = [
         container.get("name", "")
-        for container in _containers(spec)
-        if _context(container).get("allowPrivilegeEscalation") is not False
+        for container in containers_of(spec)
+        if context_of(container).get("allowPrivilegeEscalation") is not False
     ]
     if not containers:
         return None
-    detail = f"{_named(containers)} must set securityContext.allowPrivilegeEscalation=false"
+    detail = f"{named(containers)} must set securityContext.allowPrivilegeEscalation=false"
     return "allowPrivilegeEscalation != false", detail
 
 
@@ -322,8 +276,8 @@ def _capabilities_restricted(metadata: Object, spec: Object) -> Finding:
     keeping: list[str] = []
     adding: list[str] = []
     bad: set[str] = set()
-    for container in _containers(spec):
-        name, capabilities = container.get("name", ""), _context(container).get("capabilities")
+    for container in containers_of(spec):
+        name, capabilities = container.get("name", ""), context_of(container).get("capabilities")
         if "ALL" not in ((capabilities or {}).get("drop") or ()):
             keeping.append(name)
         added = set((capabilities or {}).get("add") or ()) - {"NET_BIND_SERVICE"}
@@ -332,9 +286,9 @@ def _capabilities_restricted(metadata: Object, spec: Object) -> Finding:
             bad |= added
     details = []
     if keeping:
-        details.append(f'{_named(keeping)} must set securityContext.capabilities.drop=["ALL"]')
+        details.append(f'{named(keeping)} must set securityContext.capabilities.drop=["ALL"]')
     if adding:
-        details.append(f"{_named(adding)} must not include {_quoted(sorted(bad))} in securityContext.capabilities.add")
+        details.append(f"{named(adding)} must not include {quoted(sorted(bad))} in securityContext.capabilities.add")
     return ("unrestricted capabilities", "; ".join(details)) if details else None
 
 
@@ -360,28 +314,32 @@ def _restricted_volumes(metadata: Object, spec: Object) -> Finding:
         return None
     return (
         "restricted volume types",
-        f"{_plural('volume', 'volumes', names)} {_quoted(names)} {_plural('uses', 'use', names)} "
-        f"{_plural('restricted volume type', 'restricted volume types', types)} {_quoted(sorted(types))}",
+        f"{plural('volume', 'volumes', names)} {quoted(names)} {plural('uses', 'use', names)} "
+        f"{plural('restricted volume type', 'restricted volume types', types)} {quoted(sorted(types))}",
     )
 
 
 def _non_root(metadata: Object, spec: Object) -> Finding:
     reason = "runAsNonRoot != true"
-    pod = _context(spec).get("runAsNonRoot")
-    values = [(container.get("name", ""), _context(container).get("runAsNonRoot")) for container in _containers(spec)]
-    setters = _setters(pod is False, [name for name, value in values if value is False])
+    pod = context_of(spec).get("runAsNonRoot")
+    values = [
+        (container.get("name", ""), context_of(container).get("runAsNonRoot")) for container in containers_of(spec)
+    ]
+    setters = setters_of(pod is False, [name for name, value in values if value is False])
     if setters:
         return reason, f"{setters} must not set securityContext.runAsNonRoot=false"
     missing = [name for name, value in values if value is None] if not pod else []
-    return (reason, f"pod or {_named(missing)} must set securityContext.runAsNonRoot=true") if missing else None
+    return (reason, f"pod or {named(missing)} must set securityContext.runAsNonRoot=true") if missing else None
 
 
 def _not_user_zero(metadata: Object, spec: Object) -> Finding:
     def root(holder: Object) -> bool:
-        user = _context(holder).get("runAsUser")
+        user = context_of(holder).get("runAsUser")
         return user is not None and user == 0
 
-    setters = _setters(root(spec), [container.get("name", "") for container in _containers(spec) if root(container)])
+    setters = setters_of(
+        root(spec), [container.get("name", "") for container in containers_of(spec) if root(container)]
+    )
     return ("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
 
 
@@ -393,7 +351,7 @@ CHECKS = (
     Check("hostPorts", BASELINE, ((0, _host_ports),)),
     Check("hostProbesAndHostLifecycle", BASELINE, ((34, _host_probes),)),
     Check("privileged", BASELINE, ((0, _privileged),)),
-    Check("procMount", BASELINE, ((0, _proc_mount), (35, _not_in_user_namespace(_proc_mount)))),
+    Check("procMount", BASELINE, ((0, _proc_mount), (35, not_in_user_namespace(_proc_mount)))),
     Check("seLinuxOptions", BASELINE, ((0, _se_linux(_SE_LINUX)), (31, _se_linux(_SE_LINUX | {"container_engine_t"})))),
     Check("seccompProfile_baseline", BASELINE, ((0, _seccomp_annotations), (19, _seccomp(False)))),
     Check(
@@ -410,68 +368,22 @@ CHECKS = (
     Check(
         "allowPrivilegeEscalation",
         RESTRICTED,
-        ((8, _privilege_escalation), (25, _not_on_windows(_privilege_escalation))),
+        ((8, _privilege_escalation), (25, not_on_windows(_privilege_escalation))),
     ),
     Check(
         "capabilities_restricted",
         RESTRICTED,
-        ((22, _capabilities_restricted), (25, _not_on_windows(_capabilities_restricted))),
+        ((22, _capabilities_restricted), (25, not_on_windows(_capabilities_restricted))),
         overrides="capabilities_baseline",
     ),
     Check("procMount_restricted", RESTRICTED, ((35, _proc_mount),), overrides="procMount"),
     Check("restrictedVolumes", RESTRICTED, ((0, _restricted_volumes),), overrides="hostPathVolumes"),
-    Check("runAsNonRoot", RESTRICTED, ((0, _non_root), (35, _not_in_user_namespace(_non_root)))),
-    Check("runAsUser", RESTRICTED, ((23, _not_user_zero), (35, _not_in_user_namespace(_not_user_zero)))),
+    Check("runAsNonRoot", RESTRICTED, ((0, _non_root), (35, not_in_user_namespace(_non_root)))),
+    Check("runAsUser", RESTRICTED, ((23, _not_user_zero), (35, not_in_user_namespace(_not_user_zero)))),
     Check(
         "seccompProfile_restricted",
         RESTRICTED,
-        ((19, _seccomp(True)), (25, _not_on_windows(_seccomp(True)))),
+        ((19, _seccomp(True)), (25, not_on_windows(_seccomp(True)))),
         overrides="seccompProfile_baseline",
     ),
 )
-#: The newest version in which any check changed: later ones are the same.
-NEWEST = max(check.versions[-1][0] for check in CHECKS)
-_rules: dict[LevelVersion, tuple[Rule, ...]] = {}
-
-
-def rules(wanted: LevelVersion) -> tuple[Rule, ...]:
-    """The rules of a level as of a version: baseline checks by name, then restricted ones by name."""
-    found = _rules.get(wanted)
-    if found is None:
-        minor = NEWEST if wanted.minor == LATEST else min(wanted.minor, NEWEST)
-        active: dict[str, tuple[Check, Rule]] = {}
-        for check in CHECKS:
-            rule = next((rule for since, rule in reversed(check.versions) if since <= minor), None)
-            if rule is not None and (check.level == BASELINE or wanted.level == RESTRICTED):
-                active[check.name] = (check, rule)
-        overridden = {check.overrides for check, _ in active.values() if check.overrides}
-        kept = [pair for name, pair in active.items() if name not in overridden]
-        kept.sort(key=lambda pair: (pair[0].level != BASELINE, pair[0].name))
-        found = () if wanted.level == PRIVILEGED else tuple(rule for _, rule in kept)
-        if len(_rules) < 500:
-            _rules[wanted] = found
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What is forbidden about a pod at a level."""
-
-    findings: tuple[tuple[str, str], ...]
-
-    @property
-    def allowed(self) -> bool:
-        return not self.findings
-
-    @property
-    def reasons(self) -> str:
-        return ", ".join(reason for reason, _ in self.findings)
-
-    @property
-    def details(self) -> str:
-        return ", ".join(f"{reason} ({detail})" if detail else reason for reason, detail in self.findings)
-
-
-def evaluate(wanted: LevelVersion, metadata: Object, spec: Object) -> Result:
-    findings = (rule(metadata, spec) for rule in rules(wanted))
-    return Result(tuple(finding for finding in findings if finding is not None))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
-from kapi.admission.podsecurity.checks import Result, evaluate
+from kapi.admission.podsecurity.evaluation import Result, evaluate
 from kapi.admission.podsecurity.levels import (
     LATEST,
     PREFIX,

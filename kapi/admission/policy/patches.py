@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
+from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import StructType
-from kapi.cel.values import Duration, Message, Optional, Timestamp
+from kapi.cel.values import Message, Optional
 from kapi.machinery import tree
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.expressions import JSON_PATCH

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from kapi.cel import types
 from kapi.cel.functions import declarer
 from kapi.cel.library import urls
+from kapi.cel.times import Timestamp
 from kapi.cel.types import CelType, Value
-from kapi.cel.values import NONE, Opaque, Optional, Timestamp
+from kapi.cel.values import NONE, Opaque, Optional
 from kapi.machinery import names
 
 FORMAT = CelType("opaque", "kubernetes.NamedFormat")

@@ -11,8 +11,9 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from kapi.cel.errors import EvaluationError, Issue
 from kapi.cel.frame import Frame
 from kapi.cel.syntax import Call, Expr, ListExpr, Literal, MapExpr, children
+from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
-from kapi.cel.values import Duration, Timestamp, format_double, from_key, type_of
+from kapi.cel.values import format_double, from_key, type_of
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import quote
 

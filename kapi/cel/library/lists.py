@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 from heapq import merge
 from itertools import islice, pairwise
 
+from kapi.cel.arithmetic import check_int, check_uint
 from kapi.cel.errors import EvaluationError
 from kapi.cel.frame import Frame
 from kapi.cel.functions import Overload
 from kapi.cel.functions import declare as d
-from kapi.cel.standard import check_int, check_uint
+from kapi.cel.integers import Uint
+from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import Value
-from kapi.cel.values import Duration, Members, Timestamp, Uint, compare, equal, type_of
+from kapi.cel.values import Members, compare, equal, type_of
 
 _SORTED = 1000  # elements that are sorted at once
 Function = Callable[..., Value]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from kapi.cel.arithmetic import check_int
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import Overload
 from kapi.cel.functions import declare as d
-from kapi.cel.standard import check_int
+from kapi.cel.integers import UINT_MAX, Uint
 from kapi.cel.types import Value
-from kapi.cel.values import UINT_MAX, Uint, compare
+from kapi.cel.values import compare
 
 
 def _best(name: str, sign: int) -> tuple[Callable[..., Value], Callable[[Value], Value]]:

@@ -7,8 +7,9 @@ from fractions import Fraction
 
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
+from kapi.cel.integers import INT_MAX, INT_MIN
 from kapi.cel.types import CelType
-from kapi.cel.values import INT_MAX, INT_MIN, Opaque
+from kapi.cel.values import Opaque
 
 QUANTITY = CelType("opaque", "kubernetes.Quantity")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from kapi.cel.estimate import MAX_UINT64
+from kapi.cel.ranges import MAX_UINT64
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import (
     ErrorType,
@@ -20,7 +20,8 @@ from kapi.machinery.field import (
 )
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.structural.celtypes import MAX_REQUEST, Declared, declare, escape
-from kapi.schema.structural.rules import Rule, compile_rules, field_path
+from kapi.schema.structural.field_path import field_path
+from kapi.schema.structural.rules import Rule, compile_rules
 from kapi.schema.structural.structure import Schema, additional, conversion_error, embedded
 
 RULE_LIMIT = 10_000_000

@@ -7,7 +7,7 @@ import unicodedata
 
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required, too_many
 from kapi.machinery.tree import Object
-from kapi.schema.structural.rules import field_path
+from kapi.schema.structural.field_path import field_path
 
 MAX_SELECTABLE = 8
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from kapi.machinery.tree import Object
-from kapi.schema.apply import fieldset, typed
+from kapi.schema.apply import comparing, fieldset, typed
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import Shape
 
@@ -32,7 +32,7 @@ def owned_fields(shape: Shape, live: Object, api_version: str) -> Set | None:
     except ValueError:
         return None
     fields = typed.field_set(shape, applied)
-    changes = typed.compare(shape, applied, live)
+    changes = comparing.compare(shape, applied, live)
     for changed in (changes.modified, changes.added, changes.removed):
         fields = fieldset.difference(fields, changed)
     return fields

@@ -1,4 +1,4 @@
-"""Walks over a value and its shape: validate, field set, compare, merge, remove (upstream: SMD ``typed``).
+"""Walks over a value and its shape: validate, field set, merge, remove (upstream: SMD ``typed``).
 
 Values are plain JSON trees; a value that is not there at all is ABSENT, which is not the same as null.
 """
@@ -12,7 +12,7 @@ from kapi.schema.apply import fieldset
 from kapi.schema.apply.fieldset import Set, key_element, show_element, value_element
 from kapi.schema.apply.shape import DEDUCED, LIST, MAP, SCALAR, UNTYPED, Shape
 
-_MEMBER: Set = {}
+MEMBER: Set = {}
 
 
 class _Absent:
@@ -68,7 +68,7 @@ def item_element(shape: Shape, item: object) -> str:
     return key_element(keys)
 
 
-def _elements(shape: Shape, items: list[Tree]) -> dict[str, list[Tree]]:
+def elements(shape: Shape, items: list[Tree]) -> dict[str, list[Tree]]:
     """Items by path element, in order of appearance; items that have none are left out."""
     found: dict[str, list[Tree]] = {}
     for item in steps(items):
@@ -187,7 +187,7 @@ def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
     """Whether the value itself is a leaf, and the set below it."""
     form = shape.form(value)
     if form == SCALAR:
-        return True, _MEMBER
+        return True, MEMBER
     below: Set = {}
     if form == MAP:
         if shape.map_atomic:
@@ -199,7 +199,7 @@ def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
             if child is None:
                 continue
             if child.scalar and not child.is_map:
-                below["f:" + name] = _MEMBER
+                below["f:" + name] = MEMBER
                 continue
             leaf, deeper = _fields(child, entry)
             node = fieldset.make_node(leaf or entry is None or entry == {} or not shape.declares(name), deeper)
@@ -209,9 +209,9 @@ def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
     if shape.list_atomic:
         return True, below
     if isinstance(value, list):
-        for element, items in steps(_elements(shape, value).items()):
+        for element, items in steps(elements(shape, value).items()):
             if len(items) > 1:
-                below[element] = _MEMBER
+                below[element] = MEMBER
             else:
                 below[element] = fieldset.make_node(True, _fields(shape.item, items[0])[1])
     return False, below
@@ -220,157 +220,8 @@ def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
 # -- compare ------------------------------------------------------------------------------------------------------
 
 
-class Comparison:
-    """What changed from one value to another: three disjoint sets of paths."""
-
-    __slots__ = ("removed", "modified", "added")
-
-    def __init__(self, removed: Set, modified: Set, added: Set) -> None:
-        self.removed = removed
-        self.modified = modified
-        self.added = added
-
-    @property
-    def changed(self) -> Set:
-        """What the new value set: added or modified."""
-        return fieldset.union(self.modified, self.added)
-
-    def without(self, reset: Set) -> Comparison:
-        """Leaves out fields and all that is below them."""
-        if not reset:
-            return self
-        return Comparison(
-            fieldset.recursive_difference(self.removed, reset),
-            fieldset.recursive_difference(self.modified, reset),
-            fieldset.recursive_difference(self.added, reset),
-        )
-
-    def only(self, pattern: Set) -> Comparison:
-        return Comparison(
-            fieldset.include_matches(self.removed, pattern),
-            fieldset.include_matches(self.modified, pattern),
-            fieldset.include_matches(self.added, pattern),
-        )
-
-
-def compare(shape: Shape, old: object, new: object) -> Comparison:
-    """The difference between two values of one type, either of which may be null."""
-    result = Comparison({}, {}, {})
-    _compare(shape, old, new, result)
-    return result
-
-
-def _compare(shape: Shape, old: object, new: object, out: Comparison) -> bool:
-    """Fills ``out`` with what lies below two present values; True when the value itself is a modified leaf."""
-    form, new_form = shape.form(old), shape.form(new)
-    modified = _compare_as(shape, form, old, new, out)
-    if new_form != form:
-        modified = _compare_as(shape, new_form, old, new, out) or modified
-    return modified
-
-
-def _compare_as(shape: Shape, form: int, old: object, new: object, out: Comparison) -> bool:
-    if form == MAP and not shape.map_atomic:
-        before = old if isinstance(old, dict) else None
-        after = new if isinstance(new, dict) else None
-        if before or after:
-            _compare_maps(shape, before or {}, after or {}, out)
-            return False
-    elif form == LIST and not shape.list_atomic:
-        first = old if isinstance(old, list) else None
-        second = new if isinstance(new, list) else None
-        if first or second:
-            _compare_lists(shape, first or [], second or [], out)
-            return False
-    return bool(old != new) or type(old) is not type(new) and (isinstance(old, bool) or isinstance(new, bool))
-
-
-def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> None:
-    for name, after in steps(new.items()):
-        before = old.get(name, ABSENT)
-        if before is ABSENT:
-            child = shape.child(name)
-            if child is not None:
-                out.added["f:" + name] = _whole(child, after) if isinstance(after, _COMPOUND) and after else _MEMBER
-        elif before is not after and before != after:
-            child = shape.child(name)
-            if child is not None:
-                _descend(child, "f:" + name, before, after, out)
-    for name, before in steps(old.items()):
-        if name not in new:
-            child = shape.child(name)
-            if child is not None:
-                out.removed["f:" + name] = (
-                    _whole(child, before) if isinstance(before, _COMPOUND) and before else _MEMBER
-                )
-
-
-def _descend(shape: Shape, element: str, old: object, new: object, out: Comparison) -> None:
-    """Of two values that differ."""
-    if not isinstance(old, _COMPOUND) and not isinstance(new, _COMPOUND):
-        out.modified[element] = _MEMBER  # a leaf, whatever its shape
-        return
-    below = Comparison({}, {}, {})
-    modified = False
-    if type(old) is dict and type(new) is dict and shape.is_map and not shape.map_atomic:
-        _compare_maps(shape, old, new, below)
-    else:
-        modified = _compare(shape, old, new, below)
-    if modified or below.modified:
-        out.modified[element] = {".": _MEMBER, **below.modified} if modified and below.modified else below.modified
-    if below.removed:
-        out.removed[element] = below.removed
-    if below.added:
-        out.added[element] = below.added
-
-
-def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparison) -> None:
-    before, after = _elements(shape, old), _elements(shape, new)
-    child = shape.item
-    for element, items in steps(before.items()):
-        others = after.get(element, ())
-        if len(items) == 1 and len(others) == 1:
-            if items[0] != others[0]:
-                _descend(child, element, items[0], others[0], out)
-        elif len(items) > 1 and len(others) > 1:
-            if items != others:
-                out.modified[element] = _MEMBER
-        elif len(items) > 1:
-            if others:
-                out.added[element] = _whole(child, others[0])
-            out.removed[element] = _MEMBER
-        else:
-            out.removed[element] = _whole(child, items[0])
-            if others:
-                out.added[element] = _MEMBER
-    for element, items in steps(after.items()):
-        if element not in before:
-            out.added[element] = _whole(child, items[0]) if len(items) == 1 else _MEMBER
-
-
-def _whole(shape: Shape, value: object) -> Set:
-    """The node of a value that the other side has not at all: every path in it, containers too."""
-    form = shape.form(value)
-    if form == MAP and not shape.map_atomic and value and isinstance(value, dict):
-        node: Set = {".": _MEMBER}
-        for name, entry in steps(value.items()):
-            child = shape.child(name)
-            if child is not None:
-                if entry and type(entry) in _CONTAINERS:
-                    node["f:" + name] = _whole(child, entry)
-                else:
-                    node["f:" + name] = _MEMBER
-        return node
-    if form == LIST and not shape.list_atomic and value and isinstance(value, list):
-        node = {".": _MEMBER}
-        for element, items in steps(_elements(shape, value).items()):
-            node[element] = _whole(shape.item, items[0]) if len(items) == 1 else _MEMBER
-        return node
-    return _MEMBER
-
-
-_CONTAINERS = frozenset((dict, list))
-_COMPOUND = (dict, list)
+CONTAINERS = frozenset((dict, list))
+COMPOUND = (dict, list)
 
 
 # -- merge --------------------------------------------------------------------------------------------------------
@@ -542,41 +393,6 @@ def with_named_fields(shape: Shape | None, fields: Set) -> Set:
             child = shape.item
         below = with_named_fields(child, node)
         if named and shape is not None and shape.declares(element[2:]):
-            below = {".": _MEMBER, **below}
+            below = {".": MEMBER, **below}
         grown[element] = below
     return grown
-
-
-def reconcile(shape: Shape, fields: Set) -> Set:
-    """The set as the schema of today has it: what has become atomic since is owned as a whole."""
-    changed = _reconcile(shape, fields)
-    return fields if changed is None else changed
-
-
-def _reconcile(shape: Shape, fields: Set) -> Set | None:
-    """The new set of children, or None when nothing changes."""
-    result: Set | None = None
-    for element, node in steps(fields.items()):
-        if element == "." or not node:
-            continue
-        if shape.first == MAP:
-            child = shape.child(element[2:]) if element[0] == "f" else shape.elem
-        else:
-            child = shape.item if shape.is_list else None
-        if child is None or child is DEDUCED:
-            continue
-        if child.first == MAP:
-            collapse = child.map_atomic and not (child.elem is DEDUCED and not child.type_has_fields)
-        elif child.first == LIST:
-            collapse = child.list_atomic
-        else:
-            continue
-        below = _MEMBER if collapse else _reconcile(child, node)
-        if below is not None and below is not node:
-            if result is None:
-                result = dict(fields)
-            if collapse:
-                result[element] = _MEMBER
-            else:
-                result[element] = below
-    return result

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object, Tree
-from kapi.schema.apply import fieldset, typed
+from kapi.schema.apply import comparing, fieldset, reconciling, typed
 from kapi.schema.apply.conflict import Conflict, Conflicts, Manager
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import Shape
@@ -50,12 +50,12 @@ class Updater:
             fields = fieldset.include_matches(fields, self.only)
         return fieldset.recursive_difference(fields, self.reset) if self.reset else fields
 
-    def compare(self, old: Object | None, new: Object | None) -> typed.Comparison:
-        difference = typed.compare(self.shape, old, new).without(self.reset)
+    def compare(self, old: Object | None, new: Object | None) -> comparing.Comparison:
+        difference = comparing.compare(self.shape, old, new).without(self.reset)
         return difference if self.only is None else difference.only(self.only)
 
     def update(
-        self, old: Object, new: Object, managers: Managers, difference: typed.Comparison | None = None
+        self, old: Object, new: Object, managers: Managers, difference: comparing.Comparison | None = None
     ) -> tuple[Set, Managers]:
         """What the write set, and what remains of the others' ownership (the writer's own earlier entry included).
 
@@ -93,8 +93,8 @@ class Updater:
         managers: Managers,
         writer: Manager | None,
         force: bool,
-        own: typed.Comparison | None = None,
-    ) -> tuple[typed.Comparison, Managers]:
+        own: comparing.Comparison | None = None,
+    ) -> tuple[comparing.Comparison, Managers]:
         """Takes changed and removed fields away from everyone but the writer."""
         own = own or self.compare(old, new)
         differences: dict[str, tuple[Set, Set]] = {self.api_version: (own.changed, own.removed)}
@@ -113,7 +113,7 @@ class Updater:
                 there = version.from_hub(new)
                 if self.strict:
                     typed.validate(version.shape, there, allow_duplicates=True)
-                compared = typed.compare(version.shape, version.from_hub(old), there).without(self.reset)
+                compared = comparing.compare(version.shape, version.from_hub(old), there).without(self.reset)
                 difference = differences[owned.api_version] = (compared.changed, compared.removed)
             fields = owned.fields
             changed, removed = difference
@@ -145,7 +145,7 @@ class Updater:
             if self.strict and owned.api_version != self.api_version and owned.api_version not in fitting:
                 typed.validate(shape, self._to(owned.api_version, live), allow_duplicates=True)
                 fitting.add(owned.api_version)
-            fields = typed.reconcile(shape, owned.fields)
+            fields = reconciling.reconcile(shape, owned.fields)
             result[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
         return result
 

@@ -10,9 +10,11 @@ from collections.abc import Callable
 
 from kapi.cel import types as t
 from kapi.cel.errors import EvaluationError
-from kapi.cel.estimate import Range, SizeOf
+from kapi.cel.ranges import Range
+from kapi.cel.sizes import SizeOf
+from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, StructField, StructType
-from kapi.cel.values import Duration, MapList, SetList, Timestamp
+from kapi.cel.values import MapList, SetList
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Tree
 from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from email.utils import parseaddr
 
 from kapi.cel.library.urls import parse as parse_url
-from kapi.cel.values import Duration, Timestamp
+from kapi.cel.times import Duration, Timestamp
 from kapi.machinery.names import dns_label, dns_subdomain
 
 _HEX = "[0-9a-f]"

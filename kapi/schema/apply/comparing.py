@@ -1,0 +1,157 @@
+"""Which fields two objects of a shape differ in (upstream: SMD ``typed/compare.go``)."""
+
+from __future__ import annotations
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object, Tree
+from kapi.schema.apply import fieldset
+from kapi.schema.apply.fieldset import Set
+from kapi.schema.apply.shape import LIST, MAP, Shape
+from kapi.schema.apply.typed import ABSENT, COMPOUND, CONTAINERS, MEMBER, elements
+
+
+class Comparison:
+    """What changed from one value to another: three disjoint sets of paths."""
+
+    __slots__ = ("removed", "modified", "added")
+
+    def __init__(self, removed: Set, modified: Set, added: Set) -> None:
+        self.removed = removed
+        self.modified = modified
+        self.added = added
+
+    @property
+    def changed(self) -> Set:
+        """What the new value set: added or modified."""
+        return fieldset.union(self.modified, self.added)
+
+    def without(self, reset: Set) -> Comparison:
+        """Leaves out fields and all that is below them."""
+        if not reset:
+            return self
+        return Comparison(
+            fieldset.recursive_difference(self.removed, reset),
+            fieldset.recursive_difference(self.modified, reset),
+            fieldset.recursive_difference(self.added, reset),
+        )
+
+    def only(self, pattern: Set) -> Comparison:
+        return Comparison(
+            fieldset.include_matches(self.removed, pattern),
+            fieldset.include_matches(self.modified, pattern),
+            fieldset.include_matches(self.added, pattern),
+        )
+
+
+def compare(shape: Shape, old: object, new: object) -> Comparison:
+    """The difference between two values of one type, either of which may be null."""
+    result = Comparison({}, {}, {})
+    _compare(shape, old, new, result)
+    return result
+
+
+def _compare(shape: Shape, old: object, new: object, out: Comparison) -> bool:
+    """Fills ``out`` with what lies below two present values; True when the value itself is a modified leaf."""
+    form, new_form = shape.form(old), shape.form(new)
+    modified = _compare_as(shape, form, old, new, out)
+    if new_form != form:
+        modified = _compare_as(shape, new_form, old, new, out) or modified
+    return modified
+
+
+def _compare_as(shape: Shape, form: int, old: object, new: object, out: Comparison) -> bool:
+    if form == MAP and not shape.map_atomic:
+        before = old if isinstance(old, dict) else None
+        after = new if isinstance(new, dict) else None
+        if before or after:
+            _compare_maps(shape, before or {}, after or {}, out)
+            return False
+    elif form == LIST and not shape.list_atomic:
+        first = old if isinstance(old, list) else None
+        second = new if isinstance(new, list) else None
+        if first or second:
+            _compare_lists(shape, first or [], second or [], out)
+            return False
+    return bool(old != new) or type(old) is not type(new) and (isinstance(old, bool) or isinstance(new, bool))
+
+
+def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> None:
+    for name, after in steps(new.items()):
+        before = old.get(name, ABSENT)
+        if before is ABSENT:
+            child = shape.child(name)
+            if child is not None:
+                out.added["f:" + name] = _whole(child, after) if isinstance(after, COMPOUND) and after else MEMBER
+        elif before is not after and before != after:
+            child = shape.child(name)
+            if child is not None:
+                _descend(child, "f:" + name, before, after, out)
+    for name, before in steps(old.items()):
+        if name not in new:
+            child = shape.child(name)
+            if child is not None:
+                out.removed["f:" + name] = _whole(child, before) if isinstance(before, COMPOUND) and before else MEMBER
+
+
+def _descend(shape: Shape, element: str, old: object, new: object, out: Comparison) -> None:
+    """Of two values that differ."""
+    if not isinstance(old, COMPOUND) and not isinstance(new, COMPOUND):
+        out.modified[element] = MEMBER  # a leaf, whatever its shape
+        return
+    below = Comparison({}, {}, {})
+    modified = False
+    if type(old) is dict and type(new) is dict and shape.is_map and not shape.map_atomic:
+        _compare_maps(shape, old, new, below)
+    else:
+        modified = _compare(shape, old, new, below)
+    if modified or below.modified:
+        out.modified[element] = {".": MEMBER, **below.modified} if modified and below.modified else below.modified
+    if below.removed:
+        out.removed[element] = below.removed
+    if below.added:
+        out.added[element] = below.added
+
+
+def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparison) -> None:
+    before, after = elements(shape, old), elements(shape, new)
+    child = shape.item
+    for element, items in steps(before.items()):
+        others = after.get(element, ())
+        if len(items) == 1 and len(others) == 1:
+            if items[0] != others[0]:
+                _descend(child, element, items[0], others[0], out)
+        elif len(items) > 1 and len(others) > 1:
+            if items != others:
+                out.modified[element] = MEMBER
+        elif len(items) > 1:
+            if others:
+                out.added[element] = _whole(child, others[0])
+            out.removed[element] = MEMBER
+        else:
+            out.removed[element] = _whole(child, items[0])
+            if others:
+                out.added[element] = MEMBER
+    for element, items in steps(after.items()):
+        if element not in before:
+            out.added[element] = _whole(child, items[0]) if len(items) == 1 else MEMBER
+
+
+def _whole(shape: Shape, value: object) -> Set:
+    """The node of a value that the other side has not at all: every path in it, containers too."""
+    form = shape.form(value)
+    if form == MAP and not shape.map_atomic and value and isinstance(value, dict):
+        node: Set = {".": MEMBER}
+        for name, entry in steps(value.items()):
+            child = shape.child(name)
+            if child is not None:
+                if entry and type(entry) in CONTAINERS:
+                    node["f:" + name] = _whole(child, entry)
+                else:
+                    node["f:" + name] = MEMBER
+        return node
+    if form == LIST and not shape.list_atomic and value and isinstance(value, list):
+        node = {".": MEMBER}
+        for element, items in steps(elements(shape, value).items()):
+            node[element] = _whole(shape.item, items[0]) if len(items) == 1 else MEMBER
+        return node
+    return MEMBER
