@@ -22,6 +22,7 @@ from kapi.client.sliced import Sliced
 from kapi.client.work import call_of
 from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints import transform
+from kapi.endpoints.bookmark import bookmark, bookmark_metadata
 from kapi.endpoints.encoding import message_of_entry
 from kapi.endpoints.errors import to_status
 from kapi.endpoints.options import ListOptions, check_initial_events, list_options
@@ -44,7 +45,6 @@ from kapi.watchcache.sent import Tally
 from kapi.watchcache.watch import Watch
 
 log = Logger()
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
@@ -151,7 +151,7 @@ class Form:
         if self.as_list:
             return b""
         if event.entry is None:
-            return self._frame("BOOKMARK", self._bookmark(event))
+            return self._frame("BOOKMARK", self._bookmark(event, headers))
         if self.stored:
             return event.json
         if self.plain:
@@ -195,22 +195,20 @@ class Form:
         """The same as a chunk of HTTP/1.1."""
         return chunk(self.encode(event))
 
-    def _bookmark(self, event: WatchEvent) -> Object:
-        metadata: Object = {"resourceVersion": str(event.revision)}
-        if event.initial_end:
-            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    def _bookmark(self, event: WatchEvent, headers: bool) -> Object:
         if self.media.as_kind and not self.table:
-            return transform.partial({"metadata": metadata}, self.media.as_version)
-        resource = self.scope.resource
-        obj = {"kind": resource.kind, "apiVersion": str(resource.group_version), "metadata": metadata}
+            return transform.partial({"metadata": bookmark_metadata(event)}, self.media.as_version)
+        obj = bookmark(self.scope.resource, event)
         if self.table:
+            # what ends the initial events is told even to who wants no objects
+            include = "Metadata" if event.initial_end and self.include == "None" else self.include
             return transform.table(
-                resource,
+                self.scope.resource,
                 [obj],
                 {"resourceVersion": str(event.revision)},
                 version=self.media.as_version,
-                include=self.include,
-                headers=False,
+                include=include,
+                headers=headers,
             )
         return obj
 

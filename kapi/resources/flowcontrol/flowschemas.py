@@ -289,6 +289,6 @@ RESOURCE = Resource(
         _method,
         printing.age,
         _dangling,
-        order=lambda obj: (_precedence(obj, 0), obj["metadata"]["name"]),
+        order=lambda obj: (_precedence(obj, 0), obj["metadata"].get("name", "")),
     ),
 )
