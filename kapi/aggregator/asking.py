@@ -15,7 +15,8 @@ from kapi.client.collected import Collected
 from kapi.client.head import identity_headers
 from kapi.request.user import LOOPBACK_USER
 
-MAX_ANSWER = 16 * 1024 * 1024  # bytes of a discovery or OpenAPI document
+MAX_ANSWER = 16 * 1024 * 1024  # bytes of an OpenAPI document
+MAX_DISCOVERY = 1024 * 1024  # bytes of the list of a group version's resources, which becomes part of our own
 
 
 class Questions:
@@ -33,19 +34,19 @@ class Questions:
         agent: IAgent = Agent.usingEndpointFactory(self._reactor, self._backends, pool)
         return agent
 
-    async def get(self, key: str, path: str, seconds: float) -> tuple[int, bytes]:
-        """Status and body.  Raises whatever goes wrong, a TimeoutError after ``seconds``."""
-        request: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._get(key, path))
+    async def get(self, key: str, path: str, seconds: float, limit: int = 0) -> tuple[int, bytes]:
+        """Status and body, of at most ``limit`` bytes.  Raises whatever goes wrong, a TimeoutError after ``seconds``."""
+        request: Deferred[tuple[int, bytes]] = Deferred.fromCoroutine(self._get(key, path, limit or MAX_ANSWER))
         request.addTimeout(seconds, self._reactor, _late)
         return await request
 
-    async def _get(self, key: str, path: str) -> tuple[int, bytes]:
+    async def _get(self, key: str, path: str, limit: int) -> tuple[int, bytes]:
         uri, host = self._backends.request(key, path.encode())
         headers = Headers({b"Accept": [b"application/json"], b"Host": [host]})
         for name, value in identity_headers(LOOPBACK_USER):
             headers.addRawHeader(name, value)
         answer = await self._agent.request(b"GET", uri, headers)
-        collected = Collected(MAX_ANSWER, until_close=True)
+        collected = Collected(limit, until_close=True)
         answer.deliverBody(collected)
         try:
             return answer.code, await collected.done

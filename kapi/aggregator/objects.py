@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import urllib.parse
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from io import BytesIO
+from typing import cast
 
 import orjson
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IPushProducer, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
@@ -19,13 +21,14 @@ from kapi.aggregator.backend import Backends
 from kapi.aggregator.registration import service_name
 from kapi.client.collected import Collected, abort
 from kapi.client.head import identity_headers
+from kapi.codecs import json_pieces
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
 from kapi.request.user import LOOPBACK_USER
 
-MAX_ANSWER = MAX_EVENT = 64 * 1024 * 1024  # bytes
-PAGE = 500  # objects of a list
+MAX_ANSWER = MAX_EVENT = 16 * 1024 * 1024  # bytes
+PAGE = 100  # objects of a list
 SECONDS = 30.0  # for an answer
 WATCH_SECONDS = 300  # after which a watch is to end by itself
 _FOLLOWED = frozenset(["list", "watch", "get", "patch", "delete"])
@@ -68,7 +71,7 @@ class RemoteObjects:
         finally:
             collected.close()
         try:
-            tree = orjson.loads(data)
+            tree = json_pieces.loads(data)
         except ValueError:
             tree = {"message": data[:200].decode("latin-1")}
         if answer.code >= 400:
@@ -79,15 +82,17 @@ class RemoteObjects:
         """A line after the other, until the server ends the answer.  Raises what ``ask`` does, and what ``on_line`` does."""
         answer = await self._send(key, "GET", path, None, "")
         if answer.code >= 400:
-            answer.deliverBody(_Lines(lambda line: None))
+            lines = _Lines()
+            answer.deliverBody(lines)
+            lines.close()
             raise _refused(answer.code, "the watch was refused")
-        lines = _Lines(on_line)
+        lines = _Lines()
         answer.deliverBody(lines)
         try:
-            await lines.done
-        except CancelledError:
+            while (line := await lines.next()) is not None:
+                on_line(line)
+        finally:
             lines.close()
-            raise
 
     async def _send(self, key: str, method: str, path: str, body: object, media: str) -> IResponse:
         uri, host = self._backends.request(key, path.encode())
@@ -104,33 +109,66 @@ class RemoteObjects:
 
 
 class _Lines(Protocol):
-    """The lines of a body as they come."""
+    """The lines of a body as they come; the server waits while one is there that nobody has taken."""
 
-    def __init__(self, on_line: Callable[[bytes], None]) -> None:
-        self.done: Deferred[None] = Deferred()
-        self._on_line = on_line
-        self._rest = b""
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque()
+        self._rest: list[bytes] = []  # of a line that has not ended
+        self._size = 0  # bytes of the rest
+        self._waiting: Deferred[None] | None = None
+        self._end: Failure | None = None  # of the body
+        self._over = False
+
+    async def next(self) -> bytes | None:
+        """Without its end; None at the end of the body.  Raises ValueError for one that is too long."""
+        while not self._lines:
+            if self._end is not None:
+                if self._end.check(ValueError):
+                    self._end.raiseException()
+                return None
+            self._waiting = Deferred()
+            await self._waiting
+        line = self._lines.popleft()
+        if not self._lines and not self._over:
+            self._producer.resumeProducing()
+        return line
+
+    @property
+    def _producer(self) -> IPushProducer:
+        return cast(IPushProducer, self.transport)
 
     def close(self) -> None:
-        if self.transport is not None:
+        """Nothing more is taken."""
+        if not self._over:
+            self._over = True
             abort(self.transport)
 
     def dataReceived(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        try:
-            if len(self._rest) > MAX_EVENT:
-                raise ValueError("an event is too long")
-            for line in lines:
-                if line and not self.done.called:
-                    self._on_line(line)
-        except Exception:
-            if not self.done.called:
-                self.done.errback(Failure())
+        if self._over:
+            return
+        first, *others = data.split(b"\n")
+        self._rest.append(first)
+        self._size += len(first)
+        for other in others:
+            if self._size:
+                self._lines.append(b"".join(self._rest))
+            self._rest, self._size = [other], len(other)
+        if self._size > MAX_EVENT:
             self.close()
+            self._tell(Failure(ValueError("an event is too long")))
+        elif self._lines:
+            self._producer.pauseProducing()
+            self._tell(None)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if not self.done.called:
-            self.done.callback(None)
+        self._over = True
+        self._tell(reason)
+
+    def _tell(self, end: Failure | None) -> None:
+        self._end = self._end or end
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
 
 
 def _refused(code: int, message: str) -> status.StatusError:
@@ -175,7 +213,7 @@ class RemoteResource:
         """Done when the server ends it.  Raises StatusError for an error that it tells."""
 
         def on_line(line: bytes) -> None:
-            event = orjson.loads(line)
+            event = json_pieces.loads(line)
             if event["type"] == "ERROR":
                 raise status.generic(str(event["object"].get("message", "")), int(event["object"].get("code") or 500))
             on_event(event["type"], event["object"])

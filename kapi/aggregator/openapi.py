@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 
-import orjson
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.aggregator.asking import Questions
 from kapi.client.workqueue import WorkQueue
+from kapi.codecs import json_pieces
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Tree
@@ -57,7 +57,7 @@ class OpenAPIDownload:
             document = await self._read(name, "/openapi/v2")
             if document is not None and self._wanted.get(name) == gv:
                 try:
-                    self._remote.specify(name, f"/apis/{gv}/", orjson.loads(document))
+                    self._remote.specify(name, f"/apis/{gv}/", json_pieces.loads(document))
                 except Exception:  # whatever a server may say
                     self._remote.forget(name)
 
@@ -96,7 +96,7 @@ class OpenAPIDownload:
         """A JSON document, or None."""
         try:
             code, body = await self._questions.get(name, path, TIMEOUT)
-            orjson.loads(body)
+            json_pieces.loads(body)
         except CancelledError:
             raise
         except Exception:  # whatever the network and the server do
@@ -107,7 +107,7 @@ class OpenAPIDownload:
 def _urls(index: bytes | None, first: str) -> list[tuple[str, str]]:
     """Where a server says that its documents are; that of the group version ``first`` at the head."""
     try:
-        paths: Tree = orjson.loads(index or b"{}")["paths"]
+        paths: Tree = json_pieces.loads(index or b"{}")["paths"]
         found = [(key, item["serverRelativeURL"]) for key, item in paths.items()]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.ssl import PrivateCertificate
 from twisted.logger import Logger
 
 from kapi.aggregator import availability
-from kapi.aggregator.asking import Questions
+from kapi.aggregator.asking import MAX_DISCOVERY, Questions
 from kapi.aggregator.availability import PASSED, SERVICE_LABEL, UNREACHABLE, Verdict
 from kapi.aggregator.backend import Backend, Backends
 from kapi.aggregator.groups import from_legacy
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
+from kapi.codecs import json_pieces
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
@@ -142,7 +142,7 @@ class AvailabilityController:
         host = first.host if len(backend.targets) == 1 else first.name  # who of many was asked is not told
         where = f"https://{host}:{first.port}{path}"
         try:
-            code, body = await self._questions.get(name, path, PROBE_TIMEOUT)
+            code, body = await self._questions.get(name, path, PROBE_TIMEOUT, MAX_DISCOVERY)
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
@@ -152,7 +152,7 @@ class AvailabilityController:
             text = f"failing or missing response from {where}: bad status from {where}: {code}"
             return Verdict("False", UNREACHABLE, text)
         try:
-            found = from_legacy(orjson.loads(body))
+            found = from_legacy(json_pieces.loads(body))
         except Exception:  # whatever the server says instead
             found = []
         if self._services.lister.get("", name) is not None:

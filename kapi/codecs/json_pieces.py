@@ -18,7 +18,7 @@ import msgspec
 import orjson
 
 from kapi.machinery import checkpoint as checkpoints
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, engage
 from kapi.machinery.tree import Tree
 
 LARGE = 256 * 1024  # bytes that are worth it
@@ -37,7 +37,10 @@ _members_of_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 def loads(data: bytes) -> Tree:
     """As ``orjson.loads``.  Raises orjson.JSONDecodeError."""
-    if checkpoints.running is None or len(data) < LARGE:
+    if len(data) < LARGE:
+        return orjson.loads(data)
+    engage()  # whatever asked for it was small
+    if checkpoints.running is None:
         return orjson.loads(data)
     try:
         tree = _read(data.strip(_SPACE), 0)

@@ -81,7 +81,7 @@ def respond_object(
     if media.plain and data:
         return Response(code, data + b"\n", media.content_type)
     if obj is None:  # only bytes were given
-        obj = orjson.loads(data or b"null")
+        obj = json_pieces.loads(data or b"null")
     tree = obj
     if media.as_kind == "Table":
         version = obj["metadata"].get("resourceVersion")  # a dry run that would create has none

@@ -51,8 +51,8 @@ class AskingTests(TestCase):
         backends.set(KEY, Backend([Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None))
         self.questions = Questions(reactor, backends)
 
-    def get(self, seconds: float = 5) -> Deferred[Any]:
-        return Deferred.fromCoroutine(self.questions.get(KEY, "/apis/example.com/v1", seconds))
+    def get(self, seconds: float = 5, limit: int = 0) -> Deferred[Any]:
+        return Deferred.fromCoroutine(self.questions.get(KEY, "/apis/example.com/v1", seconds, limit))
 
     @inlineCallbacks
     def closed(self) -> Any:
@@ -71,6 +71,9 @@ class AskingTests(TestCase):
         self.patch(asking, "MAX_ANSWER", 100_000)
         self.factory.answer = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 3_000_000
         yield self.assertFailure(self.get(), AnswerTooLarge)
+        yield self.closed()
+        self.factory.answer = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 50_000
+        yield self.assertFailure(self.get(limit=20_000), AnswerTooLarge)
         yield self.closed()
 
     @inlineCallbacks

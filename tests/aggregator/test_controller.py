@@ -93,7 +93,7 @@ class FakeQuestions:
         self.dead: set[str] = set()
         self.asked: list[tuple[str, str]] = []
 
-    async def get(self, key: str, path: str, seconds: float) -> tuple[int, bytes]:
+    async def get(self, key: str, path: str, seconds: float, limit: int = 0) -> tuple[int, bytes]:
         self.asked.append((key, path))
         if key in self.silent:
             await Deferred().addTimeout(seconds, self._clock)

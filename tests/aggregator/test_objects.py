@@ -7,12 +7,16 @@ import json
 from typing import Any
 
 from twisted.internet import reactor, ssl
-from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
+from twisted.internet.error import ConnectionDone
 from twisted.internet.task import deferLater
-from twisted.trial.unittest import TestCase
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
+from kapi.aggregator import objects
 from kapi.aggregator.availability import Target
 from kapi.aggregator.backend import Backend, Backends
 from kapi.aggregator.objects import RemoteObjects, RemoteResource, RemoteResources
@@ -50,6 +54,49 @@ class Answering(Resource):
         return json.dumps(self.answer[1]).encode()
 
 
+class Lines(SynchronousTestCase):
+    """Of a watch."""
+
+    def setUp(self) -> None:
+        self.lines = objects._Lines()
+        self.transport = StringTransport()
+        self.lines.makeConnection(self.transport)
+
+    def next(self) -> bytes | None:
+        return self.successResultOf(Deferred.fromCoroutine(self.lines.next()))
+
+    def test_the_server_waits_while_there_is_one_that_was_not_taken(self) -> None:
+        self.lines.dataReceived(b"a\n\nb\nc")
+        self.assertEqual(self.transport.producerState, "paused")
+        self.assertEqual(self.next(), b"a")
+        self.assertEqual(self.transport.producerState, "paused")
+        self.assertEqual(self.next(), b"b")
+        self.assertEqual(self.transport.producerState, "producing")
+        waiting = Deferred.fromCoroutine(self.lines.next())
+        self.assertNoResult(waiting)
+        self.lines.dataReceived(b"d\n")
+        self.assertEqual(self.successResultOf(waiting), b"cd")
+
+    def test_what_was_whole_before_the_end_is_taken(self) -> None:
+        self.lines.dataReceived(b"a\nb")
+        self.lines.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual((self.next(), self.next(), self.next()), (b"a", None, None))
+
+    def test_the_end_is_told_to_who_waits(self) -> None:
+        waiting = Deferred.fromCoroutine(self.lines.next())
+        self.lines.connectionLost(Failure(ConnectionDone()))
+        self.assertIsNone(self.successResultOf(waiting))
+
+    def test_who_does_not_wait_any_more_is_told_nothing(self) -> None:
+        waiting = Deferred.fromCoroutine(self.lines.next())
+        waiting.cancel()
+        self.failureResultOf(waiting, CancelledError)
+        self.lines.close()
+        self.assertTrue(self.transport.disconnected)
+        self.lines.dataReceived(b"a\n")
+        self.lines.connectionLost(Failure(ConnectionDone()))
+
+
 class Objects(TestCase):
     def setUp(self) -> None:
         pem, key = certificate(NAME)
@@ -83,8 +130,8 @@ class Objects(TestCase):
             self.server.asked,
             [
                 ("GET", f"{root}/namespaces/n/flunders/a%20b", None),
-                ("GET", f"{root}/flunders?limit=500", None),
-                ("GET", f"{root}/flunders?limit=500&continue=more", None),
+                ("GET", f"{root}/flunders?limit=100", None),
+                ("GET", f"{root}/flunders?limit=100&continue=more", None),
                 ("PATCH", f"{root}/namespaces/n/flunders/f", {"metadata": {"finalizers": None}}),
                 ("DELETE", f"{root}/namespaces/n/flunders/f", options),
             ],
@@ -130,6 +177,19 @@ class Objects(TestCase):
         request.write(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}\n')
         error = yield self.assertFailure(watching, status.StatusError)
         self.assertEqual(error.code, 410)
+        yield self.assertFailure(gone, Exception)
+
+    @inlineCallbacks
+    def test_an_event_is_not_read_for_ever(self) -> Any:
+        self.patch(objects, "MAX_EVENT", 100)
+        self.server.answer = 200, None
+        watching = self.run_(self.flunders.watch("7", lambda kind, obj: None))
+        while not self.server.open:
+            yield deferLater(reactor, 0.01)
+        [request] = self.server.open
+        gone = request.notifyFinish()
+        request.write(b"x" * 101)
+        yield self.assertFailure(watching, ValueError)
         yield self.assertFailure(gone, Exception)
 
     def test_what_cannot_be_followed_is_left_alone(self) -> None:

@@ -25,7 +25,7 @@ class Questions:
         self.answers: dict[str, bytes] = {}
         self.late: dict[str, Deferred[None]] = {}
 
-    async def get(self, key: str, path: str, seconds: float) -> tuple[int, bytes]:
+    async def get(self, key: str, path: str, seconds: float, limit: int = 0) -> tuple[int, bytes]:
         if path in self.late:
             await self.late[path]
         return (200, self.answers[path]) if path in self.answers else (404, b"")

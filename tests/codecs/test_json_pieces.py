@@ -210,3 +210,16 @@ def test_what_is_small_or_in_no_slice_is_read_at_once() -> None:
         with patch.object(checkpoint, "running", None):
             json_pieces.loads(b"[" + b"1," * 300_000 + b"1]")
             json_pieces.dumps([1] * 300_000)
+
+
+def test_a_large_text_makes_a_small_computation_one_that_may_take_long() -> None:
+    """As the answer of a webhook, which is asked about a small object."""
+    found = Pieces()
+    checkpoint.current, checkpoint.running = found, None
+    try:
+        json_pieces.loads(b"[1,2]")
+        assert checkpoint.running is None
+        assert json_pieces.loads(b"[" + b"{}," * json_pieces.LARGE + b"{}]") == [{}] * (json_pieces.LARGE + 1)
+    finally:
+        checkpoint.current = checkpoint.running = None
+    assert found.count > json_pieces.LARGE // json_pieces._PIECE

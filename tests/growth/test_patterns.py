@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import kapi
+from kapi.aggregator import objects
 from kapi.apiextensions import jsonpath
 from kapi.cel.library import urls
 from kapi.codecs import json_reading
@@ -134,7 +135,14 @@ def test_no_pattern_tries_a_text_in_many_ways() -> None:
     assert not slow, "\n".join(map(repr, slow))
 
 
+def pieces_of_an_event(count: int) -> None:
+    lines = objects._Lines()
+    for _ in range(4 * count):
+        lines.dataReceived(b"x" * 500)
+
+
 WORK: dict[str, Callable[[int], Any]] = {
+    "an event in pieces": pieces_of_an_event,
     "zeros of a quantity": lambda count: quantity.canonical("0" * count + "!"),
     "digits of a quantity": lambda count: quantity.canonical("1" * count + "!"),
     "terms of a duration": lambda count: duration.nanoseconds("1s" * count * 20),

@@ -31,7 +31,7 @@ from kapi.client.kubeconfig import Credentials
 from kapi.client.rest_url import rest_path, rest_url
 from kapi.client.server_agent import ServerAgent
 from kapi.client.tls_trust import NoCertificates, authorities, identity, verified_options
-from kapi.codecs import json_reading
+from kapi.codecs import json_pieces, json_reading
 from kapi.machinery.tree import Object, Tree
 from kapi.request.reactor import Reactor
 
@@ -267,7 +267,7 @@ def _describe(problem: BaseException, host: str, port: int) -> str:
 def _status_text(status: int, content: bytes) -> tuple[str, int]:
     """What a client says about an answer that is no success; a Status in the body speaks for itself."""
     try:
-        answer = orjson.loads(content)
+        answer = json_pieces.loads(content)
         if isinstance(answer, dict) and answer.get("kind") == "Status" and answer.get("message"):
             return str(answer["message"]), status
     except orjson.JSONDecodeError:

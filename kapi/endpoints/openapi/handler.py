@@ -10,8 +10,7 @@ import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-import orjson
-
+from kapi.codecs import json_pieces
 from kapi.codecs.accept import parse_accept
 from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.openapi import documents, parameters, protobuf, protobuf_v3, v2
@@ -84,7 +83,7 @@ class OpenAPIHandler:
         if path == "/openapi/v2":
             return self._v2(ctx)
         if path == "/openapi/v3":
-            return Response(200, orjson.dumps(self._index()), _TEXT, (_RANGES,))
+            return Response(200, json_pieces.dumps(self._index()), _TEXT, (_RANGES,))
         if path.startswith("/openapi/v3/"):
             return self._v3(ctx, path[len("/openapi/v3/") :])
         return None
@@ -139,7 +138,7 @@ class OpenAPIHandler:
     async def _packed(self, ctx: RequestContext, digest: str, document: bytes, *, immutable: bool) -> Response:
         await in_slices
         try:
-            body = protobuf_v3.document(orjson.loads(document))
+            body = protobuf_v3.document(json_pieces.loads(document))
         except (AttributeError, KeyError, TypeError, ValueError):  # it is not what it should be
             return Response(406, b"", b"", (_VARY,))
         return _document(ctx, body, digest, immutable=immutable, content_type=_PROTOBUF_V3)
@@ -152,7 +151,7 @@ class OpenAPIHandler:
         def make() -> bytes:
             tree = build()
             checkpoint()
-            body = self._bodies[key] = orjson.dumps(tree) if form == _JSON else protobuf_v3.document(tree)
+            body = self._bodies[key] = json_pieces.dumps(tree) if form == _JSON else protobuf_v3.document(tree)
             return body
 
         body = await self._making.make(key, lambda: self._bodies.get(key), make)
@@ -187,14 +186,14 @@ class OpenAPIHandler:
             tree = v2.document_v2(versions)
             self.remote.join(tree)
             checkpoint()
-            made = orjson.dumps(tree)
+            made = json_pieces.dumps(tree)
             checkpoint()
             document = (hashlib.sha512(made).hexdigest().upper(), {_JSON: made})
             if changes == self._changes:
                 self._v2_document = document
         bodies = document[1]
         if form not in bodies:
-            tree = orjson.loads(bodies[_JSON])
+            tree = json_pieces.loads(bodies[_JSON])
             checkpoint()
             bodies[form] = protobuf.document(tree)
         return document
@@ -235,7 +234,7 @@ def _hash(key: str, resources: Sequence[Resource]) -> str:
     digest = hashlib.sha512(f"{_types_digest()}\n{key}\n".encode())
     for row in resources:
         names = [row.plural, row.kind, row.namespaced, row.verbs, [(sub.name, sub.verbs) for sub in row.subresources]]
-        digest.update(orjson.dumps(names))
+        digest.update(json_pieces.dumps(names))
         digest.update(row.schema_digest.encode())
     return digest.hexdigest().upper()
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
-
+from kapi.codecs import json_pieces
 from kapi.endpoints.openapi import protobuf
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.tree import Object, Tree
@@ -31,7 +30,7 @@ class RemoteDocuments:
     def specify(self, name: str, prefix: str, document: Object) -> None:
         """Takes a server's document of v2.  Raises what a document in another form brings about."""
         tree = restricted(document, prefix)
-        found = orjson.dumps(tree)
+        found = json_pieces.dumps(tree)
         if self._specifications.get(name) != found:
             checkpoint()
             protobuf.document(tree)
@@ -47,7 +46,7 @@ class RemoteDocuments:
         """Adds all specifications to ours, in place; in the order of their names."""
         for name in sorted(self._specifications):
             checkpoint()
-            merge(document, orjson.loads(self._specifications[name]))
+            merge(document, json_pieces.loads(self._specifications[name]))
 
 
 def restricted(document: Object, prefix: str) -> Object:
