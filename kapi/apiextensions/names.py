@@ -13,8 +13,6 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
-from kapi.resources.apiextensions.validation import approval, is_protected
-from kapi.schema.structural.structure import conversion_error, structural_errors
 
 _MANY = 1000  # names of a definition
 _KEYS = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
@@ -190,6 +188,8 @@ def structural_condition(crd: Object, now: str) -> bool:
     """The condition NonStructuralSchema, for definitions stored before schemas had to be structural."""
     if not may_not_be_structural(crd):
         return False
+    from kapi.schema.structural.structure import conversion_error, structural_errors
+
     old = condition(crd, "NonStructuralSchema")
     spec = internal_spec(crd.get("spec") or {})
     problems: list[str] = []
@@ -225,6 +225,8 @@ def structural_condition(crd: Object, now: str) -> bool:
 
 def approval_condition(crd: Object, now: str) -> bool:
     """The condition KubernetesAPIApprovalPolicyConformant of definitions in community groups."""
+    from kapi.resources.apiextensions.validation import approval, is_protected
+
     if not is_protected((crd.get("spec") or {}).get("group", "")):
         return False
     state, reason = approval(crd["metadata"].get("annotations"))

@@ -3,13 +3,15 @@
 
 A definition's event changes what is served at once, those of large ones one after the other in slices; what has to be
 written goes through queues of names, several at once, since admission may be slow and a removal takes as long as there are
-instances.  Names are given to one definition of a group after the other.  Nobody here decodes schemas.
+instances.  Names are given to one definition of a group after the other.  Nobody here decodes schemas; what serves by them is
+loaded with the first definition.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from functools import partial
+from typing import TYPE_CHECKING
 
 import orjson
 from twisted.internet.defer import maybeDeferred
@@ -19,7 +21,6 @@ from twisted.python.failure import Failure
 from kapi.apiextensions import names
 from kapi.apiextensions.conversion import Post
 from kapi.apiextensions.outline import outline
-from kapi.apiextensions.rows import Rows, state_of
 from kapi.client.interface import Client
 from kapi.client.sliced import begin
 from kapi.client.work import call_of
@@ -38,6 +39,9 @@ from kapi.resources.apiextensions.internal import is_true
 from kapi.schema import mergepatch
 from kapi.watchcache.cache import Batch
 from kapi.watchcache.entry import Entry
+
+if TYPE_CHECKING:
+    from kapi.apiextensions.rows import Rows
 
 log = Logger()
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
@@ -151,12 +155,16 @@ class CustomResources:
             for row in steps(rows.all.values()):
                 row.strategy.refuses_new = GroupResource(rows.group, rows.plural)  # type: ignore[attr-defined]
         if is_true(crd, "Established"):
+            from kapi.apiextensions.rows import state_of
+
             known = self.served.get(name)
             if known is None or known.state != state_of(crd):
                 self._serve(name, crd)
         self._queue.add(name)
 
     def _serve(self, name: str, crd: Object) -> None:
+        from kapi.apiextensions.rows import Rows
+
         try:
             rows = Rows(crd, self._post, partial(begin, self.reactor))
         except Exception:

@@ -1,5 +1,8 @@
 """CustomResourceDefinition (apiextensions.k8s.io/v1): defaults, validation, status (upstream: apiextensions-apiserver
-``registry/customresourcedefinition/strategy.go``)."""
+``registry/customresourcedefinition/strategy.go``).
+
+What judges schemas and their rules is loaded with the first definition that is written.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,7 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError
 from kapi.machinery.tree import Object
-from kapi.resources.apiextensions.schema_rules import walk_schemas
-from kapi.resources.apiextensions.validation import validate, validate_status_update, validate_update
 from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource
-from kapi.schema.structural.formats import recognized
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _PATIENT = 1.0  # seconds: who waits so long is no reactor
@@ -32,6 +32,9 @@ def _remember_storage(crd: Object) -> None:
 
 
 def _unrecognized(crd: Object) -> list[str]:
+    from kapi.resources.apiextensions.schema_rules import walk_schemas
+    from kapi.schema.structural.formats import recognized
+
     found: list[str] = []
     for version in steps((crd.get("spec") or {}).get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
@@ -46,6 +49,8 @@ def _not_in_a_hurry(crd: Object, ctx: StrategyContext) -> None:
     """Raises TimeExceeded for a large definition that is to be validated at once: rules take milliseconds each."""
     if not 0 < ctx.patience < _PATIENT:
         return
+    from kapi.resources.apiextensions.schema_rules import walk_schemas
+
     weight = 0
     for version in steps((crd.get("spec") or {}).get("versions") or ()):
         for node in walk_schemas((version.get("schema") or {}).get("openAPIV3Schema")):
@@ -108,10 +113,14 @@ class CustomResourceDefinitionStrategy(Strategy):
         _remember_storage(obj)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        from kapi.resources.apiextensions.validation import validate
+
         _not_in_a_hurry(obj, ctx)
         return validate(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        from kapi.resources.apiextensions.validation import validate_update
+
         _not_in_a_hurry(obj, ctx)
         return validate_update(obj, old)
 
@@ -142,6 +151,8 @@ class StatusStrategy(CustomResourceDefinitionStrategy):
         obj["spec"] = old.get("spec")
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        from kapi.resources.apiextensions.validation import validate_status_update
+
         return validate_status_update(obj, old)
 
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
