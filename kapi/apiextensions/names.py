@@ -225,7 +225,7 @@ def structural_condition(crd: Object, now: str) -> bool:
 
 def approval_condition(crd: Object, now: str) -> bool:
     """The condition KubernetesAPIApprovalPolicyConformant of definitions in community groups."""
-    from kapi.resources.apiextensions.validation import approval, is_protected
+    from kapi.resources.apiextensions.approval import approval, is_protected
 
     if not is_protected((crd.get("spec") or {}).get("group", "")):
         return False

@@ -14,7 +14,8 @@ from kapi.cel.errors import EvaluationError
 from kapi.cel.frame import Frame, Step
 from kapi.cel.functions import Overload
 from kapi.cel.macros import ACCU, UNUSED
-from kapi.cel.operators import SPECIAL, Failed, appending, direct, dispatched, inserting, when
+from kapi.cel.operators import SPECIAL, appending, inserting, when
+from kapi.cel.overload_calls import Failed, direct, dispatched
 from kapi.cel.reading import (
     certain,
     constant,

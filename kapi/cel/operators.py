@@ -6,26 +6,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kapi.cel.checker import Scope
-from kapi.cel.cost import runtime_cost
 from kapi.cel.errors import Cancelled, EvaluationError, TimeExceeded
 from kapi.cel.frame import LONG, Frame, Step
-from kapi.cel.functions import Overload
 from kapi.cel.macros import ACCU
+from kapi.cel.overload_calls import Failed, direct, dispatched
 from kapi.cel.reading import certain, optional_field
 from kapi.cel.syntax import Call, Expr, Ident, Literal
 from kapi.cel.types import CelType, StructType, Value
-from kapi.cel.values import (
-    NONE,
-    MapList,
-    Members,
-    Optional,
-    SetList,
-    equal,
-    from_key,
-    no_overload,
-    to_key,
-    type_of,
-)
+from kapi.cel.values import NONE, MapList, Members, Optional, SetList, equal, from_key, no_overload, to_key, type_of
 from kapi.machinery.checkpoint import steps
 
 
@@ -37,86 +25,6 @@ class Compiles(Protocol):
     def compile(self, node: Expr) -> Step: ...
 
     def named(self, target: CelType | None, field: str) -> tuple[str, Callable[[Value], Value] | None]: ...
-
-
-def direct(args: list[Step], overload: Overload) -> Step:
-    impl = overload.impl
-    assert impl is not None
-    cost = runtime_cost(overload)
-    if len(args) == 1 and cost is None and not getattr(impl, "wants_frame", False):
-        only = args[0]
-
-        def unary(frame: Frame) -> Value:
-            value = only(frame)
-            frame.cost += 1
-            try:
-                return impl(value)
-            except (TypeError, AttributeError):
-                raise no_overload() from None
-
-        return unary
-
-    def invoke(frame: Frame) -> Value:
-        values = [arg(frame) for arg in args]
-        return apply(frame, overload, cost, values)
-
-    return invoke
-
-
-def apply(frame: Frame, overload: Overload, cost: Value, values: list[Value]) -> Value:
-    """Runs an implementation, charging what it costs and what it allocates."""
-    impl = overload.impl
-    assert impl is not None
-    if cost is not None:
-        before = cost.before(values)
-        if before:
-            frame.cost += before
-            frame.tick()
-            if frame.deadline and before > LONG:
-                raise TimeExceeded()  # one call that may outlast any slice of time
-        if cost.grows:
-            frame.grow(cost.growth(values))
-    else:
-        frame.cost += 1
-    try:
-        result = impl(frame, *values) if getattr(impl, "wants_frame", False) else impl(*values)
-    except EvaluationError:
-        raise
-    except (TypeError, AttributeError):
-        raise no_overload() from None
-    except (OverflowError, ValueError, RecursionError, MemoryError) as error:
-        raise EvaluationError(str(error) or error.__class__.__name__) from None
-    if cost is not None and cost.after is not None:
-        frame.cost += cost.after(values, result)
-        frame.tick()
-    return result
-
-
-def dispatched(args: list[Step], overloads: list[Overload]) -> Step:
-    costs = [runtime_cost(item) for item in overloads]
-    pairs = list(zip(overloads, costs, strict=False))
-
-    def invoke(frame: Frame) -> Value:
-        values = [arg(frame) for arg in args]
-        fixed = tuple(values)
-        for overload, cost in pairs:
-            if overload.accepts(fixed):
-                return apply(frame, overload, cost, values)
-        raise no_overload()
-
-    return invoke
-
-
-class Failed:
-    """An error that waits in an accumulator: a later element may still decide."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: EvaluationError) -> None:
-        self.error = error
-
-    def throw(self) -> Value:
-        raise self.error
 
 
 def _and(compiler: Compiles, node: Call) -> Step:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 
-import orjson
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from twisted.logger import Logger
@@ -20,27 +19,21 @@ from zope.interface import implementer
 
 from kapi.client.sliced import Sliced
 from kapi.client.work import call_of
-from kapi.codecs.negotiation import MediaType, output_media_type
-from kapi.endpoints import transform
-from kapi.endpoints.bookmark import bookmark, bookmark_metadata
-from kapi.endpoints.encoding import message_of_entry
-from kapi.endpoints.errors import to_status
+from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.options import ListOptions, check_initial_events, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.tunnel import wants_websocket
+from kapi.endpoints.watch_form import Form, chunk, form_of
 from kapi.machinery import status
-from kapi.machinery.checkpoint import LARGE
-from kapi.machinery.tree import Object
 from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.read import parse_revision
 from kapi.request.call import Call
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
-from kapi.schema import protobuf_writing
 from kapi.store.errors import Compacted
-from kapi.watchcache.cache import Batch, WatchEvent
+from kapi.watchcache.cache import Batch
 from kapi.watchcache.sent import Tally
 from kapi.watchcache.watch import Watch
 
@@ -111,122 +104,6 @@ def timeout_of(options: ListOptions, least: int) -> float:
     if options.timeout_seconds:
         return float(max(options.timeout_seconds, 0))
     return least * (1 + random.random()) or math.inf
-
-
-class Form:
-    """How some clients want events: the key under which bytes are shared, and the encoder."""
-
-    def __init__(self, scope: RequestScope, media: MediaType, include: str) -> None:
-        self.scope = scope
-        self.media = media
-        self.include = include
-        resource = scope.resource
-        self.table = media.as_kind == "Table"
-        if self.table and self.include not in ("None", "Metadata", "Object", ""):
-            raise status.bad_request(transform.bad_include(self.include))
-        self.stored = media.plain and scope.same_version
-        self.plain = media.plain
-        self.as_list = media.as_kind.endswith("List")
-        self.key = (
-            resource.group,
-            resource.version,
-            media.as_kind,
-            media.as_version,
-            self.include if self.table else "",
-            media.protobuf,
-        )
-        self.chunk_key = (*self.key, "chunk")
-        self.sent = scope.store.cache.sent_as(resource.version)
-
-    def takes_long(self, batch: Batch) -> bool:
-        """Whether what is made anew of a batch may take long: of large objects, or of custom resources, however small,
-        whose columns and schemas may be large."""
-        return self.scope.resource.typed_items or batch.size >= LARGE
-
-    def encode(self, event: WatchEvent, headers: bool = False) -> bytes:
-        """One framed event; nothing for a form that a watch cannot have (a list).
-
-        Raises Unconverted when a webhook has to be asked first.
-        """
-        if self.as_list:
-            return b""
-        if event.entry is None:
-            return self._frame("BOOKMARK", self._bookmark(event, headers))
-        if self.stored:
-            return event.json
-        if self.plain:
-            return self._line(event, self.scope.served(event.entry))
-        if self.media.protobuf and not self.media.as_kind:
-            kind = self.scope.kind
-            message = protobuf_writing.envelope(kind, message_of_entry(self.scope, event.entry))
-            return protobuf_writing.watch_frame(event.type, message)
-        obj = self.scope.from_storage(event.entry.object)
-        if self.table:
-            meta = {"resourceVersion": str(event.revision)}
-            tree = transform.table(
-                self.scope.resource,
-                [obj],
-                meta,
-                version=self.media.as_version,
-                include=self.include,
-                headers=headers,
-            )
-        elif self.media.as_kind:
-            tree = transform.partial(obj, self.media.as_version)
-        else:
-            tree = obj
-        return self._frame(event.type, tree)
-
-    def error(self, error: Exception) -> bytes:
-        """What ends a stream that cannot go on."""
-        return self._frame("ERROR", to_status(error).status)
-
-    @staticmethod
-    def _line(event: WatchEvent, data: bytes) -> bytes:
-        if event.entry is not None and data is event.entry.data:
-            return event.json
-        return b'{"type":"%s","object":%s}\n' % (event.type.encode(), data)
-
-    def unconverted(self, batch: Batch) -> list[Object]:
-        """What a webhook has to be asked for before the batch can be encoded."""
-        return self.scope.unconverted(event.entry.object for event in batch.events if event.entry is not None)
-
-    def encode_chunk(self, event: WatchEvent) -> bytes:
-        """The same as a chunk of HTTP/1.1."""
-        return chunk(self.encode(event))
-
-    def _bookmark(self, event: WatchEvent, headers: bool) -> Object:
-        if self.media.as_kind and not self.table:
-            return transform.partial({"metadata": bookmark_metadata(event)}, self.media.as_version)
-        obj = bookmark(self.scope.resource, event)
-        if self.table:
-            # what ends the initial events is told even to who wants no objects
-            include = "Metadata" if event.initial_end and self.include == "None" else self.include
-            return transform.table(
-                self.scope.resource,
-                [obj],
-                {"resourceVersion": str(event.revision)},
-                version=self.media.as_version,
-                include=include,
-                headers=headers,
-            )
-        return obj
-
-    def _frame(self, kind: str, tree: Object) -> bytes:
-        if self.media.protobuf:
-            return protobuf_writing.watch_frame(kind, protobuf_writing.encode_tree(tree))
-        return b'{"type":"' + kind.encode() + b'","object":' + orjson.dumps(tree) + b"}\n"
-
-
-def chunk(data: bytes) -> bytes:
-    """A chunk of HTTP/1.1; an empty one would be the last."""
-    return b"%x\r\n%b\r\n" % (len(data), data) if data else data
-
-
-@lru_cache(maxsize=512)
-def form_of(scope: RequestScope, media: MediaType, include: str) -> Form:
-    """One form for all clients that want the same.  Raises BadRequest."""
-    return Form(scope, media, include)
 
 
 @implementer(IPushProducer)

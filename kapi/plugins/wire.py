@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kapi.schema.protobuf import ProtobufError, read_varint
+from kapi.schema.protobuf_wire import ProtobufError, read_varint
 from kapi.schema.protobuf_writing import varint
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

@@ -11,26 +11,21 @@ from __future__ import annotations
 import base64
 import functools
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from kapi.codecs import json_reading
 from kapi.machinery import time
-from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.builtin import definitions, names_by_kind
+from kapi.schema.protobuf_wire import BYTES, ProtobufError, Value, fields, raw, read_varint
 
 MAGIC = b"k8s\x00"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DEPTH = 100  # messages inside each other
-
-
-class ProtobufError(ValueError):
-    """The bytes are no message of the expected type."""
 
 
 class Envelope(NamedTuple):
@@ -42,8 +37,6 @@ class Envelope(NamedTuple):
     content_type: str
 
 
-#: (wire type, value): an int for numbers, bytes for the rest
-Value = int | bytes
 Reader = Callable[[Value, int], Tree]
 
 
@@ -53,50 +46,6 @@ class Slot(NamedTuple):
     name: str
     read: Reader
     kind: str  # "one", "list", "map" or "inline"
-
-
-def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """(number, wire type, value) of every field.  Raises ProtobufError."""
-    position, size = 0, len(data)
-    while position < size:
-        tag, position = read_varint(data, position)
-        number, wire = tag >> 3, tag & 7
-        if not number:
-            raise ProtobufError("illegal tag 0")
-        value: Value
-        if wire == _VARINT:
-            value, position = read_varint(data, position)
-        elif wire == _BYTES:
-            length, position = read_varint(data, position)
-            end = position + length
-            if end > size:
-                raise ProtobufError("unexpected EOF")
-            value, position = data[position:end], end
-        elif wire in (_FIXED64, _FIXED32):
-            end = position + (8 if wire == _FIXED64 else 4)
-            if end > size:
-                raise ProtobufError("unexpected EOF")
-            value, position = data[position:end], end
-        else:
-            raise ProtobufError(f"illegal wireType {wire}")
-        checkpoint()
-        yield number, wire, value
-
-
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The number that begins there, and where it ends.  Raises ProtobufError."""
-    result = shift = 0
-    while True:
-        if position >= len(data):
-            raise ProtobufError("unexpected EOF")
-        byte = data[position]
-        position += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result & 0xFFFFFFFFFFFFFFFF, position
-        shift += 7
-        if shift >= 70:
-            raise ProtobufError("integer overflow")
 
 
 def envelope(data: bytes) -> Envelope:
@@ -182,7 +131,7 @@ def _make_slots(name: str, known: dict[str, int], properties: Object) -> dict[in
 
 
 def _inline_reader(slots: dict[int, Slot], name: str) -> Reader:
-    return lambda value, depth: _read(slots, _raw(value), depth - 1, name)
+    return lambda value, depth: _read(slots, raw(value), depth - 1, name)
 
 
 def _slot(field: str, schema: Object) -> Slot:
@@ -200,7 +149,7 @@ def _map_reader(schema: Object) -> Reader:
         key: str = ""
         found: Tree = None
         seen = False
-        for number, _, inner in fields(_raw(value)):
+        for number, _, inner in fields(raw(value)):
             if number == 1:
                 key = _text(inner, depth)
             elif number == 2:
@@ -213,7 +162,7 @@ def _map_reader(schema: Object) -> Reader:
 def _items_reader(schema: Object) -> Reader:
     """A list as a map's value is a message with the repeated field ``items``."""
     read = _reader(schema)
-    return lambda value, depth: [read(inner, depth) for number, _, inner in fields(_raw(value)) if number == 1]
+    return lambda value, depth: [read(inner, depth) for number, _, inner in fields(raw(value)) if number == 1]
 
 
 def _reader(schema: Object) -> Reader:
@@ -223,7 +172,7 @@ def _reader(schema: Object) -> Reader:
         special = _SPECIAL.get(name)
         if special is not None:
             return special
-        return lambda value, depth: _message(name, _raw(value), depth)
+        return lambda value, depth: _message(name, raw(value), depth)
     kind, form = schema.get("type"), schema.get("format")
     if kind == "string":
         return _base64 if form == "byte" else _text
@@ -251,8 +200,8 @@ def _read(slots: dict[int, Slot], data: bytes, depth: int, name: str) -> Object:
         try:
             if slot.kind == "list":
                 items = tree.setdefault(slot.name, [])
-                if wire == _BYTES and slot.read is _integer:
-                    items.extend(_packed(_raw(value)))
+                if wire == BYTES and slot.read is _integer:
+                    items.extend(_packed(raw(value)))
                 else:
                     items.append(slot.read(value, depth))
             elif slot.kind == "map":
@@ -275,18 +224,12 @@ def _packed(data: bytes) -> list[int]:
     return found
 
 
-def _raw(value: Value) -> bytes:
-    if not isinstance(value, bytes):
-        raise ProtobufError("wrong wireType for a message or string")
-    return value
-
-
 def _text(value: Value, depth: int) -> str:
-    return _raw(value).decode()
+    return raw(value).decode()
 
 
 def _base64(value: Value, depth: int) -> str:
-    return base64.b64encode(_raw(value)).decode()
+    return base64.b64encode(raw(value)).decode()
 
 
 def _integer(value: Value, depth: int) -> int:
@@ -296,20 +239,20 @@ def _integer(value: Value, depth: int) -> int:
 
 
 def _double(value: Value, depth: int) -> float:
-    data = _raw(value)
+    data = raw(value)
     return float(struct.unpack("<d" if len(data) == 8 else "<f", data)[0])
 
 
 def _raw_json(value: Value, depth: int) -> Tree:
     """Types that carry JSON inside their first field."""
-    for number, _, inner in fields(_raw(value)):
+    for number, _, inner in fields(raw(value)):
         if number == 1 and inner:
-            return json_reading.loads(_raw(inner))
+            return json_reading.loads(raw(inner))
     return None
 
 
 def _one(value: Value) -> dict[int, Value]:
-    return {number: inner for number, _, inner in fields(_raw(value))}
+    return {number: inner for number, _, inner in fields(raw(value))}
 
 
 def _quantity(value: Value, depth: int) -> str:
@@ -374,25 +317,25 @@ def _schema_or(value: Value, depth: int) -> Tree:
     """JSONSchemaPropsOrBool."""
     parts = _one(value)
     if 2 in parts:
-        return _message(_CRD + "JSONSchemaProps", _raw(parts[2]), depth)
+        return _message(_CRD + "JSONSchemaProps", raw(parts[2]), depth)
     return bool(parts.get(1, 0))
 
 
 def _schema_or_list(value: Value, depth: int) -> Tree:
     """JSONSchemaPropsOrArray, JSONSchemaPropsOrStringArray."""
     several: list[Tree] = []
-    for number, _, inner in fields(_raw(value)):
+    for number, _, inner in fields(raw(value)):
         if number == 1:
-            return _message(_CRD + "JSONSchemaProps", _raw(inner), depth)
-        several.append(_message(_CRD + "JSONSchemaProps", _raw(inner), depth))
+            return _message(_CRD + "JSONSchemaProps", raw(inner), depth)
+        several.append(_message(_CRD + "JSONSchemaProps", raw(inner), depth))
     return several
 
 
 def _schema_or_strings(value: Value, depth: int) -> Tree:
     texts: list[Tree] = []
-    for number, _, inner in fields(_raw(value)):
+    for number, _, inner in fields(raw(value)):
         if number == 1:
-            return _message(_CRD + "JSONSchemaProps", _raw(inner), depth)
+            return _message(_CRD + "JSONSchemaProps", raw(inner), depth)
         texts.append(_text(inner, depth))
     return texts
 

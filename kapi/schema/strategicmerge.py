@@ -8,17 +8,13 @@ from __future__ import annotations
 
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.sorting import ordered
 from kapi.machinery.status import BadRequest, Invalid, StatusError
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
 from kapi.schema.listindex import Index, PatchError, mark, typed_mark
+from kapi.schema.strategicmerge_directives import DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, RETAIN_KEYS
+from kapi.schema.strategicmerge_order import ORDER_FORMAT, check_order, in_order, no_merge_key, partition, received
 from kapi.schema.types import Field, Kind, Type
-
-DIRECTIVE = "$patch"
-RETAIN_KEYS = "$retainKeys"
-DELETE_FROM = "$deleteFromPrimitiveList"
-ELEMENT_ORDER = "$setElementOrder"
 
 
 class BadFormat(PatchError):
@@ -32,10 +28,8 @@ class ListOfLists(PatchError):
         super().__init__("lists of lists are not supported")
 
 
-_SMALL = 20  # items that Go's stable sort handles by insertion alone
 _PRIMITIVE_FORMAT = "invalid patch format of primitive list"
 _RETAIN_FORMAT = "invalid patch format of retainKeys"
-_ORDER_FORMAT = "invalid patch format of setElementOrder list"
 
 
 def decode(value: object) -> Object:
@@ -216,17 +210,17 @@ def _element_orders(original: Object, change: Object, type_: Type | None) -> Non
     for directive in [key for key in steps(change) if key.startswith(ELEMENT_ORDER)]:
         wanted = change.pop(directive)
         if not isinstance(wanted, list):
-            raise PatchError(f"expected a []interface {{}}, but received a {_received(wanted)}")
-        key = _after_slash(directive, ELEMENT_ORDER, _ORDER_FORMAT)
+            raise PatchError(f"expected a []interface {{}}, but received a {received(wanted)}")
+        key = _after_slash(directive, ELEMENT_ORDER, ORDER_FORMAT)
         there, new = original.get(key), change.get(key)
         for name, value in ((key, there), (key, new)):
             holder = original if value is there else change
             if name in holder and not isinstance(value, list):
-                raise PatchError(f"expected a []interface {{}}, but received a {_received(value)}")
+                raise PatchError(f"expected a []interface {{}}, but received a {received(value)}")
         field = _field(type_, key)
         strategy = _strategy(field)
         merge_key = field.patch_merge_key if field is not None else ""
-        _check_order(new or [], wanted, merge_key)
+        check_order(new or [], wanted, merge_key)
         if key in original and key not in change:
             merged = there or []
         elif key not in original and key in change:
@@ -236,113 +230,10 @@ def _element_orders(original: Object, change: Object, type_: Type | None) -> Non
             merged = _merge_lists(there, new, field, False) if strategy == "merge" else new
         else:
             continue
-        first, rest = _partition(merged, wanted, merge_key)
+        first, rest = partition(merged, wanted, merge_key)
         _same_kinds(there or [], new or [])
-        original[key] = _ordered(first, rest, wanted, there or [], merge_key)
+        original[key] = in_order(first, rest, wanted, there or [], merge_key)
         change.pop(key, None)
-
-
-def _received(value: object) -> str:
-    return "%!s(<nil>)" if value is None else gotext.type_name(value)
-
-
-def _check_order(new: list[Tree], wanted: list[Tree], merge_key: str) -> None:
-    """The items of a patch list must all be in its order list, and in that order; deletions do not count."""
-    if not wanted or not new:
-        return
-    items = [item for item in steps(new) if not (isinstance(item, dict) and DIRECTIVE in item)] if merge_key else new
-    if merge_key:
-        for item in steps(new):
-            if not isinstance(item, dict):
-                raise PatchError(f"expected a map[string]interface {{}}, but received a {_received(item)}")
-    position = 0
-    for expected in steps(wanted):
-        if position >= len(items):
-            break
-        if _merge_value(items[position], merge_key) == _merge_value(expected, merge_key):
-            position += 1
-    if position < len(items):
-        raise PatchError(
-            f"The order in patch list:\n{gotext.text(new)}\n doesn't match {ELEMENT_ORDER} list:\n{gotext.text(wanted)}\n"
-        )
-
-
-def _merge_value(item: object, merge_key: str) -> Tree:
-    if not merge_key:
-        return item
-    if not isinstance(item, dict):
-        raise PatchError(f"expected a map[string]interface {{}}, but received a {_received(item)}")
-    if merge_key not in item:
-        raise _no_merge_key(item, merge_key)
-    return item[merge_key]
-
-
-def _no_merge_key(item: Object, merge_key: str) -> PatchError:
-    return PatchError(f"map: {gotext.text(item)} does not contain declared merge key: {merge_key}")
-
-
-def _partition(items: list[Tree], by: list[Tree], merge_key: str) -> tuple[list[Tree], list[Tree]]:
-    """Items that are in another list, and the others."""
-    inside: list[Tree] = []
-    outside: list[Tree] = []
-    if merge_key:
-        index = Index(by, merge_key)
-        for item in steps(items):
-            (inside if index.find(_merge_value(item, merge_key)) >= 0 else outside).append(item)
-        return inside, outside
-    marks = set(map(mark, steps(by)))
-    for item in steps(items):
-        (inside if mark(item) in marks else outside).append(item)
-    return inside, outside
-
-
-def _ordered(
-    patched: list[Tree], others: list[Tree], wanted: list[Tree], live: list[Tree], merge_key: str
-) -> list[Tree]:
-    """Both lists in one: each keeps its own order, an item of the live list stands where the live order lets it."""
-
-    def address(item: object) -> Tree:
-        return mark(item.get(merge_key) if merge_key and isinstance(item, dict) else item)
-
-    def placed_by(order: list[Tree]) -> dict[Tree, int]:
-        places: dict[Tree, int] = {}
-        for i, item in enumerate(steps(order)):
-            places.setdefault(address(item), i)
-        return places
-
-    def arranged(items: list[Tree], places: dict[Tree, int]) -> list[Tree]:
-        placed = [(places.get(address(item), -1), item) for item in steps(items)]
-        if all(at >= 0 for at, _ in steps(placed)) or len(placed) > _SMALL:
-            return [item for _, item in steps(ordered(placed, lambda pair: pair[0]))]
-        # upstream's comparison answers "less" for what is in no order; that shows in the result of its insertion sort
-        for i in range(1, len(placed)):
-            j = i
-            while j > 0 and (min(placed[j][0], placed[j - 1][0]) < 0 or placed[j][0] < placed[j - 1][0]):
-                placed[j], placed[j - 1] = placed[j - 1], placed[j]
-                j -= 1
-        return [item for _, item in steps(placed)]
-
-    in_live = placed_by(live)
-    right = arranged(patched, placed_by(wanted))
-    left = arranged(others, in_live)
-    left_places = [in_live.get(address(item), -1) for item in steps(left)]
-    right_places = [in_live.get(address(item), -1) for item in steps(right)]
-    result: list[Tree] = []
-    i = j = 0
-    for _ in steps(range(len(left) + len(right))):
-        if i >= len(left):
-            take_left = False
-        elif j >= len(right):
-            take_left = True
-        else:
-            take_left = 0 <= left_places[i] < right_places[j]
-        if take_left:
-            result.append(left[i])
-            i += 1
-        else:
-            result.append(right[j])
-            j += 1
-    return result
 
 
 # -- lists --------------------------------------------------------------------------------------------------------
@@ -362,8 +253,8 @@ def _merge_lists(original: list[Tree], new: list[Tree], field: Field | None, del
         for item in steps((*original, *new)):
             distinct.setdefault(mark(item), item)
         merged = list(distinct.values())
-        first, rest = _partition(merged, new, merge_key)
-        return _ordered(first, rest, new, original, merge_key)
+        first, rest = partition(merged, new, merge_key)
+        return in_order(first, rest, new, original, merge_key)
     if not merge_key:
         raise PatchError("cannot merge lists without merge key for struct")
     given = original
@@ -373,7 +264,7 @@ def _merge_lists(original: list[Tree], new: list[Tree], field: Field | None, del
     index = Index(result, merge_key)
     for item in steps(new):
         if merge_key not in item:
-            raise _no_merge_key(item, merge_key)
+            raise no_merge_key(item, merge_key)
         value = item[merge_key]
         at = index.find(value)
         if at >= 0:
@@ -388,8 +279,8 @@ def _merge_lists(original: list[Tree], new: list[Tree], field: Field | None, del
         kept = len(original)
         added = result[kept : len(given)]
         given[:] = [*original, *added, *given[kept + len(added) :]]
-    first, rest = _partition(result, new, merge_key)
-    return _ordered(first, rest, new, original, merge_key)
+    first, rest = partition(result, new, merge_key)
+    return in_order(first, rest, new, original, merge_key)
 
 
 def _list_directives(original: list[Tree], new: list[Tree], merge_key: str) -> tuple[list[Tree], list[Tree]]:
@@ -404,7 +295,7 @@ def _list_directives(original: list[Tree], new: list[Tree], merge_key: str) -> t
         directive = item[DIRECTIVE]
         if directive == "delete":
             if merge_key not in item:
-                raise _no_merge_key(item, merge_key)
+                raise no_merge_key(item, merge_key)
             gone.add(typed_mark(item[merge_key]))
         elif directive == "replace":
             replaced = True

@@ -23,7 +23,7 @@ from kapi.machinery.checkpoint import in_slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.catalogue import BUILT_IN
-from kapi.schema.protobuf import fields
+from kapi.schema.protobuf_wire import fields
 from kapi.server.runner import RequestRunner
 from kapi.server.slices import Slices
 from kapi.testing.http import MemoryRequest

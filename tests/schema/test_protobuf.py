@@ -8,7 +8,8 @@ import pytest
 
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.time import of_unix
-from kapi.schema.protobuf import ProtobufError, decode
+from kapi.schema.protobuf import decode
+from kapi.schema.protobuf_wire import ProtobufError
 
 POD = GroupVersionKind("", "v1", "Pod")
 

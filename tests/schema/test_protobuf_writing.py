@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kapi.machinery.gvk import GroupVersionKind
-from kapi.schema import protobuf
+from kapi.schema import protobuf, protobuf_wire
 from kapi.schema.builtin import type_of
 from kapi.schema.decode import decode_tree
 from kapi.schema.protobuf_writing import (
@@ -72,9 +72,9 @@ def test_a_list_is_its_head_and_its_items() -> None:
 def test_a_watch_event_is_framed_by_its_length() -> None:
     frame = watch_frame("ADDED", encode({"metadata": {"name": "a"}}, MAP))
     assert int.from_bytes(frame[:4]) == len(frame) - 4
-    parts = {number: value for number, _, value in protobuf.fields(frame[4:])}
+    parts = {number: value for number, _, value in protobuf_wire.fields(frame[4:])}
     assert parts[1] == b"ADDED" and isinstance(parts[2], bytes)
-    ((_, _, obj),) = protobuf.fields(parts[2])
+    ((_, _, obj),) = protobuf_wire.fields(parts[2])
     assert isinstance(obj, bytes) and protobuf.decode(obj, MAP)["metadata"]["name"] == "a"
 
 

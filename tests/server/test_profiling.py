@@ -8,7 +8,7 @@ import threading
 from types import FrameType
 from typing import Any
 
-from kapi.schema.protobuf import fields
+from kapi.schema.protobuf_wire import fields
 from kapi.server.profile import Sampler, encode, stack_of
 
 

@@ -7,14 +7,8 @@ from kapi.machinery.field import FieldError, Path, forbidden, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.defaults_check import default_errors
 from kapi.resources.apiextensions.internal import schema_of
-from kapi.resources.apiextensions.schema_rules import (
-    SCHEMA_LIMIT,
-    CostContext,
-    SchemaValidator,
-    Strictness,
-    TotalCost,
-    cost_text,
-)
+from kapi.resources.apiextensions.rule_costs import SCHEMA_LIMIT, CostContext, TotalCost, cost_text
+from kapi.resources.apiextensions.schema_rules import SchemaValidator, Strictness
 from kapi.schema.structural.structure import conversion_error, structural_errors
 
 _ROOT_FIELDS = (

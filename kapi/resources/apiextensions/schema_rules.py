@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from kapi.cel.ranges import MAX_UINT64
 from kapi.machinery.checkpoint import checkpoint, steps
@@ -19,13 +19,13 @@ from kapi.machinery.field import (
     required,
 )
 from kapi.machinery.tree import Object, Tree
-from kapi.schema.structural.celtypes import MAX_REQUEST, Declared, declare, escape
+from kapi.resources.apiextensions.map_keys import map_key_errors
+from kapi.resources.apiextensions.rule_costs import RULE_LIMIT, CostContext, TotalCost, cost_text
+from kapi.schema.structural.celtypes import MAX_REQUEST
+from kapi.schema.structural.compiled_rules import Rule, compile_rules
 from kapi.schema.structural.field_path import field_path
-from kapi.schema.structural.rules import Rule, compile_rules
-from kapi.schema.structural.structure import Schema, additional, conversion_error, embedded
+from kapi.schema.structural.structure import Schema, conversion_error, embedded
 
-RULE_LIMIT = 10_000_000
-SCHEMA_LIMIT = 100_000_000
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _META = frozenset(("metadata", "kind", "apiVersion"))
@@ -41,71 +41,6 @@ class Strictness:
     atomic_sets: bool = True
     map_keys: bool = True
     check_cost: bool = True
-
-
-@dataclass(slots=True)
-class TotalCost:
-    """The cost of all rules of a schema; ``expensive`` the four that count most."""
-
-    total: int = 0
-    expensive: list[tuple[int, Path]] = field(default_factory=list)
-
-    def add(self, path: Path, cost: int) -> None:
-        self.total = min(self.total + cost, MAX_UINT64)
-        if cost < SCHEMA_LIMIT // 100:
-            return
-        self.expensive.append((cost, path))
-        self.expensive.sort(key=lambda item: -item[0])
-        del self.expensive[4:]
-
-
-class CostContext:
-    """Where in a schema we are: the declared type here, how often a rule here may run at most (None: no bound)."""
-
-    def __init__(self, schema: Schema, total: TotalCost, *, is_root: bool = False) -> None:
-        self.schema = schema
-        self.total = total
-        self.is_root = is_root
-        self.count: int | None = 1
-        self.declared: Declared | None = None
-        self.looked = False
-        self.parent: CostContext | None = None
-        self.step = ("", "")
-
-    def child(self, schema: Schema, kind: str, name: str = "") -> CostContext:
-        below = CostContext(schema, self.total)
-        below.parent, below.step = self, (kind, name)
-        most = _most_elements(self.schema)
-        below.count = None if self.count is None or most is None else min(self.count * most, MAX_UINT64)
-        return below
-
-    def type(self) -> Declared | None:
-        """The declared type; the parent's view of it where the parent can be declared at all."""
-        if self.looked:
-            return self.declared
-        self.looked = True
-        above = self.parent.type() if self.parent is not None else None
-        if above is not None:
-            kind, name = self.step
-            if kind == "property":
-                escaped = escape(name)
-                self.declared = above.fields.get(escaped) if escaped is not None else None
-            else:
-                self.declared = above.elem
-        if self.declared is None:
-            self.declared = declare(self.schema, self.is_root or embedded(self.schema))
-        return self.declared
-
-
-def _most_elements(schema: Schema) -> int | None:
-    type_ = schema.get("type")
-    if type_ == "object" and schema.get("additionalProperties") is not None:
-        most = schema.get("maxProperties")
-    elif type_ == "array":
-        most = schema.get("maxItems")
-    else:
-        return 1
-    return None if most is None else max(int(most), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,54 +361,6 @@ def _go_rule(rule: Object) -> Object:
     }
 
 
-def cost_text(name: str, cost: int, limit: int) -> str:
-    """By how much a cost is too high."""
-    factor = cost / limit
-    if factor > 100:
-        shown = "more than 100x"
-    elif factor < 1.5:
-        shown = f"{factor:f}x"
-    else:
-        shown = f"{factor:.1f}x"
-    return (
-        f"{name} exceeds budget by factor of {shown} (try simplifying the rule, or adding maxItems, maxProperties, and "
-        "maxLength where arrays, maps, and strings are declared)"
-    )
-
-
-def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
-    """Elements of sets and keyed lists must not be null; keys must be there."""
-    items, kind = schema.get("items"), schema.get("x-kubernetes-list-type")
-    if not isinstance(items, dict) or kind not in ("set", "map"):
-        return []
-    errors: list[FieldError] = []
-    if items.get("nullable"):
-        errors.append(
-            forbidden(path.child("items", "nullable"), f"cannot be nullable when x-kubernetes-list-type is {kind}")
-        )
-    if kind == "map":
-        needed = set(items.get("required") or ())
-        for key in schema.get("x-kubernetes-list-map-keys") or ():
-            prop = (items.get("properties") or {}).get(key)
-            if prop is None:
-                continue
-            at = path.child("items", "properties").key(key)
-            if key not in needed and prop.get("default") is None:
-                errors.append(
-                    required(
-                        at.child("default"),
-                        "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
-                    )
-                )
-            if prop.get("nullable"):
-                errors.append(
-                    forbidden(
-                        at.child("nullable"), "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
-                    )
-                )
-    return errors
-
-
 def walk_schemas(schema: object) -> list[Schema]:
     """A schema and all schemas in it."""
     if not isinstance(schema, dict):
@@ -499,15 +386,3 @@ def walk_schemas(schema: object) -> list[Schema]:
 def _has_lines(text: str) -> bool:
     """Whether there is a line break; a regular expression would take thirty times as long to see that there is none."""
     return "\n" in text or "\r" in text
-
-
-__all__ = [
-    "CostContext",
-    "SchemaValidator",
-    "Strictness",
-    "TotalCost",
-    "additional",
-    "cost_text",
-    "map_key_errors",
-    "walk_schemas",
-]

@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from kapi.cel.library.urls import parse as parse_url
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.field import (
-    FieldError,
-    Path,
-    invalid,
-    not_supported,
-    required,
-)
+from kapi.machinery.field import FieldError, Path, invalid, not_supported, required
 from kapi.machinery.names import dns_1035_label, dns_subdomain
-from kapi.machinery.tree import Object, Tree, equal
-from kapi.resources.admissionregistration.webhooks import REVIEW_VERSIONS
-from kapi.resources.apiextensions.conversion_rules import bad_bundle, validate_conversion
-from kapi.resources.apiextensions.defaults_check import default_errors
-from kapi.resources.apiextensions.internal import internal_spec, is_true, schema_of, version_schemas
+from kapi.machinery.tree import Object, Tree
+from kapi.resources.apiextensions.approval import approval_errors
+from kapi.resources.apiextensions.conversion_rules import validate_conversion
+from kapi.resources.apiextensions.internal import internal_spec, schema_of
+from kapi.resources.apiextensions.ratcheting import Options, nodes_of, update_options
 from kapi.resources.apiextensions.root_schema import validate_schema
-from kapi.resources.apiextensions.schema_rules import (
-    TYPES,
-    Strictness,
-    map_key_errors,
-    walk_schemas,
-)
 from kapi.resources.apiextensions.version_rules import (
-    MAX_SELECTABLE,
     deprecation_texts,
     validate_column,
     validate_selectable,
     validate_subresources,
 )
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
-from kapi.schema.structural.pruning import has_defaults
-from kapi.schema.structural.structure import conversion_error, structural_errors
 
-APPROVED = "api-approved.kubernetes.io"
-_KEP = "https://github.com/kubernetes/enhancements/pull/1111"
 _EXTENSIONS = (
     "x-kubernetes-embedded-resource",
     "x-kubernetes-preserve-unknown-fields",
@@ -47,34 +27,6 @@ _EXTENSIONS = (
     "x-kubernetes-list-type",
     "x-kubernetes-validations",
 )
-
-
-class _Options(Strictness):
-    """Strictness, and what else depends on the old object."""
-
-    __slots__ = (
-        "review_version",
-        "immutable_names",
-        "schema_required",
-        "unchanged",
-        "any_ca_bundle",
-        "many_selectable",
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.review_version = True
-        self.immutable_names = False
-        self.schema_required = True
-        self.unchanged: frozenset[str] = frozenset()
-        self.any_ca_bundle = True
-        self.many_selectable: frozenset[str] = frozenset()
-
-    def strictness(self, version: str) -> Strictness:
-        base = Strictness(
-            self.valid_types, self.structural, self.pruned_defaults, self.atomic_sets, self.map_keys, self.check_cost
-        )
-        return replace(base, check_cost=False) if version in self.unchanged else base
 
 
 def validate(crd: Object) -> list[FieldError]:
@@ -89,9 +41,9 @@ def validate(crd: Object) -> list[FieldError]:
         return texts
 
     validate_metadata(crd, errors, namespaced=False, name=name_rule, qualified_finalizers=False)
-    errors.extend(_spec(spec, _Options(), Path("spec")))
+    errors.extend(_spec(spec, Options(), Path("spec")))
     errors.extend(_rest(crd, spec))
-    errors.extend(_approval(crd, None))
+    errors.extend(approval_errors(crd, None))
     errors.extend(_preserve(crd, None))
     return errors
 
@@ -101,7 +53,7 @@ def validate_update(crd: Object, old: Object) -> list[FieldError]:
     spec, before = internal_spec(crd.get("spec") or {}), internal_spec(old.get("spec") or {})
     errors: list[FieldError] = []
     validate_metadata_update(crd, old, errors, qualified_finalizers=False)
-    options = _update_options(crd, old, before)
+    options = update_options(crd, old, before)
     path = Path("spec")
     errors.extend(_spec(spec, options, path))
     names, old_names = spec.get("names") or {}, before.get("names") or {}
@@ -111,7 +63,7 @@ def validate_update(crd: Object, old: Object) -> list[FieldError]:
     _immutable(errors, path.child("group"), spec.get("group", ""), before.get("group", ""))
     _immutable(errors, path.child("names", "plural"), names.get("plural", ""), old_names.get("plural", ""))
     errors.extend(_rest(crd, spec))
-    errors.extend(_approval(crd, old))
+    errors.extend(approval_errors(crd, old))
     errors.extend(_preserve(crd, old))
     return errors
 
@@ -128,77 +80,14 @@ def _immutable(errors: list[FieldError], path: Path, new: object, old: object) -
         errors.append(invalid(path, new, "field is immutable"))
 
 
-def _schemas(spec: Object) -> list[Object]:
-    found = [schema_of(spec.get("validation"))]
-    found.extend(schema_of(version.get("schema")) for version in steps(spec.get("versions") or ()))
-    return [schema for schema in found if schema is not None]
-
-
-def _nodes(spec: Object) -> list[Object]:
-    return [node for schema in _schemas(spec) for node in steps(walk_schemas(schema))]
-
-
-def _update_options(crd: Object, old: Object, before: Object) -> _Options:
-    options = _Options()
-    conversion = before.get("conversion")
-    reviews = (conversion or {}).get("conversionReviewVersions") or []
-    options.review_version = conversion is None or not reviews or any(item in REVIEW_VERSIONS for item in reviews)
-    options.immutable_names = is_true(old, "Established")
-    schemas, nodes = _schemas(before), _nodes(before)
-    options.schema_required = bool(schema_of(before.get("validation"))) or all(
-        schema_of(version.get("schema")) is not None for version in steps(before.get("versions") or ())
-    )
-    options.valid_types = not any(node.get("type") and node["type"] not in TYPES for node in steps(nodes))
-    options.structural = not any(conversion_error(item) or structural_errors(Path(""), item) for item in schemas)
-    options.map_keys = not any(map_key_errors(Path(""), node) for node in steps(nodes))
-    options.atomic_sets = not any(_odd_set(node) for node in steps(nodes))
-    options.pruned_defaults = not any(
-        has_defaults(item) and any("unknown fields" in error.detail for error in default_errors(Path(""), item, True))
-        for item in schemas
-        if not conversion_error(item)
-    )
-    new_spec, old_spec = crd.get("spec") or {}, old.get("spec") or {}
-    old_schemas = version_schemas(old_spec)
-    unchanged = {
-        version.get("name", "")
-        for version in steps(new_spec.get("versions") or ())
-        if equal(old_schemas.get(version.get("name", "")), schema_of(version.get("schema")))
-    }
-    options.unchanged = frozenset(unchanged)
-    options.any_ca_bundle = not options.immutable_names or bad_bundle(conversion)
-    options.many_selectable = _many_selectable(new_spec, old_spec)
-    return options
-
-
-def _many_selectable(new: Object, old: Object) -> frozenset[str]:
-    versions = steps(old.get("versions") or ())
-    before = {version.get("name"): version.get("selectableFields") or [] for version in versions}
-    found = {
-        version.get("name", "")
-        for version in steps(new.get("versions") or ())
-        if len(before.get(version.get("name"), [])) > MAX_SELECTABLE
-        and equal(before[version.get("name")], version.get("selectableFields"))
-    }
-    return frozenset(found | {""} if found else found)
-
-
-def _odd_set(node: Object) -> bool:
-    items = node.get("items")
-    if node.get("x-kubernetes-list-type") != "set" or not isinstance(items, dict):
-        return False
-    if items.get("type") == "array":
-        return items.get("x-kubernetes-list-type") not in (None, "atomic")
-    return items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic"
-
-
-def _spec(spec: Object, options: _Options, path: Path) -> list[FieldError]:
+def _spec(spec: Object, options: Options, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     _group(spec, path, errors)
     versions = spec.get("versions") or []
     if not spec.get("preserveUnknownFields"):
         options.structural = True
     _schema_presence(spec, versions, options, path, errors)
-    nodes = _nodes(spec)
+    nodes = nodes_of(spec)
     if any(node.get("default") is not None for node in steps(nodes)):
         options.structural = True
         if spec.get("preserveUnknownFields"):
@@ -311,7 +200,7 @@ def _group(spec: Object, path: Path, errors: list[FieldError]) -> None:
 
 
 def _schema_presence(
-    spec: Object, versions: list[Object], options: _Options, path: Path, errors: list[FieldError]
+    spec: Object, versions: list[Object], options: Options, path: Path, errors: list[FieldError]
 ) -> None:
     if schema_of(spec.get("validation")) is not None:
         return
@@ -325,7 +214,7 @@ def _schema_presence(
             errors.append(required(at, "because otherwise all fields are pruned"))
 
 
-def _version(spec: Object, version: Object, path: Path, options: _Options, errors: list[FieldError]) -> None:
+def _version(spec: Object, version: Object, path: Path, options: Options, errors: list[FieldError]) -> None:
     warning = version.get("deprecationWarning")
     for text in deprecation_texts(bool(version.get("deprecated")), warning):
         errors.append(invalid(path.child("deprecationWarning"), warning, text))
@@ -407,43 +296,6 @@ def _rest(crd: Object, spec: Object) -> list[FieldError]:
             )
         )
     return errors
-
-
-def is_protected(group: str) -> bool:
-    """Whether a group belongs to the Kubernetes community."""
-    return group in ("k8s.io", "kubernetes.io") or group.endswith((".k8s.io", ".kubernetes.io"))
-
-
-def approval(annotations: Object | None) -> tuple[str, str]:
-    """(Missing | Bypassed | Approved | Invalid, the reason) by the approval annotation."""
-    value = (annotations or {}).get(APPROVED, "")
-    if not value:
-        return "Missing", f'protected groups must have approval annotation "{APPROVED}", see {_KEP}'
-    if value.startswith("unapproved"):
-        return "Bypassed", f'not approved: "{value}"'
-    try:
-        url = parse_url(value)
-        if url.host and url.scheme:
-            return "Approved", f"approved in {value}"
-    except ValueError:
-        pass
-    return "Invalid", (
-        f'protected groups must have approval annotation "{APPROVED}" with either a URL or a reason starting with '
-        f'"unapproved", see {_KEP}'
-    )
-
-
-def _approval(crd: Object, old: Object | None) -> list[FieldError]:
-    if not is_protected((crd.get("spec") or {}).get("group") or ""):
-        return []
-    annotations = crd["metadata"].get("annotations")
-    state, reason = approval(annotations)
-    if old is not None and approval(old["metadata"].get("annotations"))[0] == state:
-        return []
-    path = Path("metadata").child("annotations").key(APPROVED)
-    if state == "Invalid":
-        return [invalid(path, (annotations or {}).get(APPROVED), reason)]
-    return [required(path, reason)] if state == "Missing" else []
 
 
 def _preserve(crd: Object, old: Object | None) -> list[FieldError]:

@@ -1,0 +1,93 @@
+"""The rules of ``x-kubernetes-validations``, compiled (upstream: apiextensions ``schema/cel/compilation.go``)."""
+
+from __future__ import annotations
+
+from kapi.cel import CompileErrors, Environment, Program
+from kapi.cel import types as t
+from kapi.cel.sizes import SizeOf
+from kapi.cel.syntax import idents
+from kapi.machinery.tree import Object
+from kapi.schema.structural.celtypes import Declared, sizes
+from kapi.schema.structural.field_path import field_path
+from kapi.schema.structural.structure import Schema
+
+_BASE: Environment | None = None
+
+
+def base() -> Environment:
+    """What every rule may use beside its variables."""
+    global _BASE
+    if _BASE is None:
+        _BASE = Environment()
+    return _BASE
+
+
+class Rule:
+    """A compiled rule.  ``error`` and ``message_error`` say why a part could not be compiled."""
+
+    __slots__ = ("source", "program", "error", "uses_old", "message", "message_error", "path", "optional_old")
+
+    def __init__(self, source: Object) -> None:
+        self.source = source
+        self.program: Program | None = None
+        self.error = ""
+        self.uses_old = False
+        self.message: Program | None = None
+        self.message_error = ""
+        self.path = ""
+        self.optional_old = bool(source.get("optionalOldSelf"))
+
+    @property
+    def text(self) -> str:
+        """How errors name the rule."""
+        return str(self.source.get("message") or self.source.get("rule") or "").strip()
+
+    def default_message(self) -> str:
+        message = self.source.get("message")
+        return str(message).strip() if message else f"failed rule: {self.text}"
+
+
+def compile_rules(schema: Schema, declared: Declared) -> list[Rule]:
+    """The rules of one node of a schema."""
+    variables = {"self": declared.type, "oldSelf": declared.type}
+    plain = base().extend(variables)
+    optional = base().extend({**variables, "oldSelf": t.optional_of(declared.type)})
+    size_of = sizes(declared)
+    found = []
+    for source in schema.get("x-kubernetes-validations") or ():
+        rule = Rule(source)
+        text = source.get("rule") or ""
+        if text.strip():
+            _compile(rule, optional if rule.optional_old else plain, text, schema, size_of)
+        found.append(rule)
+    return found
+
+
+def _compile(rule: Rule, env: Environment, text: str, schema: Schema, size_of: SizeOf) -> None:
+    try:
+        program = env.compile(text, size_of=size_of)
+    except CompileErrors as errors:
+        rule.error = errors.reason
+        return
+    if program.result_type.kind != "bool":
+        rule.error = "cel expression must evaluate to a bool"
+        return
+    rule.uses_old = "oldSelf" in idents(program.tree)
+    rule.program = program
+    message = rule.source.get("messageExpression")
+    if message:
+        try:
+            compiled = env.compile(message, size_of=size_of)
+        except CompileErrors as errors:
+            rule.message_error = f"messageExpression {errors.reason}"
+            return
+        if compiled.result_type.kind != "string":
+            rule.message_error = "messageExpression must evaluate to a string"
+            return
+        rule.message = compiled
+    path = rule.source.get("fieldPath")
+    if path:
+        try:
+            rule.path = str(field_path(path, schema)[0])
+        except ValueError:
+            pass
