@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from twisted.logger import Logger
 
@@ -15,8 +16,7 @@ from kapi.admission.metrics import Meter as AdmissionMeter
 from kapi.assembly.egress import select_egress
 from kapi.assembly.metrics import build_metrics
 from kapi.assembly.tracing import Tracing, build_tracing
-from kapi.audit.build import Auditor
-from kapi.audit.build import build as build_auditor
+from kapi.audit.metrics import Meter as AuditMeter
 from kapi.authorization.build import Authorization, AuthorizationSettings, build_authorization
 from kapi.client.work import run_by
 from kapi.console.pages import PATHS as CONSOLE_PATHS
@@ -33,6 +33,9 @@ from kapi.server.pki import Files
 from kapi.server.slices import Slices
 from kapi.store.interface import Store
 from kapi.store.redis_store import RedisStore
+
+if TYPE_CHECKING:
+    from kapi.audit.build import Auditor
 
 _log = Logger()
 _MAX_NAMED = 5  # resources of a store
@@ -185,7 +188,12 @@ def _authorization(
 
 
 def _auditor(options: Options, reactor: Reactor, metrics: Metrics) -> Auditor | None:
+    meter = AuditMeter(metrics.registry)
+    if not options.audit.audit_policy_file:
+        return None
+    from kapi.audit.build import build  # for those alone who use it
+
     try:
-        return build_auditor(options.audit, reactor, metrics.registry)
+        return build(options.audit, reactor, meter)
     except (OSError, ValueError) as error:
         raise ConfigError(f"audit: {error}") from None

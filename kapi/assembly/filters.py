@@ -9,7 +9,6 @@ from kapi.assembly.config import CompletedConfig, is_fair
 from kapi.assembly.identity import Identity
 from kapi.assembly.storage import Storage
 from kapi.authorization.interface import Authorizer
-from kapi.filters.audit import audit, audit_init
 from kapi.filters.authentication import authentication
 from kapi.filters.authorization import authorization
 from kapi.filters.cache_control import cache_control
@@ -90,12 +89,18 @@ def build_handler_chain(
     generic, signals = config.options.generic, config.signals
     clock, meter, recorder, tracing = config.reactor.seconds, config.identity_meter, config.auditor, config.tracing
     constrained = generic.features["ConstrainedImpersonation"]
+    begin_audit: Filter | None = None
+    ask_audit_policy: Filter | None = None
+    if recorder is not None:
+        from kapi.filters.audit import audit, audit_init  # for those alone who use it
+
+        begin_audit, ask_audit_policy = audit_init(recorder), audit(recorder)
 
     def traced(name: str, step: Filter) -> Filter:
         return step if tracing is None else tracing.requests.step(name, step)
 
     chain: list[Filter | None] = [
-        audit_init(recorder) if recorder is not None else None,
+        begin_audit,
         request_info,
         received_timestamp(clock),
         config.metrics.requests.filter(serves),
@@ -116,7 +121,7 @@ def build_handler_chain(
             config.authorization.settings.public,
         ),
         tracing.requests.filter if tracing is not None else None,
-        traced("audit", audit(recorder)) if recorder is not None else None,
+        traced("audit", ask_audit_policy) if ask_audit_policy is not None else None,
         traced(
             "constrainedimpersonation" if constrained else "impersonation",
             impersonation(authorizer, constrained=constrained, meter=meter),

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from prometheus_client.registry import CollectorRegistry
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
@@ -44,11 +43,8 @@ class Auditor:
         await self.sink.stop()
 
 
-def build(options: Options, reactor: Reactor, registry: CollectorRegistry | None = None) -> Auditor | None:
-    """None when nothing is to be recorded.  Raises PolicyError, KubeconfigError, OSError."""
-    meter = Meter(registry)
-    if not options.audit_policy_file:
-        return None
+def build(options: Options, reactor: Reactor, meter: Meter) -> Auditor | None:
+    """By a policy file that is named; None when nothing is to be recorded.  Raises PolicyError, KubeconfigError, OSError."""
     policy, warnings = load_policy(options.audit_policy_file)
     for text in warnings:
         log.warn("audit policy: {text}", text=text)

@@ -172,6 +172,25 @@ class AuditEvent:
             return self._stage("ResponseStarted") + self._stage("ResponseComplete")
         return self._stage("ResponseComplete")
 
+    @staticmethod
+    def complete(events: Sequence[AuditEvent]) -> None:
+        """Their answers are about to leave, whole: records their ends.  Raises nothing; a fault concerns one of them.
+
+        Those that the policy was not asked about end later.
+        """
+        records: list[Record] = []
+        for event in events:
+            try:
+                if event.config is not None:
+                    records += event.last()
+            except Exception:
+                log.failure("an audit event could not be encoded")
+        try:
+            if records:
+                events[0].sink.process(*records)
+        except Exception:
+            log.failure("audit events could not be recorded")
+
     def record(self, stage: str, at: float | None = None) -> Outcome:
         """Hands the event as it is now to the back ends.  False when one failed that must not."""
         records = self._stage(stage, at)
@@ -269,25 +288,6 @@ def _shown(annotations: dict[str, str], level: int) -> dict[str, str]:
     return {
         name: annotations[name] for name in sorted(annotations) if level >= REQUEST or not name.startswith(_OF_BODIES)
     }
-
-
-def complete(events: Sequence[AuditEvent]) -> None:
-    """Their answers are about to leave, whole: records their ends.  Raises nothing; a fault concerns one of them.
-
-    Those that the policy was not asked about end later.
-    """
-    records: list[Record] = []
-    for event in events:
-        try:
-            if event.config is not None:
-                records += event.last()
-        except Exception:
-            log.failure("an audit event could not be encoded")
-    try:
-        if records:
-            events[0].sink.process(*records)
-    except Exception:
-        log.failure("audit events could not be recorded")
 
 
 _second = (0, "")

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from kapi.audit.event import complete
 from kapi.endpoints.errors import status_response, to_status
 from kapi.endpoints.writer import write
 from kapi.filters.chain import FilterChain
@@ -225,7 +224,7 @@ class RequestRunner:
         """Sends what leaves whole, when all of it is recorded."""
         events = [ctx.audit for ctx, _ in answers if ctx.audit is not None]
         if events:
-            complete(events)
+            events[0].complete(events)
         rounds = self._rounds
         measured = rounds is not None and rounds.shared()
         departing = self.departing = []

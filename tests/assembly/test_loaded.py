@@ -20,7 +20,8 @@ NOT_NEEDED = (
     "h11", "hyperlink", "jwt", "multipart", "re2", "treq", "twisted.web.client", "wsproto", "yaml", "zoneinfo",
     "kapi.assembly.clusters", "kapi.authentication.oidc.provider", "kapi.cel.evaluator", "kapi.cel.parser",
     "kapi.authentication.service_account.signer", "kapi.cel.standard", "kapi.client.https", "kapi.codecs.yaml_reading",
-    "kapi.apiextensions.rows", "kapi.cel.estimate", "kapi.resources.apiextensions.validation", "kapi.schema.structural.values",
+    "kapi.audit.policy", "kapi.audit.sinks", "kapi.apiextensions.rows", "kapi.resources.apiextensions.validation",
+    "kapi.cel.estimate", "kapi.schema.structural.values",
 )  # fmt: skip
 
 

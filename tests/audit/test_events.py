@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import globalLogPublisher
 
 from kapi.audit.build import Auditor
-from kapi.audit.event import AuditEvent, complete
+from kapi.audit.event import AuditEvent
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import read_policy
 from kapi.audit.record import Record
@@ -132,7 +132,7 @@ def test_a_read_is_recorded_in_one_go_before_its_answer_leaves() -> None:
     ctx = bench.begin()
     ctx.audit.answered(Response(200, b'{"kind":"Pod"}'))
     assert bench.sink.calls == []
-    complete([ctx.audit])
+    AuditEvent.complete([ctx.audit])
     assert (bench.sink.calls, bench.stages) == ([2], ["RequestReceived", "ResponseComplete"])
     bench.finish(ctx, None)
     assert bench.sink.calls == [2]
@@ -147,7 +147,7 @@ def test_answers_that_leave_together_are_recorded_together() -> None:
     for ctx in contexts:
         ctx.audit.answered(Response(200, b"{}"))
     assert unwanted.audit is None
-    complete([ctx.audit for ctx in contexts])
+    AuditEvent.complete([ctx.audit for ctx in contexts])
     assert (bench.sink.calls, bench.stages[1:]) == (
         [1, 3],
         ["RequestReceived", "ResponseComplete", "ResponseComplete"],
@@ -163,7 +163,7 @@ def test_an_event_that_cannot_be_encoded_takes_no_other_along(logs: list[Any]) -
     bad.annotations["a"] = "\ud800"
     for ctx in (bad, good):
         ctx.audit.answered(Response(200, b"{}"))
-    complete([bad.audit, good.audit])
+    AuditEvent.complete([bad.audit, good.audit])
     assert bench.stages == ["RequestReceived", "ResponseComplete"]
     assert [entry["log_format"] for entry in logs] == ["an audit event could not be encoded"]
 
@@ -173,7 +173,7 @@ def test_a_panic_is_recorded_before_its_answer_leaves() -> None:
     ctx = bench.begin()
     ctx.audit.panicked(RuntimeError("oh"))
     ctx.audit.answered(Response(500, b"{}"))
-    complete([ctx.audit])
+    AuditEvent.complete([ctx.audit])
     assert bench.stages == ["RequestReceived", "Panic"]
     assert bench.sink.events[1]["responseStatus"]["message"] == "APIServer panic'd: oh"
 
