@@ -56,7 +56,7 @@ class EmbeddedService(APIService):
             raise ConfigError("--workers: an embedded server is one process")
         foundation = Foundation(options, reactor)
         super().__init__(options, reactor, foundation)
-        self.on_failure = self._tell_failure
+        self.on_failure = self._log_failure
         self._serves = False
         self._is_ready = False
         self._error: Exception | None = None
@@ -109,7 +109,7 @@ class EmbeddedService(APIService):
         for ready in waiting:
             ready.callback(None)
 
-    def _tell_failure(self, error: Exception) -> None:
+    def _log_failure(self, error: Exception) -> None:
         """The application goes on; what the server had begun is ended with the service."""
         _log.error("The embedded API server could not be started: {error}", error=str(error))
         self._serves = False

@@ -94,7 +94,7 @@ class APIService(Service):
         self._starting = Deferred.fromCoroutine(self._start())
         self._starting.addErrback(self._failed)
 
-    def _tell_settings(self) -> None:
+    def _log_settings(self) -> None:
         """As upstream begins its log; what was asked for in vain is told at any verbosity."""
         _log.info("Version: {version}", version=VERSION["gitVersion"])
         _log.info("Python settings: {python}, {compiler}", python=VERSION["goVersion"], compiler=VERSION["compiler"])
@@ -106,7 +106,7 @@ class APIService(Service):
             _log.warn("--feature-gates: {gate} has no effect", gate=gate)
 
     async def _start(self) -> None:
-        self._tell_settings()
+        self._log_settings()
         limit = self.options.authentication.service_account_max_token_expiration
         await self.prepared.policy.identity.start(int(limit))
         if not self.running:

@@ -25,7 +25,7 @@ def request_object(attributes: Attributes, kind: GroupVersionKind, resource: Gro
         "requestKind": _named(attributes.kind, "kind"),
         "requestResource": _named(attributes.resource, "resource"),
         "name": attributes.name,
-        "namespace": attributes.told_namespace,
+        "namespace": attributes.namespace_of_request,
         "operation": attributes.operation,
         "userInfo": {
             "username": user.name,
@@ -144,7 +144,7 @@ class Bindings:
                     group=resource.group,
                     resource=resource.resource,
                     subresource=attributes.subresource,
-                    namespace=attributes.told_namespace,
+                    namespace=attributes.namespace_of_request,
                     name=attributes.name,
                 ),
             ),

@@ -96,7 +96,7 @@ class Attributes:
         self.custom_resource: Resource | None = None  # the row of a custom resource
 
     @property
-    def told_namespace(self) -> str:
+    def namespace_of_request(self) -> str:
         """The namespace that webhooks and expressions are told: a namespace is in itself."""
         if not self.namespace and self.resource.resource == "namespaces" and not self.resource.group:
             return self.name

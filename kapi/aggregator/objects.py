@@ -155,16 +155,16 @@ class _Lines(Protocol):
             self._rest, self._size = [other], len(other)
         if self._size > MAX_EVENT:
             self.close()
-            self._tell(Failure(ValueError("an event is too long")))
+            self._wake(Failure(ValueError("an event is too long")))
         elif self._lines:
             self._producer.pauseProducing()
-            self._tell(None)
+            self._wake(None)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._over = True
-        self._tell(reason)
+        self._wake(reason)
 
-    def _tell(self, end: Failure | None) -> None:
+    def _wake(self, end: Failure | None) -> None:
         self._end = self._end or end
         waiting, self._waiting = self._waiting, None
         if waiting is not None:

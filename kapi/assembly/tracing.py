@@ -108,12 +108,12 @@ class _Complaints(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._told: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         now = time.monotonic()
-        if now - self._told.get(record.name, -_QUIET) >= _QUIET:  # a few modules
-            self._told[record.name] = now
+        if now - self._logged_at.get(record.name, -_QUIET) >= _QUIET:  # a few modules
+            self._logged_at[record.name] = now
             _log.warn("tracing: {text}", text=record.getMessage())
 
 

@@ -51,7 +51,7 @@ _PASSED_ON = frozenset(["HEAD", "OPTIONS"])
 _BY_VERB: dict[str, Endpoint] = {"list": list_objects, **dict(_OBJECT.values()), **dict(_COLLECTION.values())}
 
 
-def _tell_deprecated(ctx: RequestContext, resource: Resource) -> None:
+def _warn_deprecated(ctx: RequestContext, resource: Resource) -> None:
     """To the client, and to the audit log (upstream: ``endpoints/metrics`` MonitorRequest)."""
     ctx.warn(resource.deprecated)
     ctx.annotations["k8s.io/deprecated"] = "true"
@@ -155,7 +155,7 @@ class ResourceTable:
             raise status.no_such_resource()
         endpoint = self._endpoint(ctx, scope)
         if resource.deprecated:
-            _tell_deprecated(ctx, resource)
+            _warn_deprecated(ctx, resource)
         return endpoint(ctx, scope)
 
     def _endpoint(self, ctx: RequestContext, scope: RequestScope) -> Endpoint:
@@ -225,7 +225,7 @@ class ResourceTable:
         if resource.namespaced != bool(info.namespace) and (info.namespace or verb not in ("list", "watch")):
             return None
         if resource.deprecated:
-            _tell_deprecated(ctx, resource)
+            _warn_deprecated(ctx, resource)
         if info.subresource:
             sub_scope = self._subresources.get((info.group, info.version, info.resource, info.subresource))
             if sub_scope is None or sub_scope.subresource is None:
@@ -263,5 +263,5 @@ class ResourceTable:
         if endpoint is None or verb not in sub.verbs:
             raise status.method_not_allowed()
         if scope.resource.deprecated:
-            _tell_deprecated(ctx, scope.resource)
+            _warn_deprecated(ctx, scope.resource)
         return endpoint(ctx, scope)

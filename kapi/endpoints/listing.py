@@ -52,7 +52,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
         )
         try:
             if cache.unreadable:
-                _tell_unreadable(ctx, cache.unreadable_in(namespace))
+                _warn_unreadable(ctx, cache.unreadable_in(namespace))
             return list_response(ctx, scope, page, media)
         except Unreadable as error:
             if error.is_former:
@@ -60,7 +60,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
             # it is set aside now: the list goes around it
 
 
-def _tell_unreadable(ctx: RequestContext, keys: list[str]) -> None:
+def _warn_unreadable(ctx: RequestContext, keys: list[str]) -> None:
     if keys:
         shown = ", ".join(keys[:_SHOWN]) + (", ..." if len(keys) > _SHOWN else "")
         ctx.warn(f"{len(keys)} object(s) cannot be read and are not in this list: {shown}")
@@ -81,7 +81,7 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
         meta = {"continue": "", **meta}
     if media.plain and (scope.same_version or resource.typed_items):
         return Response(200, joined(scope, page, meta), media.content_type)
-    _check_room(ctx, page)
+    _check_capacity(ctx, page)
     if media.protobuf and not media.as_kind:
         return Response(200, list_message(scope, page, meta), media.content_type)
     objects = [scope.from_storage(entry.object) for entry in steps(page.entries, 1)]
@@ -106,7 +106,7 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
     return respond_tree(200, tree, media)
 
 
-def _check_room(ctx: RequestContext, page: read.Page) -> None:
+def _check_capacity(ctx: RequestContext, page: read.Page) -> None:
     """Raises TooManyRequests for a large list that could not be made again while its client reads."""
     pending = ctx.pending
     if pending is not None and pending.full and sum(len(entry.data) for entry in steps(page.entries)) >= LARGE:

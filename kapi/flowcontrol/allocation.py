@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-_LEAST = 0.001  # a target of nothing would never be given anything
+_MIN_TARGET = 0.001  # a target of nothing would never be given anything
 
 
 def half_up(number: float) -> int:
@@ -34,7 +34,7 @@ def allocate(total: float, claims: Sequence[Claim]) -> tuple[list[float], float]
         return [claim.lower for claim in claims], 0.0
     if sum(claim.upper for claim in claims) <= total:
         return [claim.upper for claim in claims], 1.0
-    targets = [max(claim.target, _LEAST) for claim in claims]
+    targets = [max(claim.target, _MIN_TARGET) for claim in claims]
 
     def at(fraction: float) -> list[float]:
         return [

@@ -10,7 +10,7 @@ from kapi.flowcontrol.fair_queues import CANCELLED, TIME_OUT, Request
 from kapi.flowcontrol.level import PriorityLevel
 from kapi.machinery.gvk import GroupVersion
 
-_LEAST = 8  # characters of a column
+_MIN_COLUMN_WIDTH = 8  # characters of a column
 _LEVELS = (
     "PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests",
     "DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests",
@@ -137,7 +137,7 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
     """Columns as wide as their widest cell, each but the last followed by a comma."""
     lines = [[str(cell) for cell in row] for row in (heads, *rows)]
     cells = [[f"{cell}," for cell in line[:-1]] + line[-1:] for line in lines]
-    widths = [max(_LEAST, 1 + max(len(line[column]) for line in cells)) for column in range(len(heads) - 1)]
+    widths = [max(_MIN_COLUMN_WIDTH, 1 + max(len(line[column]) for line in cells)) for column in range(len(heads) - 1)]
     return "".join(
         "".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)) + line[-1] + "\n"
         for line in cells

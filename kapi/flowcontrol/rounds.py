@@ -22,11 +22,11 @@ from kapi.flowcontrol.shares import Flow, Level, Shares, Worker
 
 log = Logger()
 BUDGET = 0.003  # seconds of work in one turn of the reactor: less makes more turns, of which each costs
-_ALONE = 0.05  # seconds after which a flow that nobody else was served beside is taken to be alone for now
+_ALONE_SECONDS = 0.05  # seconds after which a flow that nobody else was served beside is taken to be alone for now
 _LONGER = 5.0  # what a turn may take then, in budgets: more that is done together costs less
 NEWCOMERS = 60.0  # the weight of connections that have not made a request yet, beside the levels' seats
-_MEMORY = 0.2  # seconds for which the thread stays shared after the last change from one flow to another
-_FLOWS = 4  # that a connection is read for
+_SHARED_SECONDS = 0.2  # seconds for which the thread stays shared after the last change from one flow to another
+_MAX_FLOWS = 4  # that a connection is read for
 
 
 class Rounds:
@@ -38,7 +38,7 @@ class Rounds:
         *,
         timer: Callable[[], float] = perf_counter,
         budget: float = BUDGET,
-        memory: float = _MEMORY,
+        memory: float = _SHARED_SECONDS,
     ) -> None:
         self._reactor = reactor
         self._timer = timer
@@ -83,7 +83,7 @@ class Rounds:
     def remember(flows: tuple[Flow, ...], flow: Flow) -> tuple[Flow, ...]:
         """The flows of a connection after a request of ``flow``."""
         others = [other for other in flows if other is not flow and other.level.name != "newcomers"]
-        return (flow, *others[: _FLOWS - 1])
+        return (flow, *others[: _MAX_FLOWS - 1])
 
     def first(self, flows: Sequence[Flow]) -> Flow:
         """The one whose turn comes first."""
@@ -158,7 +158,7 @@ class Rounds:
         if before is None:
             if flow is not self._served:
                 self._served = flow
-                self._alone_from = self._reactor.seconds() + _ALONE
+                self._alone_from = self._reactor.seconds() + _ALONE_SECONDS
                 self._most = self._budget
             self._in_turn = True
             self._until_over = self._since + self._budget

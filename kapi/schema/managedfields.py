@@ -156,7 +156,7 @@ class FieldManager:
         zero = zero_value(type_) if type_ is not None else {}
         self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
         #: whether only a value that is empty, too, can be equal to what an empty object holds
-        self._told_by_structure = _holds_nothing(zero)
+        self._empty_holds_nothing = _holds_nothing(zero)
 
     # -- create, update, patch ------------------------------------------------------------------------------------
 
@@ -221,7 +221,7 @@ class FieldManager:
     def _fields_of_new(self, new: Object) -> Set:
         """All fields of a new object, canonical; remembered by its structure.  Raises ValueError."""
         key: object = None
-        if self._told_by_structure:
+        if self._empty_holds_nothing:
             try:
                 key = (self._token, structure(self.shape, new))
                 known = _created.get(key)

@@ -19,9 +19,11 @@ EVERY = 5.0  # seconds between two looks
 #: new objects until Python looks at those (1 ms), and how often until at those that survived that (15,000; 4 ms): everybody
 #: waits meanwhile.  It never looks at everything by itself
 _THRESHOLDS = (3_000, 5, 1_000_000_000)
-_LEAST = 50  # collections of the middle generation since the last of everything: fewer have left nothing worth a look
-_FEW = 200_000  # blocks of memory, half of them objects to look at: 25 ms, and 50 when all of it is garbage
-_PATIENCE = 12  # looks at which there were more: no bodies on their way, but what has come to stay
+_MIN_COLLECTIONS = (
+    50  # collections of the middle generation since the last of everything: fewer have left nothing worth a look
+)
+_MAX_NEW_BLOCKS = 200_000  # blocks of memory, half of them objects to look at: 25 ms, and 50 when all of it is garbage
+_MAX_PUT_OFF = 12  # looks at which there were more: no bodies on their way, but what has come to stay
 _LOGGED = 0.1  # seconds
 
 
@@ -81,19 +83,19 @@ class Collector:
     def look(self) -> None:
         """Collects if there may be enough garbage, and little that has to be looked at for it."""
         heap = self._heap
-        if heap.collections() < _LEAST:
+        if heap.collections() < _MIN_COLLECTIONS:
             return
         blocks = heap.blocks()
         self._base = min(self._base, blocks)  # what was frozen with large bodies is less since these have gone
-        few = blocks - self._base <= _FEW
+        few = blocks - self._base <= _MAX_NEW_BLOCKS
         self._put_off = 0 if few else self._put_off + 1
         if few:
             self._collect()
-        elif self._put_off == _PATIENCE:
+        elif self._put_off == _MAX_PUT_OFF:
             self._put_off = 0
-            self._settle()
+            self._keep_new_objects()
 
-    def _settle(self) -> None:
+    def _keep_new_objects(self) -> None:
         """What is new has come to stay: it is looked at once, and so are all objects whenever they have doubled."""
         whole = self._frozen >= 2 * self._whole
         if whole:

@@ -11,8 +11,8 @@ from kapi.machinery import freeing
 from kapi.request.call import Call
 
 log = Logger()
-_EVERY = 0.05  # seconds between two looks at what is still in use
-_LONGEST = 30.0  # seconds that a tree is kept in view
+_INTERVAL = 0.05  # seconds between two looks at what is still in use
+_MAX_SECONDS = 30.0  # seconds that a tree is kept in view
 _MAX_TREES = 64  # in view at a time; of more, the oldest goes as any other object
 
 
@@ -38,7 +38,7 @@ class Freeing:
 
     def take(self, tree: object) -> None:
         """It is in use, and goes when it is not."""
-        self._trees.append((self._reactor.seconds() + _LONGEST, [tree]))
+        self._trees.append((self._reactor.seconds() + _MAX_SECONDS, [tree]))
         if len(self._trees) > _MAX_TREES:
             self._trees.popleft()
         self._schedule()
@@ -46,7 +46,7 @@ class Freeing:
     def _schedule(self) -> None:
         if not self._looking and self._trees:
             self._looking = True
-            self._reactor.callLater(_EVERY, self._look)
+            self._reactor.callLater(_INTERVAL, self._look)
 
     def _look(self) -> None:
         self._looking = False

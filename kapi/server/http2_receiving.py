@@ -19,7 +19,7 @@ CONNECTION_WINDOW = 4 * WINDOW  # of all streams together
 _MUCH = CONNECTION_WINDOW // 2
 LIST_SIZE = 64 * 1024  # bytes of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE counts them
 _CONTINUATIONS = 64  # frames of one header block
-_REMEMBERED = 256  # streams that are over of which it is known how they ended
+_MAX_ENDED_STREAMS = 256  # streams that are over of which it is known how they ended
 
 _PLAIN = wire.END_HEADERS | wire.PADDED | wire.WITH_PRIORITY  # of these, most header blocks have the first
 
@@ -100,7 +100,7 @@ class Receiving:
         """Nothing more is to come on a stream."""
         over = self._over
         over[number] = how
-        if len(over) > _REMEMBERED:
+        if len(over) > _MAX_ENDED_STREAMS:
             del over[next(iter(over))]
 
     def _is_idle(self, number: int) -> bool:

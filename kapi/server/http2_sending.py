@@ -22,10 +22,10 @@ from kapi.server.http2_stream import NOTHING, Stream
 
 log = Logger()
 pack = wire.pack_head
-_LEAST = 8  # frames that are sent in a turn, if there are so many
-_MOST = 64
-_TOGETHER = 64 * 1024  # bytes after which frames that come together are written
-_LARGE = 128 * 1024  # bytes that do not leave in one piece
+_MIN_FRAMES = 8  # frames that are sent in a turn, if there are so many
+_MAX_FRAMES = 64
+_FLUSH_BYTES = 64 * 1024  # bytes after which frames that come together are written
+_MAX_PIECE_BYTES = 128 * 1024  # bytes that do not leave in one piece
 _CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the client to take them
 
 
@@ -86,7 +86,7 @@ class Sending:
     def _leave(self) -> None:
         """What was added leaves with all else of its turn."""
         if self._held:
-            if self._size > _TOGETHER:
+            if self._size > _FLUSH_BYTES:
                 self.flush()
         elif not self._listed:
             departing = self._connection.owner.runner.departing
@@ -128,7 +128,7 @@ class Sending:
             or stream.block
             or len(data) > self.window
             or len(data) > stream.window
-            or len(data) > _LARGE
+            or len(data) > _MAX_PIECE_BYTES
         ):
             self._wait(stream, data)
             return
@@ -148,7 +148,7 @@ class Sending:
     def whole(self, stream: Stream, block: bytes, body: bytes) -> None:
         """An answer from its beginning to its end."""
         size = len(body)
-        if self.blocked or size > self.window or size > stream.window or size > _LARGE:
+        if self.blocked or size > self.window or size > stream.window or size > _MAX_PIECE_BYTES:
             self.head(stream, block)
             if body:
                 self.data(stream, body)
@@ -250,15 +250,15 @@ class Sending:
         frames = 0
         self.hold()
         try:
-            while self._ready and not self.blocked and frames < _MOST:
+            while self._ready and not self.blocked and frames < _MAX_FRAMES:
                 stream = self._ready.popleft()
                 stream.ready = False
                 before = self.window
                 self._send_some(stream)
                 frames += max(1, (before - self.window) // self._frame)
-                if self._size >= _TOGETHER:
+                if self._size >= _FLUSH_BYTES:
                     self.flush()
-                if frames >= _LEAST and over():
+                if frames >= _MIN_FRAMES and over():
                     break
         except Exception:
             log.failure("a connection was lost by a fault of the server's")
@@ -276,7 +276,7 @@ class Sending:
             block, stream.block = stream.block, b""
             self._add_head(stream, block, 0)
         waiting = stream.waiting
-        room = min(stream.window, _TOGETHER)
+        room = min(stream.window, _FLUSH_BYTES)
         while waiting and room > 0:
             if self.window <= 0:
                 stream.ready = True

@@ -22,7 +22,7 @@ from kapi.request.reactor import Reactor
 
 log = Logger()
 EVERY = 5.0  # seconds
-_LEAST = 8 * 1024 * 1024  # bytes that are worth it
+_MIN_BYTES = 8 * 1024 * 1024  # bytes that are worth it
 _SHARE = 20  # and a twentieth of the process
 _FROM_HEAP = 1024 * 1024  # bytes: larger blocks are got from the system one by one
 _AT_END = 2 * 1024 * 1024  # bytes that may be free at the end of the heap
@@ -91,7 +91,7 @@ class MemoryReturn:
         """Fires when memory that was to be returned is."""
         free = self._allocator.free()
         self._returned = min(self._returned, free)
-        if free - self._returned < _LEAST:
+        if free - self._returned < _MIN_BYTES:
             return None
         resident = self._allocator.resident()
         if free - self._returned < resident // _SHARE:

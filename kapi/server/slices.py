@@ -31,9 +31,9 @@ Result = TypeVar("Result")
 
 LENGTH = 0.005  # seconds of a slice
 TURN = 0.015  # seconds of long computations in one turn of the reactor
-_LEAST = 0.0005  # seconds of a slice that begins when the turn is used up
-_COUNTED = 0.001  # seconds; less is no long computation
-_IDLE = 16  # workers that are kept
+_MIN_SLICE_SECONDS = 0.0005  # seconds of a slice that begins when the turn is used up
+_MIN_COUNTED_SECONDS = 0.001  # seconds; less is no long computation
+_MAX_IDLE_WORKERS = 16  # workers that are kept
 
 
 class Computation(Protocol):
@@ -204,20 +204,20 @@ class Slices:
             checkpoint.current, checkpoint.running = before
         if worker.until:
             used = perf_counter() - worker.began
-            if used > _COUNTED:
+            if used > _MIN_COUNTED_SECONDS:
                 self._used += used
                 self._come_back()
             if switched is _SUSPENDED:
                 return Suspended(worker, self)
         result, worker.result, worker.computation = worker.result, None, None
-        if len(self._idle) < _IDLE:
+        if len(self._idle) < _MAX_IDLE_WORKERS:
             self._idle.append(worker)
         return result
 
     def length(self) -> float:
         """Seconds of a slice that begins now."""
         length = self._length
-        return _LEAST if self._used >= self._turn and length > _LEAST else length
+        return _MIN_SLICE_SECONDS if self._used >= self._turn and length > _MIN_SLICE_SECONDS else length
 
     def _come_back(self) -> None:
         if not self._scheduled:

@@ -23,7 +23,7 @@ from kapi.server.request_metrics import Histogram
 log = Logger()
 COUNTED = 0.01  # seconds: shorter turns are no stalls
 LOGGED = 0.25  # seconds
-_EVERY = 10.0  # seconds between two lines in the log
+_LOG_INTERVAL = 10.0  # seconds between two lines in the log
 _BOUNDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _FRAMES = 25  # innermost frames of a stack that are logged
 
@@ -61,7 +61,7 @@ class StallMonitor:
         seen, self._seen = self._seen, None
         if seconds < LOGGED:
             return
-        if now - self._logged < _EVERY:
+        if now - self._logged < _LOG_INTERVAL:
             self._unlogged += 1
             return
         request, stack = ("unknown", "") if seen is None or seen[0] != since else seen[1:]

@@ -25,7 +25,7 @@ log = Logger()
 
 #: seconds before the next attempt to reach a Sentinel: one that has come back may lead a fail-over that an operator orders,
 #: for which nobody votes, and it takes little more than this until a replica is promoted
-_AGAIN = 0.1
+_RETRY_SECONDS = 0.1
 _LOOK = 0.25  # seconds between questions whether a Sentinel is there
 _MAX_CONTACT = 3.0  # seconds of silence after which a Sentinel does not count
 _MAX_MESSAGE = 100_000  # bytes; a Sentinel's are some hundred
@@ -146,7 +146,7 @@ class Sentinels:
                 await subscription.lost
                 self._connections.pop(sentinel, None)
                 self._lost(sentinel)
-            await deferLater(self._reactor, _AGAIN, lambda: None)
+            await deferLater(self._reactor, _RETRY_SECONDS, lambda: None)
 
     async def _subscribe(self, host: str, port: int) -> Subscription:
         """Subscribes first and asks then, so that nothing is missed in between."""

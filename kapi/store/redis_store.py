@@ -43,7 +43,7 @@ from kapi.store.replies import Replies
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
 from kapi.store.size import MAX_OBJECT_BYTES, check_size
-from kapi.store.suitability import check, read_info, tells_disk
+from kapi.store.suitability import check, knows_disk, read_info
 from kapi.store.sweeper import Due, Sweeper
 from kapi.store.writing import Writing, load_scripts
 
@@ -309,7 +309,7 @@ class RedisStore:
                 if self._replicas is not None:
                     self._replicas.follow(place)
                 fence, asker = await self._connections.connect(), await self._connections.connect()
-                await confirmation.attach(connection, fence, asker, tells_disk(info))
+                await confirmation.attach(connection, fence, asker, knows_disk(info))
                 confirm = confirmation.revision
                 if not self._started:
                     await confirmation.first(str(self.address))

@@ -17,7 +17,7 @@ from kapi.store.script import Keys
 
 log = Logger()
 
-_KEPT = 1000  # changes that stay when the stream is written anew
+_MAX_KEPT_CHANGES = 1000  # changes that stay when the stream is written anew
 #: Answers the counter's value if it had to follow, else nothing, and the ids of the entries that went.  An id cannot be
 #: taken back from a stream once it was given, so the stream is made anew with its latest changes.
 _SOURCE = b"""\
@@ -88,7 +88,9 @@ async def check_types(connection: Connection, keys: Keys, where: str) -> None:
 async def repair(connection: Connection, keys: Keys, skipped: Skipped, newest: int = 0) -> None:
     """``newest`` is the highest revision that an object has."""
     try:
-        reply: Reply = await connection.execute_command("EVAL", _SOURCE, 2, keys.revision, keys.stream, newest, _KEPT)
+        reply: Reply = await connection.execute_command(
+            "EVAL", _SOURCE, 2, keys.revision, keys.stream, newest, _MAX_KEPT_CHANGES
+        )
     except txredisapi.ResponseError as error:
         log.error("the store's stream of changes could not be looked at: {error}", error=str(error))
         return

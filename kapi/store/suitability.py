@@ -38,7 +38,7 @@ async def check(connection: Connection, where: str, sentinel: bool = False) -> d
     return info
 
 
-def tells_disk(info: dict[str, str]) -> bool:
+def knows_disk(info: dict[str, str]) -> bool:
     """Whether the server knows what is on disk, here and at its replicas: WAITAOF came with 7.2."""
     return info.get("aof_enabled") == "1" and _numbers(info.get("redis_version", "0")) >= (7, 2)
 

@@ -49,7 +49,7 @@ def make_review(attributes: Attributes, invocation: Invocation, obj: Object | No
         request["requestSubResource"] = attributes.subresource
     if attributes.name:
         request["name"] = attributes.name
-    if namespace := attributes.told_namespace:
+    if namespace := attributes.namespace_of_request:
         request["namespace"] = namespace
     request |= {
         "operation": attributes.operation,

@@ -27,8 +27,8 @@ _log = Logger()
 _SERVICE = "v1.ExternalJWTSigner"
 _MAX_MESSAGE = 1 << 20  # bytes of an answer
 _FIRST, _TIMEOUT = 60.0, 10.0  # seconds of the first call, which may have to wait for the signer, and of others
-_AGAIN = 10.0  # seconds after which keys are asked for again when they could not be had
-_LONGEST = 30 * 24 * 3600.0  # seconds between two looks, whatever the hint
+_RETRY_SECONDS = 10.0  # seconds after which keys are asked for again when they could not be had
+_MAX_INTERVAL = 30 * 24 * 3600.0  # seconds between two looks, whatever the hint
 _MIN_TOKEN_SECONDS = 600
 
 
@@ -74,7 +74,7 @@ class FetchedKeys(KeySet):
         self._meter.fetches.add("OK")
         self._meter.fetched_at.set(time.time())
         self._meter.data_at.set(found.data_timestamp)
-        self._until = self._reactor.seconds() + min(found.refresh_seconds, _LONGEST)
+        self._until = self._reactor.seconds() + min(found.refresh_seconds, _MAX_INTERVAL)
         if found.keys != list(self.keys):
             self.put(found.keys)
 
@@ -106,7 +106,7 @@ class FetchedKeys(KeySet):
         if not failure.check(SigningError):
             _log.failure("looking for the keys of tokens", failure)
         if self._timer is not None:
-            self.schedule(_AGAIN)
+            self.schedule(_RETRY_SECONDS)
 
 
 class ExternalSigner:

@@ -45,7 +45,7 @@ from kapi.watchcache.split_caches import AnyCaches, caught_up
 
 WORKERS = 20
 _FIRST_READING = 0.1  # seconds after the start: requests come first
-_AGAIN = 0.5  # seconds after which kinds that come together are looked for
+_RETRY_SECONDS = 0.5  # seconds after which kinds that come together are looked for
 _AT_ONCE = 256  # owners of one object that are looked for without a pause
 _IGNORED = frozenset([GroupResource("", "events")])
 
@@ -229,7 +229,7 @@ class GarbageCollector:
 
     def _served_otherwise(self) -> None:
         if self._unresolved and (self._retry is None or not self._retry.active()):
-            self._retry = self._reactor.callLater(_AGAIN, self._resolve)
+            self._retry = self._reactor.callLater(_RETRY_SECONDS, self._resolve)
 
     def _resolve(self) -> None:
         uids, self._unresolved = self._unresolved, set()
@@ -273,7 +273,7 @@ class GarbageCollector:
         if reconcile.Owner.UNKNOWN in states:
             self._unresolved.add(node.uid)
         for reference in reconcile.referring(seen.owners, states, reconcile.Owner.MISPLACED):
-            await self._tell_misplaced(node, seen, reference)
+            await self._record_misplaced(node, seen, reference)
         dependents = self.graph.dependents(node.uid)
         decision = reconcile.decide(
             seen,
@@ -342,7 +342,7 @@ class GarbageCollector:
             self.graph.set_gone(reference.uid)
         return reconcile.Owner.ABSENT
 
-    async def _tell_misplaced(self, node: Node, seen: Metadata, reference: Reference) -> None:
+    async def _record_misplaced(self, node: Node, seen: Metadata, reference: Reference) -> None:
         regarding = {
             "kind": seen.kind,
             "namespace": node.namespace,

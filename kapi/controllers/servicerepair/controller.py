@@ -115,17 +115,19 @@ class ServiceRepairController:
             except OutOfRange:
                 ports = f"{self._ports.low}-{self._ports.high}"
                 note = f"Port {port} is not within the port range {ports}; please recreate service"
-                await self._tell_of_port(services, owner, "PortOutOfRange", note)
+                await self._record_port_event(services, owner, "PortOutOfRange", note)
                 continue
             except AllocationError:
                 continue  # taken just now
-            await self._tell_of_port(services, owner, "PortNotAllocated", f"Port {port} is not allocated; repairing")
+            await self._record_port_event(
+                services, owner, "PortNotAllocated", f"Port {port} is not allocated; repairing"
+            )
             self.log.warn("node port {port} of {owner} was not reserved: repaired", port=port, owner=owner)
         for port in leaked:
             self.log.warn("node port {port} belongs to no Service: given back", port=port)
             await self._ports.give_back(port)
 
-    async def _tell_of_port(self, services: list[Object], owner: str, reason: str, note: str) -> None:
+    async def _record_port_event(self, services: list[Object], owner: str, reason: str, note: str) -> None:
         namespace, _, name = owner.partition("/")
         for service in services:
             if (service["metadata"]["namespace"], service["metadata"]["name"]) == (namespace, name):

@@ -193,9 +193,9 @@ def validate_url(url: str, path: Path, errors: Errors) -> None:
 def validate_service(service: Object, path: Path, errors: Errors) -> None:
     """A webhook's service reference."""
     # upstream's callers give the two in the wrong order: each is missed in the other's place
-    for field, told in (("namespace", "name"), ("name", "namespace")):
+    for field, other in (("namespace", "name"), ("name", "namespace")):
         if not service.get(field):
-            errors.append(required(path.child(told)))
+            errors.append(required(path.child(other)))
     port = service.get("port", 443)
     if texts := is_port_number(port):
         errors.append(invalid(path.child("port"), port, "port is not valid: " + ", ".join(texts)))

@@ -17,7 +17,7 @@ from kapi.resources.shared.podwarnings import pod_warnings
 from kapi.resources.shared.replicas import validate_counts
 from kapi.resources.shared.rules import Errors, not_supported
 
-_MANY, _MANY_PARALLEL = 100_000, 10_000
+_MAX_INDEXES, _MAX_PARALLEL_INDEXES = 100_000, 10_000
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")
@@ -51,24 +51,24 @@ def _completion_mode(spec: Object, path: Path, errors: Errors) -> None:
     if mode == "Indexed":
         if completions is None:
             errors.append(field.required(path.child("completions"), "when completion mode is Indexed"))
-        if parallelism is not None and parallelism > _MANY:
-            text = f"must be less than or equal to {_MANY} when completion mode is Indexed"
+        if parallelism is not None and parallelism > _MAX_INDEXES:
+            text = f"must be less than or equal to {_MAX_INDEXES} when completion mode is Indexed"
             errors.append(field.invalid(path.child("parallelism"), parallelism, text))
         here = path.child("maxFailedIndexes")
         if completions is not None and failed is not None and failed > completions:
             errors.append(field.invalid(here, failed, "must be less than or equal to completions"))
-        if failed is not None and failed > _MANY:
-            errors.append(field.invalid(here, failed, f"must be less than or equal to {_MANY}"))
-        if completions is not None and completions > _MANY and per_index is not None:
+        if failed is not None and failed > _MAX_INDEXES:
+            errors.append(field.invalid(here, failed, f"must be less than or equal to {_MAX_INDEXES}"))
+        if completions is not None and completions > _MAX_INDEXES and per_index is not None:
             limit = (
-                f"must be less than or equal to {_MANY_PARALLEL} when completions are above {_MANY} and used with "
+                f"must be less than or equal to {_MAX_PARALLEL_INDEXES} when completions are above {_MAX_INDEXES} and used with "
                 "backoff limit per index"
             )
             if failed is None:
-                errors.append(field.required(here, f"must be specified when completions is above {_MANY}"))
-            if parallelism is not None and parallelism > _MANY_PARALLEL:
+                errors.append(field.required(here, f"must be specified when completions is above {_MAX_INDEXES}"))
+            if parallelism is not None and parallelism > _MAX_PARALLEL_INDEXES:
                 errors.append(field.invalid(path.child("parallelism"), parallelism, limit))
-            if failed is not None and failed > _MANY_PARALLEL:
+            if failed is not None and failed > _MAX_PARALLEL_INDEXES:
                 errors.append(field.invalid(here, failed, limit))
     if mode in (None, "NonIndexed"):
         for name, value in (("backoffLimitPerIndex", per_index), ("maxFailedIndexes", failed)):
@@ -233,7 +233,7 @@ def validate_job_spec(spec: Object, path: Path, errors: Errors, options: PodOpti
 
 def job_spec_warnings(spec: Object, path: Path) -> list[str]:
     warnings = []
-    many = (spec.get("completions") or 0) > _MANY and (spec.get("parallelism") or 0) > _MANY_PARALLEL
+    many = (spec.get("completions") or 0) > _MAX_INDEXES and (spec.get("parallelism") or 0) > _MAX_PARALLEL_INDEXES
     if spec.get("completionMode") == "Indexed" and many:
         warnings.append(
             f"{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
