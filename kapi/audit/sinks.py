@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Sequence
+from time import monotonic
 from typing import Protocol, Union
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
@@ -21,6 +22,7 @@ from kapi.audit.policy import REQUEST
 from kapi.audit.record import Record
 
 log = Logger()
+_SILENCE = 1.0  # seconds between two lines about what a back end has lost
 
 #: False when the request must fail; a Deferred of that when the back end makes it wait
 Outcome = Union[bool, "Deferred[bool]"]
@@ -250,11 +252,17 @@ class Batching:
 
 
 def report(meter: Meter, plugin: str, count: int, error: Exception) -> None:
-    """Counts and logs lost events; their contents stay out of the log."""
+    """Counts and logs lost events, once a second at most; their contents stay out of the log."""
     meter.error(plugin, count)
+    now = monotonic()
+    said, unsaid = meter.said.get(plugin, (float("-inf"), 0))
+    if now - said < _SILENCE:
+        meter.said[plugin] = said, unsaid + count
+        return
+    meter.said[plugin] = now, 0
     log.error(
         "Error in audit plugin '{plugin}' affecting {count} audit events: {error}",
         plugin=plugin,
-        count=count,
+        count=count + unsaid,
         error=error,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
+import txredisapi
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
@@ -70,6 +71,8 @@ class StreamReader:
             raise
         except (ConnectionGone, StoreUnavailable):
             pass
+        except txredisapi.ResponseError as error:  # the server's reason, as that it has become a replica
+            log.error("reading the store's history was refused; it is begun anew: {error}", error=error)
         except Exception:
             log.failure("reading the store's history failed; it is begun anew")
         connection.abort()

@@ -9,13 +9,16 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 from twisted.internet import defer, reactor, ssl
 from twisted.internet.task import Clock
+from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from twisted.web import resource, server
 
+from kapi.audit import sinks
 from kapi.audit.log_file import LogFile
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import METADATA, REQUEST
@@ -153,6 +156,18 @@ class Sinks(SynchronousTestCase):
         self.assertIs(Blocking(self.backend, self.meter, strict=True).process(record()), False)
         self.batching(max_size=1).process(record())
         self.assertEqual(self.meter.errors, {"test": 3})
+
+    def test_a_full_disk_is_one_line_a_second(self) -> None:
+        self.backend.error = OSError("disk full")
+        sink = Blocking(self.backend, self.meter, strict=False)
+        lines: list[LogEvent] = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
+        for now in (1.0, 1.1, 1.9, 2.1):
+            with patch.object(sinks, "monotonic", lambda now=now: now):
+                sink.process(record())
+        told = [line["count"] for line in lines if line["log_namespace"] == sinks.__name__]
+        self.assertEqual((told, self.meter.errors), ([1, 3], {"test": 4}))
 
     def test_truncation(self) -> None:
         kept: list[Record] = []

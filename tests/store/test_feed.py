@@ -201,6 +201,16 @@ class SharedServer(FeedCase):
         await eventually(lambda: "d" in self.names)
         self.assertEqual(await self.ask("XLEN", "{kapi}:changes"), 3)  # what was in the way of new changes is gone
 
+    async def test_a_server_that_became_a_replica_is_a_line_and_no_fault_of_ours(self) -> None:
+        await self.write("a")
+        await self.ask("REPLICAOF", "127.0.0.1", "1")
+        refused = deferLater(reactor, 0, self.store.create, "g/r/n/b", HEAD, TAIL)
+        await self.assertFailure(refused, StoreUnavailable, OutcomeUnknown)
+        await self.ask("REPLICAOF", "NO", "ONE")
+        await self.write("c")
+        await eventually(lambda: "c" in self.names)
+        self.assertEqual(self.flushLoggedErrors(), [])
+
     async def test_a_change_that_is_torn_costs_one_load_not_one_after_another(self) -> None:
         await self.write("a", "b")
         await self.ask("INCR", "{kapi}:revision")

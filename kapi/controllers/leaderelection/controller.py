@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -120,6 +120,8 @@ class LeaderElection:
             raise
         except (status.StatusError, StoreError) as error:
             self.log.info("leader election: {error}", error=error)
+        except TimeoutError:
+            self.log.warn("leader election: the lease could not be written in time")
         except Exception as error:
             self.log.warn("leader election: {error}", error=str(error) or type(error).__name__)
         return False
