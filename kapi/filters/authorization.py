@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from twisted.logger import Logger
 
 from kapi.authorization.attributes import attributes_of
-from kapi.authorization.forbidden import forbidden_error, harmless
+from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
 from kapi.filters.chain import Filter
-from kapi.machinery.field import quote
+from kapi.filters.internal_error import internal_error
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
@@ -41,7 +41,7 @@ def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Fil
         if verdict.error:
             annotations[REASON] = "internal error"
             _log.error("Authorization failed: {error}", error=verdict.error, audit_id=ctx.audit_id)
-            return _internal_error(ctx, verdict.error)
+            return internal_error(ctx, verdict.error)
         annotations[DECISION] = "forbid"
         annotations[REASON] = verdict.reason
         raise forbidden_error(attributes, verdict.reason)
@@ -60,11 +60,3 @@ def authorization(authorizer: Authorizer, record: Recorder | None = None) -> Fil
         return wait(ctx, attributes, verdict, started)
 
     return check
-
-
-def _internal_error(ctx: RequestContext, error: str) -> Response:
-    """Plain text, as upstream (``responsewriters.InternalError``)."""
-    uri = ctx.http.uri.decode("utf-8", "replace")
-    text = harmless(f"Internal Server Error: {quote(uri)}: {error}") + "\n"
-    headers = [(b"x-content-type-options", b"nosniff")]
-    return Response(500, text.encode(), b"text/plain; charset=utf-8", headers)

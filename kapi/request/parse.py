@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kapi.machinery import status
 from kapi.machinery.names import path_segment
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
@@ -102,6 +101,10 @@ def _selected_name(query: Query) -> str:
     return name
 
 
+class NoResource(Exception):
+    """A path such as ``/api/v1/watch``."""
+
+
 def parse_request_info(
     method: str,
     path: str,
@@ -109,7 +112,7 @@ def parse_request_info(
     prefixes: frozenset[str] = frozenset({"api", "apis"}),
     groupless: frozenset[str] = frozenset({"api"}),
 ) -> RequestInfo:
-    """What a request asks for.  Raises BadRequest for a special-verb path that names nothing."""
+    """What a request asks for.  Raises NoResource for a path with a special verb that names nothing."""
     info = RequestInfo(is_resource=False, path=path, verb=method.lower(), long_running=path.startswith(_LONG_PATH))
     trimmed = path.strip("/")
     parts = trimmed.split("/") if trimmed else []
@@ -126,7 +129,7 @@ def parse_request_info(
     by_path = parts[0] in _PATH_VERBS
     if by_path:
         if len(parts) < 2:
-            raise status.bad_request(f"unable to determine kind and namespace from url, {path}")
+            raise NoResource(path)
         info.verb = parts.pop(0)
         info.deprecated_watch = info.verb == "watch"
     else:

@@ -49,7 +49,7 @@ def install_version(server: GenericServer) -> None:
 
     server.route("/version", version, methods=("GET",))
     server.route("/version/", version, methods=("GET",), listed=False)
-    server.route_below("/version", nothing)
+    server.route_below("/version", lambda ctx: nothing(ctx) if ctx.path.rstrip("/") != "/version" else version(ctx))
 
 
 def install_health(server: GenericServer, endpoints: list[HealthChecks]) -> None:

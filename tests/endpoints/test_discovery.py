@@ -13,6 +13,7 @@ from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.resources.catalogue import BUILT_IN
+from kapi.testing.memory_api import MemoryAPI
 from tests.endpoints.built_in_groups import groups_of
 
 AGGREGATED = "application/json;as=APIGroupDiscoveryList;v=v2;g=apidiscovery.k8s.io"
@@ -64,13 +65,27 @@ def test_the_core_documents_have_no_api_version() -> None:
     assert document("/api")["serverAddressByClientCIDRs"][0]["serverAddress"] == "192.0.2.1:6443"
 
 
-@pytest.mark.parametrize("path", ["/api/", "/api/v1/", "/apis/", "/apis/apps/", "/apis/apps/v1/"])
+@pytest.mark.parametrize(
+    "path",
+    ["/api/", "/api/v1/", "/apis/", "/apis/apps/", "/apis/apps/v1/", "/api//", "/apis/apps//", "/apis/apps/v1///"],
+)
 def test_a_trailing_slash_changes_nothing(path: str) -> None:
-    assert document(path) == document(path[:-1])
+    assert document(path) == document(path.rstrip("/"))
 
 
 @pytest.mark.parametrize(
-    "path", ["/apis/nosuch", "/apis/apps/v9", "/api/v2", "/apis//apps", "/apis/apps/v1/deployments", "/", "/apiary"]
+    "path",
+    [
+        "/apis/nosuch",
+        "/apis/apps/v9",
+        "/api/v2",
+        "/apis//apps",
+        "/apis//",
+        "/apis/apps//v1/",
+        "/apis/apps/v1/deployments",
+        "/",
+        "/apiary",
+    ],
 )
 def test_other_paths_are_not_discoverys(path: str) -> None:
     assert handler().handle(context(path)) is None
@@ -167,3 +182,16 @@ def test_yaml_is_spoken() -> None:
         b"apiVersion: v1\nkind: APIGroup\nname: policy\npreferredVersion:\n  groupVersion: policy/v1\n  version: v1\n"
         b"versions:\n- groupVersion: policy/v1\n  version: v1\n"
     )
+
+
+@pytest.mark.parametrize("uri", ["/api/v1/watch", "/apis/apps/v1/proxy/?a=b"])
+def test_a_special_path_that_names_nothing_is_an_internal_error_to_upstream(api: MemoryAPI, uri: str) -> None:
+    answer = api.ask("GET", uri)
+    why = f"failed to create RequestInfo: unable to determine kind and namespace from url, {uri}"
+    assert (answer.code, answer.header("content-type")) == (500, "text/plain; charset=utf-8")
+    assert answer.written.decode() == f'Internal Server Error: "{uri}": {why}\n'
+
+
+@pytest.mark.parametrize("path", ["/api//", "/api/v1//", "/apis/apps//", "/apis/apps/v1//", "/version//"])
+def test_slashes_at_the_end_mean_nothing(api: MemoryAPI, path: str) -> None:
+    assert api.ask("GET", path).json == api.ask("GET", path.rstrip("/")).json

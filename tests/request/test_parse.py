@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.machinery.status import BadRequest
 from kapi.request.info import RequestInfo
-from kapi.request.parse import parse_query, parse_request_info, split_uri
+from kapi.request.parse import NoResource, parse_query, parse_request_info, split_uri
 from kapi.request.target import origin_form
 
 
@@ -95,7 +94,7 @@ def test_selectors_are_known_to_authorization_of_collections_only() -> None:
 
 
 def test_a_watch_path_that_names_nothing_is_refused() -> None:
-    with pytest.raises(BadRequest, match="unable to determine kind"):
+    with pytest.raises(NoResource):
         info("/apis/apps/v1/watch")
 
 

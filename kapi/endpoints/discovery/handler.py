@@ -76,10 +76,11 @@ class DiscoveryHandler:
     def handle(self, ctx: RequestContext) -> Response | None:
         """The document of a path, or None when discovery has none there.  Raises StatusError."""
         path = ctx.path
-        if not path.startswith("/api") or "//" in path:
+        if not path.startswith("/api"):
             return None
-        if path.endswith("/"):
-            path = path[:-1]
+        path = path.rstrip("/")
+        if "//" in path or (path == "/apis" and len(ctx.path) > len("/apis/")):
+            return None  # elsewhere slashes at the end mean nothing
         parts = path.split("/")
         if parts[1] not in ("api", "apis") or len(parts) > (3 if parts[1] == "api" else 4):
             return None
