@@ -106,7 +106,7 @@ def accept_names(crd: Object, taken: GroupNames, now: str) -> bool:
     """Brings accepted names and the two conditions up to date, in place; False when nothing changed."""
     wanted, state = crd["spec"].get("names") or {}, crd.setdefault("status", {})
     held = state.get("acceptedNames") or {}
-    if _plain(wanted) == _plain(held):
+    if tree.equal(_plain(wanted), _plain(held)):
         return False
     own = crd["metadata"]["name"]
     accepted = dict(held)
@@ -140,7 +140,7 @@ def accept_names(crd: Object, taken: GroupNames, now: str) -> bool:
     state["acceptedNames"] = _plain(accepted)
     set_condition(crd, naming, now)
     set_condition(crd, established, now)
-    return bool(state != before)
+    return not tree.equal(state, before)
 
 
 def _plain(names: Object) -> Object:

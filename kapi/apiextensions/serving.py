@@ -13,7 +13,6 @@ from collections import Counter, deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-import orjson
 from twisted.internet.defer import maybeDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -25,9 +24,11 @@ from kapi.client.interface import Client
 from kapi.client.sliced import begin
 from kapi.client.work import call_of
 from kapi.client.workqueue import WorkQueue
+from kapi.codecs import json_pieces
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.registry.client import Subscription
@@ -253,8 +254,9 @@ class CustomResources:
         """Brings the other conditions up to date, in place; False when nothing changed."""
         structural = False
         if names.may_not_be_structural(crd):
-            full: Object = {**orjson.loads(entry.data), "status": crd["status"]}
-            structural = names.structural_condition(full, now)
+            full: Object = json_pieces.loads(entry.data)
+            structural = names.structural_condition({**full, "status": crd["status"]}, now)
+            free_in_steps(full, len(entry.data))
         return structural | names.approval_condition(crd, now)
 
     async def _write(self, crd: Object, before: Object) -> None:

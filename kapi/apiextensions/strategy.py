@@ -10,7 +10,7 @@ from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.names import qualified_name
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object, Tree, equal
 from kapi.resources.apiextensions.embedded import coerce, has_embedded, metadata_errors
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
@@ -110,7 +110,7 @@ class CustomResourceStrategy(Strategy):
             obj.pop("status", None)
             if "status" in old:
                 obj["status"] = tree.copy(old["status"])
-        if _without_metadata(obj) != _without_metadata(old):
+        if not equal(_without_metadata(obj), _without_metadata(old)):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:

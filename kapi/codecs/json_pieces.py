@@ -19,6 +19,7 @@ import orjson
 
 from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint, engage
+from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Tree
 
 LARGE = 256 * 1024  # bytes that are worth it
@@ -83,6 +84,8 @@ def _read(text: bytes, level: int) -> Tree:
     names = iter(members)
     for part in _parts(members if opening == b"[" else members.values(), level):
         add(part if opening == b"[" else zip(islice(names, len(part)), part, strict=True))
+    del names
+    drain(members)
     return found
 
 

@@ -13,7 +13,6 @@ import math
 import re
 from typing import Any
 
-import orjson
 import yaml
 from yaml import _yaml
 from yaml.events import (
@@ -27,8 +26,10 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import count_keys, may_have_duplicates
 from kapi.machinery.checkpoint import checkpoint, engage, steps
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 
@@ -81,10 +82,13 @@ def _from_json(data: bytes) -> Tree:
     """The tree of a document that is JSON without surprises.  Raises ValueError and RecursionError for all others."""
     if _SURROGATE(data):
         raise ValueError  # YAML has no pairs of them
-    tree = orjson.loads(data)
+    tree = json_pieces.loads(data)
     if may_have_duplicates(data, count_keys(tree)):
         raise ValueError
-    return _as_read(tree, 0)
+    read = _as_read(tree, 0)
+    for one in (tree, read):
+        free_in_steps(one, len(data))
+    return read
 
 
 def _as_read(node: Tree, depth: int) -> Tree:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from sys import getrefcount
+from typing import Any
 
+from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint
 
 LARGE = 256 * 1024  # bytes of JSON whose tree is worth it
@@ -30,18 +32,43 @@ def is_unused(holder: list[object]) -> bool:
     return getrefcount(holder[0]) == _UNSHARED
 
 
+def free_now(holder: list[object]) -> None:
+    """Lets go of trees that ``holder`` alone has: in a computation that may take long it does so in steps."""
+    if checkpoints.running is None:
+        holder.clear()
+    else:
+        dismantle(holder)
+
+
+def drain(found: dict[Any, Any] | set[Any] | list[Any]) -> None:
+    """Empties a large collection that nobody else has, whose keys or members are no trees: what was noted on a walk."""
+    if checkpoints.running is None:
+        return
+    pop: Callable[[], object] = found.popitem if isinstance(found, dict) else found.pop
+    while len(found) > _NODES:
+        for _ in range(_NODES):
+            pop()
+        checkpoint()
+
+
 def dismantle(stack: list[object]) -> None:
     """Lets go of trees, and of their parts as far as nobody else has them."""
     left = _NODES
     while stack:
         node = stack.pop()
-        if getrefcount(node) == _UNSHARED:
-            if isinstance(node, dict):
-                stack.extend(node.values())
-            elif isinstance(node, list):
-                stack.extend(node)
+        if getrefcount(node) == _UNSHARED and isinstance(node, (dict, list)):
+            if len(node) > _NODES:  # a part of it now
+                stack.append(node)
+                left -= _NODES - 1
+                if isinstance(node, list):
+                    stack += node[-_NODES:]
+                    del node[-_NODES:]
+                else:
+                    stack += [node.popitem()[1] for _ in range(_NODES)]
+            else:
+                stack.extend(node.values() if isinstance(node, dict) else node)
         left -= 1
-        if not left:
+        node = None
+        if left <= 0:
             left = _NODES
-            node = None
             checkpoint()

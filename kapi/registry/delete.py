@@ -121,7 +121,7 @@ def _goes_alone(op: Operation) -> None:
 
 async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existing: Object, entry: Entry) -> Stored:
     """Writes the object back as one that is going away."""
-    if obj == existing:
+    if tree.equal(obj, existing):
         return Stored(existing, entry.data, entry.revision)
     halves = store.encode(obj)
     if op.dry_run:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from kapi.codecs import json_pieces
+from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import BadRequest, StatusError
 from kapi.machinery.tree import Object
@@ -78,27 +80,27 @@ def only_timestamps_differ(new: Object, old: Object) -> bool:
     began = time.monotonic()
     metadata, before = new.get("metadata") or {}, old.get("metadata") or {}
     entries, stored = metadata.get("managedFields"), before.get("managedFields")
-    if not entries or not stored or len(entries) != len(stored) or entries == stored:
+    if not entries or not stored or len(entries) != len(stored) or tree.equal(entries, stored):
         TIMESTAMP_COMPARISON.observe(time.monotonic() - began, "unequalObjectsFast")
         return False
     equal = _equal_but_for_times(entries, stored) and _equal_but_for_metadata(new, old)
     if equal:
         ignored = {"managedFields": None, "resourceVersion": None}
-        equal = {**metadata, **ignored} == {**before, **ignored}
+        equal = tree.equal({**metadata, **ignored}, {**before, **ignored})
     TIMESTAMP_COMPARISON.observe(time.monotonic() - began, "equalObjectsSlow" if equal else "unequalObjectsSlow")
     return equal
 
 
 def _equal_but_for_times(entries: list[Object], stored: list[Object]) -> bool:
-    for entry, known in zip(entries, stored, strict=True):
-        if entry != known and {**entry, "time": None} != {**known, "time": None}:
+    for entry, known in zip(steps(entries), stored, strict=True):
+        if not tree.equal(entry, known) and not tree.equal({**entry, "time": None}, {**known, "time": None}):
             return False
     return True
 
 
 def _equal_but_for_metadata(new: Object, old: Object) -> bool:
     for key in {*new, *old}:  # each write comes this way
-        if key != "metadata" and new.get(key) != old.get(key):
+        if key != "metadata" and not tree.equal(new.get(key), old.get(key)):
             return False
     return True
 

@@ -65,7 +65,7 @@ def difference(before: Tree, after: Tree) -> Object:
             inner = difference(before[key], value)
             if inner:
                 change[key] = inner
-        elif type(value) is not type(before[key]) or value != before[key]:
+        elif type(value) is not type(before[key]) or not tree.equal(value, before[key]):
             change[key] = tree.copy(value)
     for key in steps(before):
         if key not in after:

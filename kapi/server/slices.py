@@ -30,7 +30,7 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 LENGTH = 0.005  # seconds of a slice
-TURN = 0.015  # seconds of long computations in one turn of the reactor
+TURN = 0.010  # seconds of long computations in one turn of the reactor
 _MIN_SLICE_SECONDS = 0.0005  # seconds of a slice that begins when the turn is used up
 _MIN_COUNTED_SECONDS = 0.001  # seconds; less is no long computation
 _MAX_IDLE_WORKERS = 16  # workers that are kept
@@ -225,9 +225,13 @@ class Slices:
             self._reactor.callLater(0, self._serve)
 
     def _serve(self) -> None:
-        """One slice of each flow after the other, until the turn is used up; at least one."""
+        """One slice of each flow after the other, until the turn is used up; at least one.
+
+        What has begun since the reactor looked at its sockets counts: it looks at them again after this.
+        """
         self._scheduled = False
-        self._used = 0.0
+        left = self._turn - self._used
+        self._used = 0.0  # the first one has its whole slice
         ready = self._ready
         while ready:
             flow = next(iter(ready))
@@ -239,8 +243,9 @@ class Slices:
                 self.resume(suspended)
             except Exception:  # its own fault: the others go on
                 log.failure("what came after a long computation has failed")
-            if self._used >= self._turn or self._length < 0:
+            if self._used >= left or self._length < 0:
                 break
+        self._used = 0.0
         if ready:
             self._come_back()
 

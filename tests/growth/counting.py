@@ -120,7 +120,7 @@ def stretches(work: Callable[[], Any]) -> Stretches:
     before = checkpoint.current, checkpoint.running
     checkpoint.current = checkpoint.running = found
     tracer = sys.gettrace()
-    sys.settrace(lambda frame, event, argument: None if frame.f_code.co_filename in _UNCOUNTED else on_line)
+    sys.settrace(lambda frame, event, argument: on_line if _is_counted(frame.f_code) else None)
     try:
         work()
     finally:
@@ -132,6 +132,10 @@ def stretches(work: Callable[[], Any]) -> Stretches:
 
 #: differences are only asked of a bounded number of lines
 _UNCOUNTED = frozenset([__file__, checkpoint.__file__, difflib.__file__])
+
+
+def _is_counted(code: CodeType) -> bool:
+    return code is Text.__eq__.__code__ or code.co_filename not in _UNCOUNTED
 
 
 def effort(work: Callable[[], Any]) -> int:

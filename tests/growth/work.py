@@ -65,12 +65,12 @@ class Work:
         old = texts(self.decoded(body))
         old["metadata"] |= {"uid": "u", "resourceVersion": "1", "creationTimestamp": NOW}
 
+        strategies = [self.row.strategy, *(sub.strategy for sub in self.row.subresources)]
+        replaced = [(strategy, texts(old)) for strategy in strategies if strategy is not None]
+
         def work() -> None:
-            strategies = [self.row.strategy, *(sub.strategy for sub in self.row.subresources)]
-            for strategy in strategies:
-                if strategy is None:
-                    continue
-                new, ctx = tree.copy(old), self.context()
+            for strategy, new in replaced:
+                ctx = self.context()
                 strategy.default(new)
                 strategy.prepare_for_update(new, old, ctx)
                 self._answer(strategy.validate_update(new, old, ctx), new, body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from typing import Any
 from unittest.mock import patch
@@ -10,7 +11,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.machinery import freeing
-from kapi.machinery.freeing import dismantle, free_in_steps
+from kapi.machinery.freeing import dismantle, drain, free_in_steps
+from kapi.resources.shared.strategies import keep
 from kapi.server.freeing import _LONGEST, _MAX_TREES, Freeing
 from kapi.server.slices import Slices
 
@@ -21,6 +23,10 @@ class Part(dict[str, Any]):
 
 def large(count: int = 2000) -> dict[str, Any]:
     return {"spec": {"list": [Part(a=[Part()], b="x") for _ in range(count)]}}
+
+
+class Key(str):
+    __slots__ = ("__weakref__",)
 
 
 class Freed(SynchronousTestCase):
@@ -53,13 +59,7 @@ class Freed(SynchronousTestCase):
             self.turn()
         self.assertEqual(self.count(), 2000)
         del tree
-        left = []
-        for _ in range(400):
-            self.turn()
-            left.append(self.count())
-        self.assertEqual(left[-1], 0)
-        steps = [one - other for one, other in zip([2000, *left], left, strict=False)]
-        self.assertLess(max(steps), 2 * freeing._NODES)
+        self.assert_goes_in_steps()
         self.assertEqual(self.clock.calls, [], "nobody looks when there is nothing to look at")
 
     def test_what_others_have_stays_whole(self) -> None:
@@ -103,6 +103,42 @@ class Freed(SynchronousTestCase):
         shared = {"a": 1}
         dismantle([deep, {"x": shared, "y": [shared, shared]}])
         self.assertEqual(shared, {"a": 1})
+
+    def test_the_keys_of_a_wide_tree_go_piece_by_piece_too(self) -> None:
+        tree = {Key(number): None for number in range(2000)}
+        self.refs = [weakref.ref(key) for key in tree]
+        free_in_steps(tree)
+        del tree
+        self.assert_goes_in_steps()
+
+    def test_what_was_noted_on_a_walk_goes_piece_by_piece(self) -> None:
+        """Whoever has it drains it."""
+
+        def walk() -> None:
+            noted = {Key(number) for number in range(2000)}
+            self.refs = [weakref.ref(key) for key in noted]
+            drain(noted)
+
+        self.slices.call(walk)
+        self.assert_goes_in_steps()
+
+    def test_a_part_that_is_replaced_goes_piece_by_piece(self) -> None:
+        tree = self.watched(large())
+
+        def replace() -> None:
+            keep(tree, {"spec": {}}, "spec")
+
+        self.slices.call(replace)
+        self.assert_goes_in_steps()
+        self.assertEqual(tree, {"spec": {}})
+
+    def assert_goes_in_steps(self) -> None:
+        left = [2000]
+        for _ in range(400):
+            self.turn()
+            left.append(self.count())
+        self.assertEqual(left[-1], 0)
+        self.assertLessEqual(max(one - other for one, other in itertools.pairwise(left)), 2 * freeing._NODES)
 
     def test_bodies_are_taken(self) -> None:
         from kapi.codecs.json_reading import loads

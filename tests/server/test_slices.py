@@ -151,6 +151,9 @@ class Calls(Turns):
 
         running = [slices.call(work, number) for number in range(12)]
         self.assertEqual(len(worked), 12, "each has begun")
+        worked.clear()
+        self.turn()
+        self.assertEqual([round(seconds, 4) for seconds in worked.values()], [0.002], "they had this turn, but for one")
         for _ in range(3):
             worked.clear()
             self.turn()

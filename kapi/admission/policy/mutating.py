@@ -198,7 +198,7 @@ class MutatingAdmissionPolicy(Plugin):
             self._count(invocation, "no_error", start)
             if patched is not obj:
                 obj = decoded(patched, kind)
-        if obj == before:
+        if tree.equal(obj, before):
             return False
         attributes.obj = to_storage(obj, kind, attributes.obj, attributes)
         return True

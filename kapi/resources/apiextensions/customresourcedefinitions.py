@@ -10,6 +10,7 @@ from kapi.cel import TimeExceeded
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError
+from kapi.machinery.freeing import free_now
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource
 
@@ -107,8 +108,10 @@ class CustomResourceDefinitionStrategy(Strategy):
         _remember_storage(obj)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        before = [obj.get("status")]
         obj["status"] = tree.copy(old.get("status") or {})
-        if obj.get("spec") != old.get("spec"):
+        free_now(before)
+        if not tree.equal(obj.get("spec"), old.get("spec")):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         _remember_storage(obj)
 

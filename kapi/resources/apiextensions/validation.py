@@ -76,7 +76,7 @@ def validate_status_update(crd: Object, old: Object) -> list[FieldError]:
 
 
 def _immutable(errors: list[FieldError], path: Path, new: object, old: object) -> None:
-    if new != old:
+    if not equal(new, old):
         errors.append(invalid(path, new, "field is immutable"))
 
 

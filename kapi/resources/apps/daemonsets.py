@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kapi.machinery import field, status
 from kapi.machinery.field import Path
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, equal
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
@@ -121,7 +121,7 @@ class DaemonSetStrategy(PlainStrategy):
         generation = template_generation(old)
         if not same(obj["spec"].get("template"), old["spec"].get("template")):
             generation += 1
-        if obj["spec"] != old["spec"]:
+        if not equal(obj["spec"], old["spec"]):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         _set_generation(obj, generation)
 

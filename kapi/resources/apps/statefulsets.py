@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, equal
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.claims import default_claim_spec, validate_claim_spec
@@ -195,7 +195,7 @@ class StatefulSetStrategy(PlainStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         spec, before = obj["spec"], old["spec"]
         found: Errors = []
-        if spec.get("template") != before.get("template"):
+        if not equal(spec.get("template"), before.get("template")):
             validate_spec(before, found, template_options(ctx, before.get("template")), update=True)
         options = template_options(ctx, before.get("template"))
         validate_spec(spec, errors, options, update=True, skip_template=bool(found))

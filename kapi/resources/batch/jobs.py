@@ -184,7 +184,7 @@ class JobStrategy(PlainStrategy):
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         super().prepare_for_update(obj, old, ctx)
-        if obj["spec"] != old["spec"]:
+        if not tree.equal(obj["spec"], old["spec"]):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def _validate_spec(self, job: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
@@ -233,14 +233,14 @@ class JobStrategy(PlainStrategy):
         self._validate_template_change(spec, old, errors, ctx)
         for part in _IMMUTABLE_LATER:
             value = spec.get(part)
-            if value != before.get(part) and not same(value, before.get(part)):
+            if not same(value, before.get(part)):
                 shown = internal(_INTERNAL[part], value) if part in _INTERNAL else value
                 errors.append(field.invalid(_SPEC.child(part), shown, "field is immutable"))
         return errors
 
     def _validate_template_change(self, spec: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         template, before = spec.get("template") or {}, old["spec"].get("template") or {}
-        if template == before:
+        if tree.equal(template, before):
             return
         free = _may_change_template(old)
         directives, resources = free, free
@@ -253,10 +253,10 @@ class JobStrategy(PlainStrategy):
             before = _with_directives(template, before)
         if old["spec"].get("suspend") and resources:
             pod = template.get("spec") or {}
-            if pod != _with_resources(pod, before.get("spec") or {}):
+            if not tree.equal(pod, _with_resources(pod, before.get("spec") or {})):
                 shown = internal("PodSpec", pod)
                 errors.append(field.invalid(_SPEC.child("template.spec"), shown, "field is immutable"))
-        elif template != before:
+        elif not tree.equal(template, before):
             shown = internal("PodTemplateSpec", template)
             errors.append(field.invalid(_SPEC.child("template"), shown, "field is immutable"))
 

@@ -217,12 +217,12 @@ def _usages(spec: Object, old: Object, errors: Errors) -> None:
     if not usages:
         errors.append(required(here))
     if all(usage in _USAGES for usage in before):
-        for index, usage in enumerate(usages):
+        for index, usage in enumerate(steps(usages)):
             if usage not in _USAGES:
                 errors.append(not_supported(here.index(index), usage, _USAGES))
     if len(set(before)) == len(before):
         given: set[str] = set()
-        for index, usage in enumerate(usages):
+        for index, usage in enumerate(steps(usages)):
             if usage in given:
                 errors.append(duplicate(here.index(index), usage))
             given.add(usage)
@@ -230,12 +230,12 @@ def _usages(spec: Object, old: Object, errors: Errors) -> None:
 
 def _conditions(conditions: list[Object], old: list[Object], errors: Errors) -> None:
     """What the old object already did wrong stays allowed."""
-    types = [item.get("type", "") for item in old]
+    types = [item.get("type", "") for item in steps(old)]
     before = set(types)
     unique = len(before) == len(types)
     exclusive = not all(kind in before for kind in _APPROVAL)
     seen: set[str] = set()
-    for index, condition in enumerate(conditions):
+    for index, condition in enumerate(steps(conditions)):
         kind, status, here = condition.get("type", ""), condition.get("status", ""), _CONDITIONS.index(index)
         if not kind and "" not in before:
             errors.append(required(here.child("type")))
@@ -282,7 +282,7 @@ def validate_change(obj: Object, old: Object, errors: Errors, *, approval: bool,
 
 
 def _of(conditions: list[Object], kind: str) -> list[Object]:
-    return [item for item in conditions if item.get("type") == kind]
+    return [item for item in steps(conditions) if item.get("type") == kind]
 
 
 def _state(obj: Object, now: float) -> str:

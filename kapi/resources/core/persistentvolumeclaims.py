@@ -69,7 +69,7 @@ class PersistentVolumeClaimStrategy(PlainStrategy):
             if requests is not None:
                 requests["storage"] = _storage(before, "resources", "requests")
             keep(new, before, "volumeAttributesClassName")
-        if new != before:
+        if not tree.equal(new, before):
             changes = difference("PersistentVolumeClaimSpec", before, new)
             detail = (
                 "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound "

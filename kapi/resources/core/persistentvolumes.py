@@ -5,6 +5,7 @@ Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolume; ``pkg/registry
 from __future__ import annotations
 
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -47,8 +48,8 @@ def _modernised(affinity: Object | None, reference: Object | None) -> Object | N
     affinity = tree.copy(affinity)
     terms = (affinity.get("required") or {}).get("nodeSelectorTerms") or []
     others = ((reference or {}).get("required") or {}).get("nodeSelectorTerms") or []
-    for term, other in zip(terms, others, strict=False):
-        pairs = zip(term.get("matchExpressions") or [], other.get("matchExpressions") or [], strict=False)
+    for term, other in zip(steps(terms), others, strict=False):
+        pairs = zip(steps(term.get("matchExpressions") or []), other.get("matchExpressions") or [], strict=False)
         for expression, wanted in pairs:
             if _RENAMED.get(expression.get("key", "")) == wanted.get("key"):
                 expression["key"] = wanted["key"]
@@ -112,7 +113,7 @@ class PersistentVolumeStrategy(PlainStrategy):
             errors.append(forbidden(_SPEC.child("persistentvolumesource"), detail))
         validate_immutable(new.get("volumeMode"), old.get("volumeMode"), Path("volumeMode"), errors)
         affinity, was = new.get("nodeAffinity"), old.get("nodeAffinity")
-        if was is not None and affinity != was and affinity != _modernised(was, affinity):
+        if was is not None and not tree.equal(affinity, was) and not tree.equal(affinity, _modernised(was, affinity)):
             shown = internal("VolumeNodeAffinity", affinity)
             detail = "field is immutable, except for updating from beta label to GA"
             errors.append(invalid(Path("nodeAffinity"), shown, detail))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, equal
 from kapi.resources.shared.affinity import REQUIRED, validate_tolerations
 from kapi.resources.shared.internal import difference, internal, plain
 from kapi.resources.shared.options import PodOptions
@@ -100,7 +100,7 @@ def _gates(new: list[Object], old: list[Object], errors: Errors) -> None:
 
 
 def _node_selector(new: Object, old: Object, errors: Errors) -> None:
-    if any(new.get(key) != value for key, value in old.items()):
+    if any(new.get(key) != value for key, value in steps(old.items())):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(field.invalid(_SPEC.child("nodeSelector"), plain(new) or None, text))
 
@@ -110,7 +110,7 @@ def _only_adds(new: Object, old: Object) -> bool:
     parts = ("matchExpressions", "matchFields")
     if not any(old.get(part) for part in parts) and any(new.get(part) for part in parts):
         return False
-    return all((new.get(part) or [])[: len(old.get(part) or [])] == (old.get(part) or []) for part in parts)
+    return all(equal((new.get(part) or [])[: len(old.get(part) or [])], old.get(part) or []) for part in parts)
 
 
 def _node_affinity(new: Object | None, old: Object | None, errors: Errors) -> None:
@@ -132,12 +132,12 @@ def _node_affinity(new: Object | None, old: Object | None, errors: Errors) -> No
 
 def _loosen_gated(munged: Object, old: Object, errors: Errors) -> None:
     """While it waits at a gate, a pod may be told more about where it belongs."""
-    if (munged.get("nodeSelector") or {}) != (old.get("nodeSelector") or {}):
+    if not equal(munged.get("nodeSelector") or {}, old.get("nodeSelector") or {}):
         _node_selector(munged.get("nodeSelector") or {}, old.get("nodeSelector") or {}, errors)
         _restore(munged, old, "nodeSelector")
     before = (old.get("affinity") or {}).get("nodeAffinity")
     after = (munged.get("affinity") or {}).get("nodeAffinity")
-    if before == after:
+    if equal(before, after):
         return
     _node_affinity(after, before, errors)
     affinity = munged.get("affinity")
@@ -173,7 +173,7 @@ def validate_pod_update(new: Object, old: Object, errors: Errors, ctx: PodOption
         return
     _tolerations(spec.get("tolerations") or [], before.get("tolerations") or [], errors, ctx)
     _gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [], errors)
-    if spec == before:
+    if equal(spec, before):
         return
     munged = dict(spec)
     for part in ("containers", "initContainers"):
@@ -185,7 +185,7 @@ def validate_pod_update(new: Object, old: Object, errors: Errors, ctx: PodOption
         _restore(munged, before, "terminationGracePeriodSeconds")
     if before.get("schedulingGates"):
         _loosen_gated(munged, before, errors)
-    if _comparable(munged) != _comparable(before):
+    if not equal(_comparable(munged), _comparable(before)):
         text = f"pod updates may not change fields other than {_UPDATABLE}\n{difference('PodSpec', before, munged)}"
         errors.append(field.forbidden(_SPEC, text))
 

@@ -118,7 +118,7 @@ def _confinement_warnings(pod: Object) -> list[str]:
 
 
 def _raise_generation(pod: Object, old: Object) -> None:
-    if pod["spec"] != old["spec"]:
+    if not tree.equal(pod["spec"], old["spec"]):
         pod["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 

@@ -13,7 +13,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.sorting import ordered
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object, Tree, equal
 from kapi.resources.shared.names import (
     is_condition_reason,
     is_label_key,
@@ -108,7 +108,7 @@ def validate_metadata_update(
         errors.append(field.invalid(path.child("generation"), value, "must not be decremented"))
     for name, zero in _IMMUTABLE_METADATA:
         value = meta.get(name, zero)
-        if value != before.get(name, zero):
+        if not equal(value, before.get(name, zero)):
             errors.append(field.invalid(path.child(name), value, IMMUTABLE))
     _validate_labels_and_owners(meta, path, errors)
     managed = meta.get("managedFields")
@@ -237,7 +237,7 @@ def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -
 
 def validate_immutable(new: object, old: object, path: Path, errors: Errors, detail: str = IMMUTABLE) -> None:
     """``field is immutable`` where two values differ; absent, [] and {} are one value."""
-    if new != old and not same(new, old):
+    if not same(new, old):
         errors.append(field.invalid(path, new, detail))
 
 

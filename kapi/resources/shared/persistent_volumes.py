@@ -349,9 +349,9 @@ def _affinity(affinity: Object, path: Path, old_spec: Object | None, errors: Err
     terms = tree.dig(old_spec, "nodeAffinity", "required", "nodeSelectorTerms") or []
     lax = any(
         is_label_value(value)
-        for term in terms
-        for expression in term.get("matchExpressions") or []
-        for value in expression.get("values") or []
+        for term in steps(terms)
+        for expression in steps(term.get("matchExpressions") or [])
+        for value in steps(expression.get("values") or [])
     )
     validate_node_selector(affinity["required"], path.child("required"), errors, allow_invalid_values=lax)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import Path, quote
+from kapi.machinery.freeing import drain
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.machinery.warnings import MAX_CHARACTERS
@@ -286,6 +287,8 @@ def _ports(spec: Object, path: Path) -> list[str]:
                 )
             elif name:
                 names[name] = place
+    for noted in (seen, names):
+        drain(noted)
     return warnings + named
 
 
@@ -331,6 +334,8 @@ def _collisions(files: list[_File]) -> Iterator[str]:
             there[ancestry[0]].append(entry)
             for path in ancestry:
                 below[path].append(entry)
+    for noted in (there, below, parents, known, texts, given):
+        drain(noted)
 
 
 def _parents(paths: list[str]) -> dict[str, str]:

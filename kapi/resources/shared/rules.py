@@ -32,7 +32,7 @@ from collections.abc import Callable, Collection, Iterable
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path
-from kapi.machinery.tree import Tree
+from kapi.machinery.tree import Tree, equal
 
 Errors = list[FieldError]
 Rule = Callable[[Tree, Path, Errors, Tree], None]
@@ -283,4 +283,6 @@ def immutable(name: str, detail: str = "field is immutable") -> Callable[[Tree, 
 
 def same(a: Tree, b: Tree) -> bool:
     """Upstream's semantic equality: absent, [] and {} are one value."""
-    return a == b or (a in (None, [], {}) and b in (None, [], {}) and not isinstance(a, bool) and a != 0 and b != 0)
+    return equal(a, b) or (
+        a in (None, [], {}) and b in (None, [], {}) and not isinstance(a, bool) and a != 0 and b != 0
+    )

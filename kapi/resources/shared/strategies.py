@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from kapi.machinery import tree
 from kapi.machinery.field import FieldError
+from kapi.machinery.freeing import free_now
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
@@ -145,10 +146,12 @@ class PlainStatusStrategy(Strategy):
 
 def keep(obj: Object, old: Object, part: str) -> None:
     """Gives the object the old one's part, or none where the old one has none."""
+    before = [obj.get(part)]
     if part in old:
         obj[part] = tree.copy(old[part])
     else:
         obj.pop(part, None)
+    free_now(before)
 
 
 def keep_metadata(obj: Object, old: Object) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, repeat, required, too_long
+from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
@@ -72,6 +73,7 @@ def _topologies(terms: list[Object], path: Path, errors: Errors) -> None:
         mark = frozenset(found.items())
         repeat(errors, duplicate(here, ""), seen.get(mark, 0))
         seen[mark] = seen.get(mark, 0) + 1
+    drain(seen)
 
 
 class StorageClassStrategy(PlainStrategy):

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kapi.machinery.field import Path, forbidden, invalid, required, too_long
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, equal
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
@@ -84,7 +84,7 @@ class VolumeAttachmentStrategy(PlainStrategy):
         validate_metadata(obj, errors, namespaced=False)
         self.check(obj, old, errors, ctx)
         spec = obj.get("spec") or {}
-        if spec != (old.get("spec") or {}):
+        if not equal(spec, old.get("spec") or {}):
             source = spec.get("source") or {}
             # the internal type's fields, as Go writes a value that has no JSON names
             shown = {

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from operator import eq
+
+from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object, Tree, equal
 from kapi.schema.apply import fieldset
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import LIST, MAP, Shape
@@ -72,17 +75,18 @@ def _compare_as(shape: Shape, form: int, old: object, new: object, out: Comparis
         if first or second:
             _compare_lists(shape, first or [], second or [], out)
             return False
-    return bool(old != new) or type(old) is not type(new) and (isinstance(old, bool) or isinstance(new, bool))
+    return not equal(old, new) or type(old) is not type(new) and (isinstance(old, bool) or isinstance(new, bool))
 
 
 def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> None:
+    same = eq if checkpoint.running is None else equal
     for name, after in steps(new.items()):
         before = old.get(name, ABSENT)
         if before is ABSENT:
             child = shape.child(name)
             if child is not None:
                 out.added["f:" + name] = _whole(child, after) if isinstance(after, COMPOUND) and after else MEMBER
-        elif before is not after and before != after:
+        elif before is not after and not same(before, after):
             child = shape.child(name)
             if child is not None:
                 _descend(child, "f:" + name, before, after, out)
@@ -115,13 +119,14 @@ def _descend(shape: Shape, element: str, old: object, new: object, out: Comparis
 def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparison) -> None:
     before, after = elements(shape, old), elements(shape, new)
     child = shape.item
+    same = eq if checkpoint.running is None else equal
     for element, items in steps(before.items()):
         others = after.get(element, ())
         if len(items) == 1 and len(others) == 1:
-            if items[0] != others[0]:
+            if not same(items[0], others[0]):
                 _descend(child, element, items[0], others[0], out)
         elif len(items) > 1 and len(others) > 1:
-            if items != others:
+            if not same(items, others):
                 out.modified[element] = MEMBER
         elif len(items) > 1:
             if others:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 import orjson
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.freeing import free_now
 from kapi.machinery.memo import remember
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.sorting import ordered
@@ -268,7 +269,10 @@ def decode(stored: object) -> Set:
         return {}
     if not isinstance(stored, dict):
         raise BadSet("error decoding set: expect { or n")
-    return canonical(_decode(stored))
+    found = _decode(stored)
+    fields = canonical(found)
+    free_now([found])
+    return fields
 
 
 def _decode(stored: Object) -> Set:

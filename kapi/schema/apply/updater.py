@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object, Tree, equal
 from kapi.schema.apply import comparing, fieldset, reconciling, typed
 from kapi.schema.apply.conflict import Conflict, Conflicts, Manager
 from kapi.schema.apply.fieldset import Set
@@ -82,7 +82,7 @@ class Updater:
         managers = {**managers, manager: Owned(fields, self.api_version, True)}
         merged = self._prune(merged, managers, last)
         _, managers = self._take(live, merged, managers, manager, force)
-        return (None if merged == live else merged), managers
+        return (None if equal(merged, live) else merged), managers
 
     # -- parts ----------------------------------------------------------------------------------------------------
 

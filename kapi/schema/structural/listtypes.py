@@ -6,6 +6,7 @@ import orjson
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, duplicate, invalid
+from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Tree
 from kapi.schema.structural.structure import Schema, additional
 
@@ -53,11 +54,12 @@ def repeated(values: list[Tree]) -> list[int]:
         if isinstance(value, (dict, list)):
             key = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         else:
-            key = (value.__class__, value)
+            key = value if value.__class__ is str else (value.__class__, value)
         count = seen.get(key, 0)
         if count == 1:
             found.append(index)
         seen[key] = count + 1
+    drain(seen)
     return found
 
 
@@ -69,3 +71,4 @@ def _keyed(path: Path, schema: Schema, value: list[Tree], errors: list[FieldErro
     names = schema.get("x-kubernetes-list-map-keys") or []
     keys = [{name: item[name] for name in names if name in item} if item else {} for item in steps(value)]
     errors.extend(duplicate(path.index(index), keys[index]) for index in steps(repeated(keys)))
+    drain(keys)

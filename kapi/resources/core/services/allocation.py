@@ -94,7 +94,7 @@ def owned_node_ports(service: Object) -> list[int]:
 
 def requested_port(service: Object, number: int) -> int:
     """The node port that some port of the Service with this number asks for; 0 when none does."""
-    for port in (service.get("spec") or {}).get("ports") or []:
+    for port in steps((service.get("spec") or {}).get("ports") or []):
         if port.get("port") == number and port.get("nodePort"):
             return int(port["nodePort"])
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
@@ -20,7 +21,7 @@ def default(service: Object) -> None:
     spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
     _default_affinity(spec)
     spec["type"] = spec.get("type") or CLUSTER_IP
-    for port in spec.get("ports") or []:
+    for port in steps(spec.get("ports") or []):
         port["protocol"] = port.get("protocol") or "TCP"
         if port.get("targetPort") in (None, 0, ""):
             port["targetPort"] = port.get("port", 0)

@@ -70,8 +70,8 @@ def keep_allocated(new: Object, old: Object) -> None:
             spec["clusterIPs"] = cluster_ips(old)
     if allocates_node_ports(old) and allocates_node_ports(new):
         used = set(node_ports(old)) & set(node_ports(new))
-        by_name = {port.get("name", ""): port.get("nodePort", 0) for port in ports(old)}
-        for port in ports(new):
+        by_name = {port.get("name", ""): port.get("nodePort", 0) for port in steps(ports(old))}
+        for port in steps(ports(new)):
             kept = by_name.get(port.get("name", ""), 0)
             if not port.get("nodePort") and kept and kept not in used:
                 port["nodePort"] = kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.core.services import defaults
@@ -113,7 +114,7 @@ def drop_fields_of_old_type(new: Object, old: Object) -> None:
         if family_policy(new) == family_policy(old):
             spec.pop("ipFamilyPolicy", None)
     if may_have_node_ports(old) and not may_have_node_ports(new) and set(node_ports(new)) <= set(node_ports(old)):
-        for port in ports(new):
+        for port in steps(ports(new)):
             port.pop("nodePort", None)
     unchanged = [
         ("healthCheckNodePort", needs_health_check(old) and not needs_health_check(new)),

@@ -71,14 +71,14 @@ def validate_service(service: Object, old: Object | None, errors: Errors) -> Non
         errors.append(required(_SPEC.child("ports")))
     _validate_type_specifics(service, spec, errors)
     names: set[str] = set()
-    for i, port in enumerate(ports):
+    for i, port in enumerate(steps(ports)):
         _validate_port(port, len(ports) > 1, names, _SPEC.child("ports").index(i), errors)
     if spec.get("selector"):
         validate_labels(spec["selector"], _SPEC.child("selector"), errors)
     _validate_affinity(spec, errors)
     errors += check_cluster_ips(service, old)
     accepted = set(((old or {}).get("spec") or {}).get("externalIPs") or ())
-    for i, ip in enumerate(spec.get("externalIPs") or []):
+    for i, ip in enumerate(steps(spec.get("externalIPs") or [])):
         path = _SPEC.child("externalIPs").index(i)
         found = check_ip_legacy(path, ip, accepted)
         errors += found
@@ -207,11 +207,11 @@ def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
 def _validate_port_numbers(kind: str, ports: list[Object], errors: Errors) -> None:
     path = _SPEC.child("ports")
     if kind == CLUSTER_IP:
-        for i, port in enumerate(ports):
+        for i, port in enumerate(steps(ports)):
             if port.get("nodePort"):
                 errors.append(forbidden(path.index(i).child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
     seen: set[tuple[str, int]] = set()
-    for i, port in enumerate(ports):
+    for i, port in enumerate(steps(ports)):
         number = port.get("nodePort")
         if not number:
             continue
@@ -220,7 +220,7 @@ def _validate_port_numbers(kind: str, ports: list[Object], errors: Errors) -> No
             errors.append(duplicate(path.index(i).child("nodePort"), number))
         seen.add(mark)
     seen = set()
-    for i, port in enumerate(ports):
+    for i, port in enumerate(steps(ports)):
         mark = (port.get("protocol", ""), port.get("port", 0))
         if mark in seen:
             # the internal type's fields, as Go writes a value that has no JSON names
@@ -330,7 +330,7 @@ def _validate_cluster_ip_change(service: Object, old: Object, errors: Errors) ->
         return
     path = _SPEC.child("clusterIPs")
     if len(new_ips) == len(old_ips):
-        for i, (ip, before) in enumerate(zip(new_ips, old_ips, strict=True)):
+        for i, (ip, before) in enumerate(zip(steps(new_ips), old_ips, strict=True)):
             if ip != before:
                 errors.append(invalid(path.index(i), new_ips, _ONCE))
         return
@@ -346,7 +346,7 @@ def _validate_family_change(service: Object, old: Object, errors: Errors) -> Non
     new, before = families(service), families(old)
     path = _SPEC.child("ipFamilies").index(0)
     if len(new) == len(before):
-        for family, was in zip(new, before, strict=True):
+        for family, was in zip(steps(new), before, strict=True):
             if family != was:
                 errors.append(invalid(path, new, _ONCE))
         return
@@ -366,7 +366,7 @@ def validate_load_balancer_status(service: Object, old: Object, errors: Errors) 
         errors.append(forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'"))
         return
     accepted = {ingress["ip"] for ingress in _ingresses(old) if ingress.get("ip")}
-    for i, ingress in enumerate(ingresses):
+    for i, ingress in enumerate(steps(ingresses)):
         here = path.index(i)
         ip, mode, name = ingress.get("ip") or "", ingress.get("ipMode"), ingress.get("hostname") or ""
         if ip:
