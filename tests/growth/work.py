@@ -17,7 +17,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.metadata import dedup_owner_references
 from kapi.registry.validation import invalid_answer
 from kapi.resources.definition import Resource, StrategyContext
-from kapi.schema import jsonpatch, managedfields, mergepatch, strategicmerge
+from kapi.schema import jsonpatch, managedfields, managedfields_entries, mergepatch, strategicmerge
 from kapi.schema.builtin import type_of
 from kapi.schema.decode import decode
 from kapi.schema.managedfields import FieldManager
@@ -107,7 +107,10 @@ class Work:
         empty["metadata"] = {"name": "x", "uid": "u"}
 
         def work() -> None:
-            with patch.object(managedfields, "_MAX_CACHED_BYTES", -1):  # small sets are worked out once only
+            with (  # small sets are worked out once only
+                patch.object(managedfields, "MAX_CACHED_BYTES", -1),
+                patch.object(managedfields_entries, "MAX_CACHED_BYTES", -1),
+            ):
                 created, emptied = tree.copy(full), tree.copy(empty)
                 self.fields.update(None, created, "one", NOW)
                 created["metadata"]["uid"] = "u"
