@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, invalid, not_supported, required
 from kapi.machinery.names import dns_1035_label, dns_subdomain
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object, Tree, equal
 from kapi.resources.apiextensions.approval import approval_errors
 from kapi.resources.apiextensions.conversion_rules import validate_conversion
 from kapi.resources.apiextensions.internal import internal_spec, schema_of
