@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.machinery import freeing
 from kapi.machinery.freeing import dismantle, drain, free_in_steps
 from kapi.resources.shared.strategies import keep
-from kapi.server.freeing import _LONGEST, _MAX_TREES, Freeing
+from kapi.server.freeing import _MAX_SECONDS, _MAX_TREES, Freeing
 from kapi.server.slices import Slices
 
 
@@ -78,7 +78,7 @@ class Freed(SynchronousTestCase):
     def test_a_tree_that_stays_in_use_is_kept_in_view_for_a_while(self) -> None:
         tree = large(1)
         free_in_steps(tree)
-        self.clock.advance(_LONGEST)
+        self.clock.advance(_MAX_SECONDS)
         self.turn()
         self.assertEqual((self.clock.calls, len(self.freeing._trees)), ([], 0))
         self.assertEqual(tree, large(1))
