@@ -88,7 +88,7 @@ class App(APIService):
             self.prepared.handler_chain(),
             self.reactor,
             gather=True,
-            rounds=config.rounds,
+            scheduler=config.scheduler,
             slices=config.slices,
             max_pending=self.options.generic.max_pending_bytes,
             streams_body=self.prepared.streams_body,
@@ -144,7 +144,7 @@ class App(APIService):
     def _open(self) -> None:
         assert self._socket is not None
         where = socket_name(self._socket)
-        self._port = Port(self.reactor, self._socket, self.connections, self._contexts, self.prepared.config.rounds)
+        self._port = Port(self.reactor, self._socket, self.connections, self._contexts, self.prepared.config.scheduler)
         log.info("Serving securely on {where}", where=where)
         self._write_kubeconfig()
         self._handle_hangup()

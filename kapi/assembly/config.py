@@ -22,7 +22,7 @@ from kapi.client.work import run_by
 from kapi.console.pages import PATHS as CONSOLE_PATHS
 from kapi.filters.metrics import IdentityMeter
 from kapi.filters.shutdown import RequestWaitGroup
-from kapi.flowcontrol.rounds import Rounds
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.gvk import GroupResource
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalPolicy
@@ -96,7 +96,7 @@ class Config:
         metrics = build_metrics(options, self.stores, reactor)
         select_egress(options, reactor, metrics.registry)
         slices = Slices(reactor)
-        rounds = slices.rounds = Rounds(reactor) if is_fair(options) else None
+        scheduler = slices.scheduler = ThreadScheduler(reactor) if is_fair(options) else None
         run_by(reactor, slices.call)
         for store in self.stores:
             store.call = slices.call
@@ -108,7 +108,7 @@ class Config:
             identity_meter=IdentityMeter(metrics.registry),
             admission_meter=AdmissionMeter(metrics.registry),
             slices=slices,
-            rounds=rounds,
+            scheduler=scheduler,
             reloaders=reloaders,
             signals=LifecycleSignals(),
             authorization=_authorization(options, reactor, metrics, slices, reloaders),
@@ -126,7 +126,7 @@ class CompletedConfig:
     identity_meter: IdentityMeter
     admission_meter: AdmissionMeter
     slices: Slices
-    rounds: Rounds | None  # without priority and fairness all work is done as it comes
+    scheduler: ThreadScheduler | None  # without priority and fairness all work is done as it comes
     reloaders: Reloaders
     signals: LifecycleSignals
     authorization: Authorization

@@ -16,8 +16,8 @@ from kapi.flowcontrol.concurrency import Concurrency
 from kapi.flowcontrol.controller import Classification, FlowController
 from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
 from kapi.flowcontrol.fair_queues import CANCELLED, Request
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
@@ -42,15 +42,15 @@ def _time_to_wait(ctx: RequestContext, default: float, clock: IReactorTime) -> f
     return max(0.0, min((ctx.deadline - (ctx.received or clock.seconds())) / 4, _LONGEST_WAIT))
 
 
-def _announce(ctx: RequestContext, flow: Flow, rounds: Rounds) -> bool:
+def _announce(ctx: RequestContext, flow: Flow, scheduler: ThreadScheduler) -> bool:
     """Records for whom the thread works, and for whom the connection is to be read next; whether others go first."""
     ctx.flow = flow
-    rounds.met(flow)
+    scheduler.met(flow)
     transport: Any = getattr(ctx.http, "transport", None)
     flows = getattr(transport, "flows", None)
     if flows is not None and (not flows or flows[0] is not flow):
-        transport.flows = rounds.remember(flows, flow)
-    return rounds.switch(flow)
+        transport.flows = scheduler.remember(flows, flow)
+    return scheduler.switch(flow)
 
 
 def priority_and_fairness(
@@ -63,7 +63,7 @@ def priority_and_fairness(
 ) -> Filter:
     """``default_wait``: seconds in a queue for requests without a deadline.  ``concurrency``: where who waits is counted."""
     counted = concurrency or Concurrency()
-    meter, rounds = controller.meter, controller.rounds
+    meter, scheduler = controller.meter, controller.scheduler
 
     def run(ctx: RequestContext, request: Request) -> None:
         ctx.seats = request
@@ -77,8 +77,8 @@ def priority_and_fairness(
         if isinstance(request, Request):
             ctx.seats = None
             request.queues.finish(request, ctx.worked())
-            if rounds is not None and request.final_seats and ctx.flow is not None and rounds.shared():
-                rounds.charge(ctx.flow, _EVENT * request.final_seats * request.extra)
+            if scheduler is not None and request.final_seats and ctx.flow is not None and scheduler.shared():
+                scheduler.charge(ctx.flow, _EVENT * request.final_seats * request.extra)
 
     def reject(chosen: Classification, why: str) -> Response:
         level = chosen.level
@@ -117,7 +117,7 @@ def priority_and_fairness(
         chosen = controller.classify(info, user)
         level = chosen.level
         ctx.response_headers += chosen.headers
-        yields = rounds is not None and _announce(ctx, chosen.time, rounds)
+        yields = scheduler is not None and _announce(ctx, chosen.time, scheduler)
         watches = 0
         if info.is_resource and info.verb in WRITES:
             watches = watches_of(info, cache_of)
@@ -127,7 +127,7 @@ def priority_and_fairness(
         outcome = level.queues.admit(request, 0.0 if level.exempt else _time_to_wait(ctx, default_wait, reactor))
         if outcome == "":
             run(ctx, request)
-            return rounds.turn(chosen.time) if yields else None  # type: ignore[union-attr]
+            return scheduler.turn(chosen.time) if yields else None  # type: ignore[union-attr]
         if isinstance(outcome, Deferred):
             return wait(ctx, chosen, request, outcome)
         return reject(chosen, outcome)

@@ -25,10 +25,10 @@ from kapi.flowcontrol.fair_queues import Request
 from kapi.flowcontrol.level import PriorityLevel
 from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
 from kapi.flowcontrol.metrics import Meter
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.sharding import flow_hash
 from kapi.flowcontrol.shares import Flow
 from kapi.flowcontrol.tally import Tally
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
@@ -67,14 +67,16 @@ class Classification(NamedTuple):
 class FlowController:
     """``total`` is the server's concurrency in seats: --max-requests-inflight and its mutating counterpart together."""
 
-    def __init__(self, reactor: IReactorTime, total: int, meter: Meter, rounds: Rounds | None = None) -> None:
+    def __init__(
+        self, reactor: IReactorTime, total: int, meter: Meter, scheduler: ThreadScheduler | None = None
+    ) -> None:
         self.total = total
         self.meter = meter
         self.levels: dict[str, PriorityLevel] = {}
         self.schemas: list[Schema] = []
         self.fair_fraction = 0.0
         self._reactor = reactor
-        self.rounds = rounds
+        self.scheduler = scheduler
         self._schema_objects: dict[str, Object] = {}
         self._level_objects: dict[str, Object] = {}
         self._scheduled = False

@@ -6,8 +6,8 @@ nobody saves up and nobody has to catch up. The time a request takes is guessed 
 it ends.
 
 What is shared out is what is scarce.  While seats are, a request counts for as long as it has them, as upstream.  While
-there are seats enough, requests wait for the one thread they all run on (``rounds.py``), and one that itself waits for the
-store or a webhook takes nothing from anybody: it counts for the time it has worked.
+there are seats enough, requests wait for the one thread they all run on (``thread_scheduler.py``), and one that itself waits
+for the store or a webhook takes nothing from anybody: it counts for the time it has worked.
 
 The last seats are kept for queues in which nothing runs.  The store answers many writes at once, so that one who writes a
 hundred at a time gives all seats back together and takes them again, and others would wait for that each time.

@@ -13,8 +13,8 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.server import http2_frames as wire
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.server.http2_heads import NO_TABLE
@@ -36,7 +36,7 @@ class Sending:
         self._reactor = reactor
         self._transport = transport
         self._connection = connection
-        self._rounds: Rounds | None = getattr(transport, "rounds", None)
+        self._scheduler: ThreadScheduler | None = getattr(transport, "scheduler", None)
         self.flow: Flow | None = None
         self.window = wire.DEFAULT_WINDOW  # bytes, of all streams together
         self.initial_window = wire.DEFAULT_WINDOW  # bytes, of a stream
@@ -72,16 +72,16 @@ class Sending:
 
     def depart(self) -> None:
         """The same, for the connection's flow."""
-        rounds = self._rounds
-        measured = rounds is not None and rounds.shared()
-        before = rounds.begin(self._transport.flows[0]) if measured else None  # type: ignore[union-attr]
+        scheduler = self._scheduler
+        measured = scheduler is not None and scheduler.shared()
+        before = scheduler.begin(self._transport.flows[0]) if measured else None  # type: ignore[union-attr]
         try:
             self.flush()
         except Exception:
             log.failure("a connection was lost by a fault of the server's")
             self._transport.abortConnection()
         if measured:
-            rounds.end(before)  # type: ignore[union-attr]
+            scheduler.end(before)  # type: ignore[union-attr]
 
     def _leave(self) -> None:
         """What was added leaves with all else of its turn."""
@@ -237,16 +237,16 @@ class Sending:
         if self._scheduled or self.blocked or not self._ready:
             return
         self._scheduled = True
-        rounds = self._rounds
-        if rounds is not None and rounds.shared():
+        scheduler = self._scheduler
+        if scheduler is not None and scheduler.shared():
             self.flow = self._transport.flows[0]
-            rounds.wait(self)
+            scheduler.wait(self)
         else:
             self._reactor.callLater(0, self.take_turn)
 
     def take_turn(self) -> None:
         """Sends several frames of what waits."""
-        over = self._rounds.over if self._rounds is not None else _never
+        over = self._scheduler.over if self._scheduler is not None else _never
         frames = 0
         self.hold()
         try:

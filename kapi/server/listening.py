@@ -13,7 +13,7 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IListeningPort
 
-from kapi.flowcontrol.rounds import Rounds
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.request.reactor import Reactor
 from kapi.server.http import Connections
 from kapi.server.tls import ServerContexts
@@ -98,11 +98,11 @@ class Port:
         listener: socket.socket,
         connections: Connections,
         contexts: ServerContexts,
-        rounds: Rounds | None = None,
+        scheduler: ThreadScheduler | None = None,
     ) -> None:
         listener.listen(BACKLOG)
         port: Any = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
-        bound = {"create": staticmethod(contexts.connection), "rounds": rounds}
+        bound = {"create": staticmethod(contexts.connection), "scheduler": scheduler}
         port.transport = type("BoundConnection", (TLSConnection,), bound)
         self._port: IListeningPort = port
         listener.close()

@@ -15,9 +15,9 @@ from twisted.web.http_headers import Headers
 
 from kapi.request.pending import COUNTED, Share
 from kapi.request.streamed_body import StreamedBody
+from kapi.server.deferred_answer import DeferredAnswer
 from kapi.server.request_headers import RequestHeaders, canonical
 from kapi.server.runner import RequestRunner
-from kapi.server.waiting import Waiting
 
 MAX_BODY = 3 * 1024 * 1024  # bytes
 #: what is still read of a body beyond the limit, so that its sender sees the answer instead of a reset
@@ -38,7 +38,7 @@ class APIRequest(http.Request):
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
     body_refused = False  # too much waits already
     _share: Share | None = None  # of a large body
-    waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
+    waiting: DeferredAnswer | None = None  # an answer that has not come yet: told when the client leaves
     streamed: StreamedBody | None = None  # the request was passed on before its body had come
     _early: tuple[bytes, bytes, bytes, int | None] | None = None  # what it needs to be passed on
     _soon: IDelayedCall | None = None  # the timer that passes it on

@@ -17,8 +17,8 @@ from kapi.endpoints.errors import status_response, to_status
 from kapi.endpoints.writer import write
 from kapi.filters.chain import FilterChain
 from kapi.filters.panic_recovery import recover
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.checkpoint import LARGE, in_slices
 from kapi.machinery.status import StatusError
 from kapi.machinery.tracebacks import let_go
@@ -29,10 +29,10 @@ from kapi.request.parse import split_uri
 from kapi.request.pending import MAX_PENDING, Pending
 from kapi.request.reactor import RequestReactor
 from kapi.request.response import Response, leaves_whole
+from kapi.server.answer_batch import Answer, AnswerBatch
 from kapi.server.deadlines import Deadlines
-from kapi.server.outgoing import Answer, Outgoing
+from kapi.server.deferred_answer import READS, DeferredAnswer
 from kapi.server.slices import Slices, Suspended
-from kapi.server.waiting import READS, Waiting
 
 
 async def _as_coroutine(answer: Awaitable[Response]) -> Response:
@@ -69,7 +69,7 @@ class _Arrival:
 class RequestRunner:
     """What a listening site calls for every request; ``reactor`` gives time and threads.
 
-    With ``gather`` the small answers of a turn of the reactor leave together; with ``rounds`` requests that waited go on in
+    With ``gather`` the small answers of a turn of the reactor leave together; with ``scheduler`` requests that waited go on in
     turn; with ``slices`` what takes long does not hold up the others.  ``max_pending``: bytes that may wait for all clients
     together, 0 for no limit.  ``streams_body`` says of a request's target whether its body goes to another server, which gets it
     while it comes.
@@ -81,7 +81,7 @@ class RequestRunner:
         reactor: RequestReactor,
         *,
         gather: bool = False,
-        rounds: Rounds | None = None,
+        scheduler: ThreadScheduler | None = None,
         slices: Slices | None = None,
         max_pending: int = MAX_PENDING,
         streams_body: Callable[[bytes], bool] = lambda uri: False,
@@ -89,10 +89,10 @@ class RequestRunner:
         self.chain = chain
         self.streams_body = streams_body
         self.reactor = reactor
-        self._rounds = rounds
+        self._scheduler = scheduler
         self._slices = slices
         self._deadlines = Deadlines(reactor)
-        self._outgoing = Outgoing(reactor, self._leave) if gather else None
+        self._answers = AnswerBatch(reactor, self._leave) if gather else None
         self.pending = Pending(reactor.seconds, max_pending)
         self.watches: set[Stream] = set()  # streams to be ended when the server stops
         #: connections with frames of answers that leave together; None while none do
@@ -100,9 +100,9 @@ class RequestRunner:
 
     def serve(self, http: HTTPRequest) -> None:
         """Answers a twisted.web request whose body has been read, in its connection's turn."""
-        rounds = self._rounds
-        if rounds is not None and rounds.late():
-            rounds.wait(_Arrival(self, http, rounds.first(http.transport.flows)))
+        scheduler = self._scheduler
+        if scheduler is not None and scheduler.late():
+            scheduler.wait(_Arrival(self, http, scheduler.first(http.transport.flows)))
         else:
             self.answer(http)
 
@@ -129,7 +129,7 @@ class RequestRunner:
         if outcome is None:
             return
         coroutine, first = (None, outcome) if isinstance(outcome, Suspended) else outcome
-        waiting = Waiting(ctx, coroutine, first, self._answered, self._deadlines, self._rounds, self._slices)
+        waiting = DeferredAnswer(ctx, coroutine, first, self._answered, self._deadlines, self._scheduler, self._slices)
         if not waiting.over:
             ctx.http.waiting = waiting
 
@@ -211,10 +211,10 @@ class RequestRunner:
             self._begin(ctx, response)
             return
         ctx.pause()
-        if self._outgoing is None:
+        if self._answers is None:
             self._leave([(ctx, response)])
         else:
-            self._outgoing.add(ctx, response)
+            self._answers.add(ctx, response)
 
     @staticmethod
     def _is_gone(ctx: RequestContext) -> bool:
@@ -225,15 +225,15 @@ class RequestRunner:
         events = [ctx.audit for ctx, _ in answers if ctx.audit is not None]
         if events:
             events[0].complete(events)
-        rounds = self._rounds
-        measured = rounds is not None and rounds.shared()
+        scheduler = self._scheduler
+        measured = scheduler is not None and scheduler.shared()
         departing = self.departing = []
         for ctx, response in answers:
             ctx.resume()
             if measured and ctx.flow is not None:
-                before = rounds.begin(ctx.flow)  # type: ignore[union-attr]
+                before = scheduler.begin(ctx.flow)  # type: ignore[union-attr]
                 self._send_safely(ctx, response)
-                rounds.end(before)  # type: ignore[union-attr]
+                scheduler.end(before)  # type: ignore[union-attr]
             else:
                 self._send_safely(ctx, response)
         self.departing = None

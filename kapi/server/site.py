@@ -17,8 +17,8 @@ from twisted.web.server import NOT_DONE_YET
 
 from kapi.request.http import HTTPRequest
 from kapi.request.target import origin_form
+from kapi.server.deferred_answer import DeferredAnswer
 from kapi.server.request import MAX_BODY, write_plainly
-from kapi.server.waiting import Waiting
 
 
 class SiteResource(Resource):
@@ -48,7 +48,7 @@ class SiteRequest:
         self._request = request
         self._producer: Any = None
         self.gone = False  # the client has left
-        self.waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
+        self.waiting: DeferredAnswer | None = None  # an answer that has not come yet: told when the client leaves
         self.method: bytes = request.method
         self.uri = _below(request)
         self.clientproto: bytes = request.clientproto

@@ -20,8 +20,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import Interrupted
 
@@ -148,7 +148,7 @@ class Slices:
         self._length = length
         self._turn = turn
         #: whose turn it is while several flows compete; None when nothing tells them apart
-        self.rounds: Rounds | None = None
+        self.scheduler: ThreadScheduler | None = None
         self._idle: list[Worker] = []
         self._ready: dict[Flow | None, deque[Suspended]] = {}  # the flow that was served last is at the end
         self._used = 0.0  # seconds of this turn
@@ -167,10 +167,10 @@ class Slices:
         """``owner`` learns the result when the computation has come to its end."""
         suspended.owner = owner
         flow = owner.flow
-        rounds = self.rounds
-        if rounds is not None and flow is not None and rounds.shared():
+        scheduler = self.scheduler
+        if scheduler is not None and flow is not None and scheduler.shared():
             suspended.flow = flow
-            rounds.wait(suspended)
+            scheduler.wait(suspended)
             return
         queue = self._ready.get(flow)
         if queue is None:

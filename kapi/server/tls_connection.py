@@ -19,8 +19,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from kapi.client.tls_writing import READS, RECORD, TLSWriting
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 
 log = Logger()
 
@@ -53,13 +53,13 @@ def _is_plain_http(error: SSL.Error) -> bool:
 
 @implementer(INegotiated, ISSLTransport)
 class TLSConnection(TLSWriting, tcp.Server):
-    """A transport.  ``create`` makes the OpenSSL connection for a socket; ``rounds`` say whose turn it is to be read.
+    """A transport.  ``create`` makes the OpenSSL connection for a socket; ``scheduler`` says whose turn it is to be read.
 
     Nothing can be written before the handshake is done, that is before the protocol was given its first bytes.
     """
 
     create: Callable[[socket.socket], SSL.Connection]
-    rounds: Rounds | None = None
+    scheduler: ThreadScheduler | None = None
     #: what was wrong with the handshake; None also for a client that left without a word, as those do that look for a port
     problem: SSL.Error | None = None
     #: what its last requests were of, as priority and fairness has found; before that a newcomer's
@@ -76,8 +76,8 @@ class TLSConnection(TLSWriting, tcp.Server):
         self._tlsConnection = self.create(sock)
         self._tlsConnection.set_accept_state()
         super().__init__(sock, *arguments)
-        if self.rounds is not None:
-            self.flows = (self.rounds.newcomer(str(self.client[0])),)
+        if self.scheduler is not None:
+            self.flows = (self.scheduler.newcomer(str(self.client[0])),)
 
     @property
     def wrappedProtocol(self) -> object:
@@ -111,22 +111,22 @@ class TLSConnection(TLSWriting, tcp.Server):
     def doRead(self) -> Any:
         if self._closing is not None:
             return self._drain()
-        rounds = self.rounds
-        if rounds is None:
+        scheduler = self.scheduler
+        if scheduler is None:
             return self._read()
-        if self._established and not rounds.shared():
+        if self._established and not scheduler.shared():
             return self._read()  # handshakes always wait for one another: they take long
-        if not rounds.busy():
-            before = rounds.begin_turn(rounds.first(self.flows))
+        if not scheduler.busy():
+            before = scheduler.begin_turn(scheduler.first(self.flows))
             try:
                 return self._read()
             finally:
-                rounds.end_turn(before)
+                scheduler.end_turn(before)
         self.reactor.removeReader(self)
         if not self._awaits_turn:
             self._awaits_turn = True
-            self.flow = rounds.first(self.flows)
-            rounds.wait(self)
+            self.flow = scheduler.first(self.flows)
+            scheduler.wait(self)
         return None
 
     def take_turn(self) -> None:
@@ -151,9 +151,9 @@ class TLSConnection(TLSWriting, tcp.Server):
         """
         if not self._multiplexed:
             return False
-        rounds = self.rounds
-        if rounds is not None and rounds.shared():
-            return not rounds.over()
+        scheduler = self.scheduler
+        if scheduler is not None and scheduler.shared():
+            return not scheduler.over()
         self._unsure = max(0, self._unsure - 1)
         return not self._unsure
 
@@ -196,19 +196,19 @@ class TLSConnection(TLSWriting, tcp.Server):
     # -- writing
 
     def doWrite(self) -> Any:
-        rounds = self.rounds
-        if rounds is None or not rounds.shared():
+        scheduler = self.scheduler
+        if scheduler is None or not scheduler.shared():
             return super().doWrite()
-        if self._awaited_write is None and not rounds.busy():
-            before = rounds.begin(self.flows[0])
+        if self._awaited_write is None and not scheduler.busy():
+            before = scheduler.begin(self.flows[0])
             try:
                 return super().doWrite()
             finally:
-                rounds.end(before)
+                scheduler.end(before)
         self.reactor.removeWriter(self)
         if self._awaited_write is None:
             self._awaited_write = _Write(self, self.flows[0])
-            rounds.wait(self._awaited_write)
+            scheduler.wait(self._awaited_write)
         return None
 
     def write_now(self) -> None:

@@ -13,8 +13,8 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
 from kapi.machinery.tree import Object, Tree
+from kapi.server.deferred_answer import DeferredAnswer
 from kapi.server.request import write_plainly
-from kapi.server.waiting import Waiting
 
 
 class MemoryRequest:
@@ -38,7 +38,7 @@ class MemoryRequest:
         self.chunks: list[bytes] = []
         self.finished = False
         self.gone = False
-        self.waiting: Waiting | None = None
+        self.waiting: DeferredAnswer | None = None
         self._producer: IPushProducer | None = None
         self._notifications: list[Deferred[None]] = []
 

@@ -40,9 +40,9 @@ def test_what_a_stage_made_stays_as_it_is(plain: PreparedServer) -> None:
 
 
 def test_turns_are_shared_fairly_only_with_priority_and_fairness(plain: PreparedServer, tmp_path: Path) -> None:
-    assert plain.config.rounds is not None and plain.config.slices.rounds is plain.config.rounds
+    assert plain.config.scheduler is not None and plain.config.slices.scheduler is plain.config.scheduler
     without = assembled(tmp_path, "--enable-priority-and-fairness=false").config
-    assert without.rounds is None and without.slices.rounds is None
+    assert without.scheduler is None and without.slices.scheduler is None
 
 
 def test_nothing_is_audited_without_a_policy(plain: PreparedServer, tmp_path: Path) -> None:

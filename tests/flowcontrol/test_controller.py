@@ -17,8 +17,8 @@ from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
 from kapi.flowcontrol.estimator import Work, estimate, watches_of
 from kapi.flowcontrol.metrics import Meter
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.gvk import GroupResource
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
@@ -193,18 +193,18 @@ def test_the_filter_names_schema_and_level_and_frees_the_seat() -> None:
     assert queues.idle
 
 
-def with_rounds() -> tuple[FlowController, Rounds, list[float]]:
+def with_scheduler() -> tuple[FlowController, ThreadScheduler, list[float]]:
     """A controller whose thread works as long as the test says."""
     worked = [0.0]
     made = controller()
-    rounds = made.rounds = Rounds(made._reactor, timer=lambda: worked[0], budget=0.001)
-    return made, rounds, worked
+    scheduler = made.scheduler = ThreadScheduler(made._reactor, timer=lambda: worked[0], budget=0.001)
+    return made, scheduler, worked
 
 
 def test_the_filter_tells_for_whom_the_thread_works_and_whose_the_connection_is() -> None:
-    made, rounds, _ = with_rounds()
+    made, scheduler, _ = with_scheduler()
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
-    transport = SimpleNamespace(flows=(rounds.newcomer("10.0.0.1"),))
+    transport = SimpleNamespace(flows=(scheduler.newcomer("10.0.0.1"),))
     flows = []
     for user in (ALICE, NODE, ALICE):
         ctx = request("/api/v1/namespaces/x/pods/p", user=user)
@@ -218,7 +218,7 @@ def test_the_filter_tells_for_whom_the_thread_works_and_whose_the_connection_is(
 
 
 def test_the_thread_is_shared_by_seats_and_the_exempt_come_first() -> None:
-    made, *_ = with_rounds()
+    made, *_ = with_scheduler()
     weights = {name: level.share.weight for name, level in made.levels.items()}
     nominal = {name: level.nominal for name, level in made.levels.items() if not level.exempt}
     assert {name: weights[name] for name in nominal} == nominal
@@ -226,7 +226,7 @@ def test_the_thread_is_shared_by_seats_and_the_exempt_come_first() -> None:
 
 
 def test_reads_and_writes_of_a_user_are_two_flows_and_so_are_exempt_users() -> None:
-    made, *_ = with_rounds()
+    made, *_ = with_scheduler()
     root, other = (UserInfo(name, groups=("system:masters",)) for name in ("root", "other"))
 
     def flow(user: UserInfo, method: str = "GET", uri: str = "/api/v1/namespaces/x/pods/p") -> Any:
@@ -243,7 +243,7 @@ def test_reads_and_writes_of_a_user_are_two_flows_and_so_are_exempt_users() -> N
 
 def test_a_request_of_a_flow_that_had_its_share_waits_though_its_connection_was_read_for_another() -> None:
     """Leases and writes of a controller on one connection: it is read early for the leases, not for the writes."""
-    made, rounds, _ = with_rounds()
+    made, scheduler, _ = with_scheduler()
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
     lease, write = (
         request(uri, "PUT", user=MANAGER)
@@ -253,7 +253,7 @@ def test_a_request_of_a_flow_that_had_its_share_waits_though_its_connection_was_
     for ctx in (lease, write):
         assert ctx.info is not None
         flows.append(made.classify(ctx.info, MANAGER).time)
-    rounds.charge(flows[1], 0.05)
+    scheduler.charge(flows[1], 0.05)
     order: list[str] = []
 
     class Reading:
@@ -274,17 +274,17 @@ def test_a_request_of_a_flow_that_had_its_share_waits_though_its_connection_was_
         def take_turn(self) -> None:
             order.append("other")
 
-    rounds.wait(Reading())
-    rounds.wait(Other())
+    scheduler.wait(Reading())
+    scheduler.wait(Other())
     made._reactor.advance(0)
     assert order == ["lease", "other", "write"]
 
 
 def test_the_watchers_that_a_write_has_count_for_the_writer() -> None:
-    made, rounds, _ = with_rounds()
+    made, scheduler, _ = with_scheduler()
     check = priority_and_fairness(made, lambda resource: FakeCache(0, 0, 1000), made._reactor)
     ctx = request("/api/v1/namespaces/x/pods", "POST", user=ALICE)
-    rounds.met(Flow(made.levels["system"].share))
+    scheduler.met(Flow(made.levels["system"].share))
     assert check(ctx) is None
     before = ctx.flow.time
     ctx.finishers[0](ctx, 201)

@@ -10,8 +10,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.filters.chain import FilterChain
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow, Level
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery import checkpoint as checkpoint_module
 from kapi.machinery.checkpoint import LARGE, Interrupted, checkpoint, commit, engage, in_slices, steps
 from kapi.machinery.status import Timeout
@@ -359,7 +359,7 @@ class Requests(Turns):
     def test_while_flows_compete_a_slice_waits_for_its_flows_turn(self) -> None:
         """A long computation is no way around priority and fairness: it shares the thread with what others have to do."""
         worked = [0.0]
-        rounds = self.slices.rounds = Rounds(self.clock, timer=lambda: worked[0], budget=0.001)
+        scheduler = self.slices.scheduler = ThreadScheduler(self.clock, timer=lambda: worked[0], budget=0.001)
         level = Level("workload-low")
         long, short = Flow(level), Flow(level)
         order: list[str] = []
@@ -380,10 +380,10 @@ class Requests(Turns):
                 worked[0] += 0.005
             return Response(200)
 
-        rounds.met(long)
-        rounds.met(short)
+        scheduler.met(long)
+        scheduler.met(short)
         for _ in range(60):
-            rounds.wait(Short())
+            scheduler.wait(Short())
         RequestRunner(FilterChain([], compute), self.clock, slices=self.slices).serve(MemoryRequest("POST", "/"))
         while self.clock.calls:
             self.turn()

@@ -20,8 +20,8 @@ from kapi.filters.request_info import request_info
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.metrics import Meter
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow, Level
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.request.context import RequestContext
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 from kapi.server.http2_sending import Sending
@@ -38,11 +38,11 @@ class Sockets(SocketCase):
     def setUp(self) -> None:
         super().setUp()
         self.level = Level("workload-low", 100)
-        self.rounds = Rounds(reactor, budget=0.0)
+        self.scheduler = ThreadScheduler(reactor, budget=0.0)
         self.shared = True
-        self.patch(self.rounds, "shared", lambda: self.shared)
-        self.patch(self.rounds, "busy", lambda: True)
-        self.listening._port.transport.rounds = self.rounds
+        self.patch(self.scheduler, "shared", lambda: self.shared)
+        self.patch(self.scheduler, "busy", lambda: True)
+        self.listening._port.transport.scheduler = self.scheduler
 
     def transports(self) -> list[Any]:
         return [connection.transport for connection in self.connections.open]
@@ -112,8 +112,8 @@ class Sockets(SocketCase):
         (transport,) = self.transports()
         transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         turns: list[Any] = []
-        wait = self.rounds.wait
-        self.patch(self.rounds, "wait", lambda worker: (turns.append(worker), wait(worker)))
+        wait = self.scheduler.wait
+        self.patch(self.scheduler, "wait", lambda worker: (turns.append(worker), wait(worker)))
         code, answer = await ask(sock, f"GET {MAPS}/large")
         self.assertEqual((code, len(json.loads(answer)["data"]["k"])), (200, 900_000))
         self.assertGreater(len([worker for worker in turns if worker is not transport]), 1)
@@ -134,8 +134,8 @@ class Competition(SocketCase):
 
     def setUp(self) -> None:
         super().setUp()
-        rounds = Rounds(reactor, memory=60.0)
-        controller = FlowController(reactor, 6000, Meter(), rounds)
+        scheduler = ThreadScheduler(reactor, memory=60.0)
+        controller = FlowController(reactor, 6000, Meter(), scheduler)
         for obj in bootstrap.levels(mandatory=False):
             controller.level_changed("ADDED", obj)
         for obj in bootstrap.schemas(mandatory=False):
@@ -149,9 +149,9 @@ class Competition(SocketCase):
         chain = FilterChain(
             [received_timestamp(self.clock.seconds), request_info, self.identify, fair], self.api._dispatch
         )
-        runner = RequestRunner(chain, reactor, gather=True, rounds=rounds)
+        runner = RequestRunner(chain, reactor, gather=True, scheduler=scheduler)
         self.connections.runner = self.connections.request_class.runner = runner
-        self.listening._port.transport.rounds = rounds
+        self.listening._port.transport.scheduler = scheduler
 
     def identify(self, ctx: RequestContext) -> None:
         name = ctx.header("x-user") or ""
@@ -247,9 +247,9 @@ class Sendings(SynchronousTestCase):
     def abortConnection(self) -> None:
         self.aborted = True
 
-    def send(self, frames: int, rounds: Rounds | None = None) -> None:
+    def send(self, frames: int, scheduler: ThreadScheduler | None = None) -> None:
         transport = SimpleNamespace(
-            rounds=rounds, flows=self.flows, write=self.write, abortConnection=self.abortConnection
+            scheduler=scheduler, flows=self.flows, write=self.write, abortConnection=self.abortConnection
         )
         owner = SimpleNamespace(runner=SimpleNamespace(departing=None))
         connection: Any = SimpleNamespace(streams={}, owner=owner, transport=transport)
@@ -287,8 +287,8 @@ class Sendings(SynchronousTestCase):
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
     def test_when_several_flows_compete_it_sends_in_its_turns(self) -> None:
-        rounds = Rounds(self.clock, timer=lambda: self.worked, budget=0.001)
+        scheduler = ThreadScheduler(self.clock, timer=lambda: self.worked, budget=0.001)
         for _ in range(2):
-            rounds.met(Flow(Level("system")))
-        self.send(20, rounds)
+            scheduler.met(Flow(Level("system")))
+        self.send(20, scheduler)
         self.assertEqual([self.turn() for _ in range(3)], [8, 8, 4], "an answer or a few at a time")

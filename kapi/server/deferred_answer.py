@@ -12,8 +12,8 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery import status
 from kapi.machinery.checkpoint import Interrupted, in_slices
 from kapi.request.context import RequestContext
@@ -27,17 +27,17 @@ _TEXT = "request did not complete within the allotted timeout"
 Answered = Callable[[RequestContext, "Response | Failure | None"], None]
 
 
-class Waiting:
+class DeferredAnswer:
     """``coroutine`` has stopped at ``first``, a Deferred; or its first step is suspended, and it is not known yet.
 
     At the deadline ``answered`` gets a Timeout.  A computation that nobody has seen anything of is ended then, and so is what
     waits for another server's answer; else what waits goes on unseen, so that a write that has reached the store is not torn
-    apart.  With ``rounds`` it goes on when it is its flow's
+    apart.  With ``scheduler`` it goes on when it is its flow's
     turn, with ``slices`` it holds the reactor for a slice at a time.
     """
 
     __slots__ = (
-        "_answered", "_awaited", "_coroutine", "_ctx", "_deadlines", "_failure", "_late", "_rounds", "_slices",
+        "_answered", "_awaited", "_coroutine", "_ctx", "_deadlines", "_failure", "_late", "_scheduler", "_slices",
         "computing", "flow",
     )  # fmt: skip
 
@@ -48,12 +48,12 @@ class Waiting:
         first: Deferred[object] | Suspended,
         answered: Answered,
         deadlines: Deadlines,
-        rounds: Rounds | None = None,
+        scheduler: ThreadScheduler | None = None,
         slices: Slices | None = None,
     ) -> None:
         self._failure: Failure | None = None
         self.flow: Flow | None = None  # known once the request is classified
-        self._rounds = rounds
+        self._scheduler = scheduler
         self._slices = slices
         self._ctx = ctx
         self._coroutine = coroutine
@@ -96,10 +96,10 @@ class Waiting:
     def _come(self, result: object) -> object:
         """What was waited for: the coroutine takes a result from the Deferred itself; a failure it is given."""
         failure = self._failure = result if isinstance(result, Failure) else None
-        flow, rounds = self._ctx.flow, self._rounds
-        if flow is not None and rounds is not None and rounds.shared():
+        flow, scheduler = self._ctx.flow, self._scheduler
+        if flow is not None and scheduler is not None and scheduler.shared():
             self.flow = flow
-            rounds.run(self)
+            scheduler.run(self)
         else:
             self.take_turn()
         return result if failure is None else None

@@ -11,13 +11,13 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow, Level
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.status import NotFound, Timeout
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.server.deadlines import Deadlines
-from kapi.server.waiting import Waiting
+from kapi.server.deferred_answer import DeferredAnswer
 from tests.filters.requests import request
 
 
@@ -40,8 +40,8 @@ class Answers(SynchronousTestCase):
         self.assertIs(ctx, self.ctx)
         self.outcomes.append(outcome)
 
-    def wait(self, coroutine: Any) -> Waiting:
-        return Waiting(self.ctx, coroutine, coroutine.send(None), self.answered, Deadlines(self.clock))
+    def wait(self, coroutine: Any) -> DeferredAnswer:
+        return DeferredAnswer(self.ctx, coroutine, coroutine.send(None), self.answered, Deadlines(self.clock))
 
     def test_results_and_failures_reach_the_coroutine(self) -> None:
         first: Deferred[str] = Deferred()
@@ -81,11 +81,11 @@ class Answers(SynchronousTestCase):
     def test_it_goes_on_when_it_is_its_flows_turn(self) -> None:
         order: list[str] = []
         worked = [0.0]
-        rounds = Rounds(self.clock, timer=lambda: worked[0], budget=0.001)
+        scheduler = ThreadScheduler(self.clock, timer=lambda: worked[0], budget=0.001)
         level = Level("workload-low", 100)
         noisy, quiet = Flow(level), Flow(level)
-        rounds.met(noisy)
-        rounds.met(quiet)
+        scheduler.met(noisy)
+        scheduler.met(quiet)
 
         def begin(name: str, flow: Flow | None) -> tuple[Deferred[str], Deferred[str]]:
             first: Deferred[str] = Deferred()
@@ -104,13 +104,13 @@ class Answers(SynchronousTestCase):
                 return Response(200)
 
             coroutine = work()
-            Waiting(
+            DeferredAnswer(
                 ctx,
                 coroutine,
                 coroutine.send(None),
                 lambda ctx, outcome: self.outcomes.append(outcome),
                 Deadlines(self.clock),
-                rounds,
+                scheduler,
             )
             return first, second
 
@@ -143,14 +143,14 @@ class Answers(SynchronousTestCase):
             return Response(200)
 
         coroutine = work()
-        rounds = Rounds(SimpleNamespace(callLater=lambda *_: None, seconds=lambda: 0.0))
-        rounds.wait(Piece(self.ctx.flow))
-        Waiting(self.ctx, coroutine, coroutine.send(None), self.answered, Deadlines(self.clock), rounds)
+        scheduler = ThreadScheduler(SimpleNamespace(callLater=lambda *_: None, seconds=lambda: 0.0))
+        scheduler.wait(Piece(self.ctx.flow))
+        DeferredAnswer(self.ctx, coroutine, coroutine.send(None), self.answered, Deadlines(self.clock), scheduler)
         waiting.callback(None)
         self.clock.advance(5)
         self.assertIsInstance(self.outcomes[0].value, Timeout)
         self.assertEqual(ended, [])
-        rounds._serve()
+        scheduler._serve()
         self.assertEqual((ended, len(self.outcomes)), ([True], 1))
 
     def test_deferreds_that_have_fired_already_do_not_pile_up_on_the_stack(self) -> None:
@@ -229,7 +229,7 @@ class Answers(SynchronousTestCase):
         self.ctx.deadline = 10.0
         gc.collect()
         gc.disable()
-        others = [thing for thing in gc.get_objects() if isinstance(thing, Waiting)]  # what other tests hold
+        others = [thing for thing in gc.get_objects() if isinstance(thing, DeferredAnswer)]  # what other tests hold
         try:
             waiting: Deferred[None] = Deferred()
 
@@ -240,6 +240,6 @@ class Answers(SynchronousTestCase):
             self.wait(work(waiting))
             waiting.callback(None)
             del waiting
-            self.assertEqual([thing for thing in gc.get_objects() if isinstance(thing, Waiting)], others)
+            self.assertEqual([thing for thing in gc.get_objects() if isinstance(thing, DeferredAnswer)], others)
         finally:
             gc.enable()

@@ -20,7 +20,7 @@ MAX_ANSWERS = 16  # answers that leave at once
 _MAX_DELAY = 0.001  # seconds from the first answer, when others follow
 
 
-class Outgoing:
+class AnswerBatch:
     """``leave`` is called with what has come together, and raises nothing."""
 
     def __init__(self, reactor: IReactorTime, leave: Callable[[Sequence[Answer]], None]) -> None:

@@ -29,7 +29,7 @@ _SHARED_SECONDS = 0.2  # seconds for which the thread stays shared after the las
 _MAX_FLOWS = 4  # that a connection is read for
 
 
-class Rounds:
+class ThreadScheduler:
     """``timer`` gives the seconds of the work; what the clock of the thread itself says would cost a system call each time."""
 
     def __init__(

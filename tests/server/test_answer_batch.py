@@ -15,8 +15,8 @@ from kapi.audit.policy import METADATA, AuditConfig
 from kapi.filters.chain import FilterChain
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
-from kapi.server import outgoing
-from kapi.server.outgoing import MAX_ANSWERS, Answer, Outgoing
+from kapi.server import answer_batch
+from kapi.server.answer_batch import MAX_ANSWERS, Answer, AnswerBatch
 from kapi.server.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 
@@ -25,7 +25,7 @@ class Gathering(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.left: list[list[int]] = []
-        self.outgoing = Outgoing(self.clock, self.leave)
+        self.outgoing = AnswerBatch(self.clock, self.leave)
 
     def leave(self, answers: Sequence[Answer]) -> None:
         self.left.append([response.status for _, response in answers])
@@ -45,14 +45,14 @@ class Gathering(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_many_do_not_wait_for_the_end(self) -> None:
-        self.patch(outgoing, "_MAX_DELAY", 60.0)
+        self.patch(answer_batch, "_MAX_DELAY", 60.0)
         self.add(*range(200, 200 + MAX_ANSWERS + 3))
         self.assertEqual(self.left, [list(range(200, 200 + MAX_ANSWERS))])
         self.clock.advance(0)
         self.assertEqual(self.left[1:], [[200 + MAX_ANSWERS, 201 + MAX_ANSWERS, 202 + MAX_ANSWERS]])
 
     def test_after_a_while_the_next_takes_all_along(self) -> None:
-        self.patch(outgoing, "_MAX_DELAY", 0.0)
+        self.patch(answer_batch, "_MAX_DELAY", 0.0)
         self.add(200, 201, 202)
         self.assertEqual(self.left, [[200, 201]])
         self.clock.advance(0)

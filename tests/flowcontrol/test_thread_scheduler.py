@@ -8,8 +8,8 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.flowcontrol.rounds import Rounds
 from kapi.flowcontrol.shares import Flow, Level
+from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 
 COST = 0.0004  # seconds of a piece of work
 
@@ -24,14 +24,14 @@ class Turns(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.worked = 0.0
-        self.rounds = Rounds(self.clock, timer=lambda: self.worked, budget=0.001)
+        self.scheduler = ThreadScheduler(self.clock, timer=lambda: self.worked, budget=0.001)
         self.level = Level("workload-low", 100)
         self.noisy, self.quiet = Flow(self.level), Flow(self.level)
         self.order: list[str] = []
 
     def compete(self) -> None:
         for flow in (self.noisy, self.quiet):
-            self.rounds.met(flow)
+            self.scheduler.met(flow)
 
     def piece(self, name: str, flow: Flow, cost: float = COST) -> Piece:
         def work() -> None:
@@ -50,10 +50,10 @@ class Turns(SynchronousTestCase):
 
     def test_a_turn_takes_no_more_than_its_budget_and_the_rest_is_for_the_next(self) -> None:
         for number in range(7):
-            self.rounds.wait(self.piece(str(number), self.noisy))
+            self.scheduler.wait(self.piece(str(number), self.noisy))
         self.assertEqual(self.order, [], "what is ready is collected first")
         self.assertEqual([self.turn(), self.turn()], [["0", "1", "2"], ["3", "4", "5"]])
-        self.rounds.wait(self.piece("quiet", self.quiet))
+        self.scheduler.wait(self.piece("quiet", self.quiet))
         self.assertEqual(self.turn(), ["quiet", "6"])
         self.turn()
         self.assertEqual(self.clock.getDelayedCalls(), [], "nothing goes on turning when nobody waits")
@@ -61,33 +61,33 @@ class Turns(SynchronousTestCase):
     def test_a_flow_that_is_alone_for_now_may_take_longer(self) -> None:
         def take(flow: Flow, pieces: int) -> int:
             for _ in range(pieces):
-                self.rounds.wait(self.piece("a", flow))
+                self.scheduler.wait(self.piece("a", flow))
             return len(self.turn())
 
         self.assertEqual(take(self.noisy, 20), 3)
         self.clock.rightNow += 0.1
         self.assertEqual(take(self.noisy, 0), 13)
-        self.rounds.wait(self.piece("b", self.quiet))
+        self.scheduler.wait(self.piece("b", self.quiet))
         self.turn()
         self.assertEqual(take(self.noisy, 20), 3)
 
     def test_one_is_served_in_each_turn_however_long_it_takes(self) -> None:
         for name in "ab":
-            self.rounds.wait(self.piece(name, self.noisy, 5.0))
+            self.scheduler.wait(self.piece(name, self.noisy, 5.0))
         self.assertEqual([self.turn(), self.turn()], [["a"], ["b"]])
 
     def test_who_comes_while_nobody_waits_goes_at_once(self) -> None:
-        self.rounds.run(self.piece("a", self.noisy))
+        self.scheduler.run(self.piece("a", self.noisy))
         self.assertEqual(self.order, ["a"])
-        self.rounds.run(self.piece("b", self.quiet, 0.002))
-        self.rounds.run(self.piece("c", self.noisy))
+        self.scheduler.run(self.piece("b", self.quiet, 0.002))
+        self.scheduler.run(self.piece("c", self.noisy))
         self.assertEqual(self.order, ["a", "b"], "the turn is used up")
         self.assertEqual(self.turn(), ["c"])
 
     def test_what_goes_on_within_its_flows_turn_does_not_wait_for_another(self) -> None:
         inner = self.piece("inner", self.noisy)
-        self.rounds.wait(self.piece("other", self.quiet))
-        self.rounds.wait(Piece(self.noisy, lambda: self.rounds.run(inner)))
+        self.scheduler.wait(self.piece("other", self.quiet))
+        self.scheduler.wait(Piece(self.noisy, lambda: self.scheduler.run(inner)))
         self.turn()
         self.assertEqual(sorted(self.order), ["inner", "other"])
 
@@ -95,8 +95,8 @@ class Turns(SynchronousTestCase):
         def fail() -> None:
             raise ZeroDivisionError
 
-        self.rounds.wait(Piece(self.noisy, fail))
-        self.rounds.wait(self.piece("next", self.noisy))
+        self.scheduler.wait(Piece(self.noisy, fail))
+        self.scheduler.wait(self.piece("next", self.noisy))
         self.assertEqual(self.turn(), ["next"])
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
@@ -106,19 +106,19 @@ class Turns(SynchronousTestCase):
 
         def read() -> None:
             self.worked += 0.0001
-            self.rounds.switch(busy)
+            self.scheduler.switch(busy)
             self.worked += 0.05
 
-        self.rounds.wait(Piece(self.quiet, read))
+        self.scheduler.wait(Piece(self.quiet, read))
         self.turn()
-        self.rounds.wait(self.piece("busy", busy))
-        self.rounds.wait(self.piece("quiet", self.quiet))
+        self.scheduler.wait(self.piece("busy", busy))
+        self.scheduler.wait(self.piece("quiet", self.quiet))
         self.assertEqual(self.turn(), ["quiet", "busy"])
 
     def test_what_others_do_for_a_flow_counts(self) -> None:
-        self.rounds.charge(self.noisy, 0.05)
-        self.rounds.wait(self.piece("noisy", self.noisy))
-        self.rounds.wait(self.piece("quiet", self.quiet))
+        self.scheduler.charge(self.noisy, 0.05)
+        self.scheduler.wait(self.piece("noisy", self.noisy))
+        self.scheduler.wait(self.piece("quiet", self.quiet))
         self.assertEqual(self.turn(), ["quiet", "noisy"])
 
     def test_what_comes_late_in_a_turn_is_late_whatever_was_done_before_it(self) -> None:
@@ -126,56 +126,56 @@ class Turns(SynchronousTestCase):
 
         def read_many() -> None:
             for _ in range(4):
-                late.append(self.rounds.late())
+                late.append(self.scheduler.late())
                 self.worked += COST
 
-        self.rounds.wait(self.piece("before", self.noisy, 0.0009))
-        self.rounds.wait(Piece(self.quiet, read_many))
+        self.scheduler.wait(self.piece("before", self.noisy, 0.0009))
+        self.scheduler.wait(Piece(self.quiet, read_many))
         self.turn()
         self.assertEqual((self.order, late), (["before"], [False, False, False, True]))
 
     def test_what_comes_in_nobodys_turn_is_late_if_somebody_waits_or_the_turn_is_used_up(self) -> None:
-        self.assertFalse(self.rounds.late())
-        before = self.rounds.begin(self.noisy)  # an answer leaves
-        self.assertFalse(self.rounds.late())
+        self.assertFalse(self.scheduler.late())
+        before = self.scheduler.begin(self.noisy)  # an answer leaves
+        self.assertFalse(self.scheduler.late())
         self.worked += 0.002
-        self.rounds.end(before)
-        self.assertTrue(self.rounds.late())
-        self.rounds.wait(self.piece("waits", self.quiet))
-        self.assertTrue(self.rounds.late())
+        self.scheduler.end(before)
+        self.assertTrue(self.scheduler.late())
+        self.scheduler.wait(self.piece("waits", self.quiet))
+        self.assertTrue(self.scheduler.late())
         self.turn()
-        self.assertFalse(self.rounds.late())
+        self.assertFalse(self.scheduler.late())
 
     def test_a_flow_may_wait_in_the_middle_of_its_work(self) -> None:
-        self.rounds.turn(self.noisy).addCallback(lambda _: self.order.append("goes on"))
+        self.scheduler.turn(self.noisy).addCallback(lambda _: self.order.append("goes on"))
         self.assertEqual(self.order, [])
         self.turn()
         self.assertEqual(self.order, ["goes on"])
 
     def test_a_turn_that_nobody_waits_for_any_more_is_nobodys(self) -> None:
-        waiting = self.rounds.turn(self.noisy)
+        waiting = self.scheduler.turn(self.noisy)
         waiting.cancel()
         self.failureResultOf(waiting, CancelledError)
         self.assertEqual(self.turn(), [])
 
     def test_nothing_is_measured_outside_of_turns(self) -> None:
         self.worked += 5.0
-        self.assertFalse(self.rounds.over())
+        self.assertFalse(self.scheduler.over())
 
     def test_one_flow_alone_shares_with_nobody_until_another_one_comes(self) -> None:
-        self.rounds.met(self.noisy)
-        self.rounds.met(self.noisy)
-        self.assertFalse(self.rounds.shared())
-        self.rounds.met(self.quiet)
-        self.assertTrue(self.rounds.shared())
-        self.rounds.met(self.noisy)
+        self.scheduler.met(self.noisy)
+        self.scheduler.met(self.noisy)
+        self.assertFalse(self.scheduler.shared())
+        self.scheduler.met(self.quiet)
+        self.assertTrue(self.scheduler.shared())
+        self.scheduler.met(self.noisy)
         self.clock.advance(0.15)
-        self.rounds.met(self.noisy)
-        self.assertTrue(self.rounds.shared(), "the other one may come again")
+        self.scheduler.met(self.noisy)
+        self.assertTrue(self.scheduler.shared(), "the other one may come again")
         self.clock.advance(0.1)
-        self.assertFalse(self.rounds.shared(), "it has not")
-        self.rounds.wait(self.piece("a", self.noisy))
-        self.assertTrue(self.rounds.shared(), "somebody waits")
+        self.assertFalse(self.scheduler.shared(), "it has not")
+        self.scheduler.wait(self.piece("a", self.noisy))
+        self.assertTrue(self.scheduler.shared(), "somebody waits")
 
 
 class Connections(SynchronousTestCase):
@@ -184,27 +184,27 @@ class Connections(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.worked = 0.0
-        self.rounds = Rounds(self.clock, timer=lambda: self.worked, budget=0.001)
+        self.scheduler = ThreadScheduler(self.clock, timer=lambda: self.worked, budget=0.001)
 
     def test_the_last_flows_are_remembered_and_a_newcomer_is_none_any_more(self) -> None:
         level = Level("workload-low", 100)
         made = [Flow(level) for _ in range(6)]
-        flows: tuple[Flow, ...] = (self.rounds.newcomer("10.0.0.1"),)
+        flows: tuple[Flow, ...] = (self.scheduler.newcomer("10.0.0.1"),)
         for flow in (*made, made[3]):
-            flows = self.rounds.remember(flows, flow)
+            flows = self.scheduler.remember(flows, flow)
         self.assertEqual(flows, (made[3], made[5], made[4], made[2]))
 
     def test_it_is_read_for_the_one_whose_turn_comes_first(self) -> None:
         """Leases and lists of the same client on one connection: what the lists have used does not hold up the leases."""
         leases, lists = Flow(Level("leader-election", 25)), Flow(Level("workload-high", 98))
-        self.rounds.charge(lists, 0.05)
-        self.assertIs(self.rounds.first((lists, leases)), leases)
-        self.rounds.charge(leases, 0.05)
-        self.assertIs(self.rounds.first((lists, leases)), lists)
+        self.scheduler.charge(lists, 0.05)
+        self.assertIs(self.scheduler.first((lists, leases)), leases)
+        self.scheduler.charge(leases, 0.05)
+        self.assertIs(self.scheduler.first((lists, leases)), lists)
 
     def test_hosts_are_told_apart_and_a_crowd_of_newcomers_has_one_share(self) -> None:
-        crowd, other = self.rounds.newcomer("10.0.0.1"), self.rounds.newcomer("10.0.0.2")
-        self.assertIs(self.rounds.newcomer("10.0.0.1"), crowd)
+        crowd, other = self.scheduler.newcomer("10.0.0.1"), self.scheduler.newcomer("10.0.0.2")
+        self.assertIs(self.scheduler.newcomer("10.0.0.1"), crowd)
         self.assertIsNot(crowd, other)
         order: list[str] = []
 
@@ -217,10 +217,10 @@ class Connections(SynchronousTestCase):
 
         known = Flow(Level("workload-low", 240))
         for _ in range(1000):
-            self.rounds.wait(Piece(crowd, work("handshake")))
+            self.scheduler.wait(Piece(crowd, work("handshake")))
         for _ in range(100):
-            self.rounds.wait(Piece(known, work("known")))
-        self.rounds.wait(Piece(other, work("other")))
+            self.scheduler.wait(Piece(known, work("known")))
+        self.scheduler.wait(Piece(other, work("other")))
         while self.clock.getDelayedCalls():
             self.clock.advance(0)
         last = len(order) - order[::-1].index("known")
