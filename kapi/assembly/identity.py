@@ -145,9 +145,11 @@ def _signer(config: CompletedConfig) -> ExternalSigner | None:
 
 def _keys(flags: AuthenticationOptions, files: Files) -> tuple[TokenIssuer, KeySet]:
     """Of the files.  Raises ConfigError."""
-    signing = flags.service_account_signing_key_file or str(files.service_account_key)
+    given = flags.service_account_signing_key_file
+    signing = given or str(files.service_account_key)
     try:
-        issuer = TokenIssuer(flags.issuers[0], load_signing_key(read_file(signing, "service-account-signing-key-file")))
+        pem = read_file(signing, "service-account-signing-key-file")
+        issuer = TokenIssuer(flags.issuers[0], load_signing_key(pem, made_here=not given))
         keys = [
             key
             for path in flags.service_account_key_file

@@ -71,8 +71,8 @@ class Collector:
         self._call.clock = reactor
 
     def start(self) -> None:
+        self._freeze()  # before: with what was made while Python did not collect it would look at everything now
         self._heap.take_over()
-        self._freeze()
         self._whole = self._frozen
         self._call.start(EVERY, now=False).addErrback(lambda failure: log.failure("garbage is not collected", failure))
 

@@ -279,6 +279,21 @@ def test_keys_from_files() -> None:
         load_signing_key(public)
 
 
+def test_a_key_of_our_own_is_tried_out_and_not_tested_for_primes() -> None:
+    whole = KEY.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    modulus = KEY.public_key().public_numbers().n.to_bytes(256, "big")
+    damaged = whole.replace(modulus, modulus[:100] + bytes([modulus[100] ^ 4]) + modulus[101:])
+
+    def pem(content: bytes) -> bytes:
+        return b"-----BEGIN PRIVATE KEY-----\n" + base64.encodebytes(content) + b"-----END PRIVATE KEY-----\n"
+
+    key = load_signing_key(pem(whole), made_here=True)
+    assert isinstance(key, rsa.RSAPrivateKey) and key.private_numbers() == KEY.private_numbers()
+    for made_here in (True, False):
+        with pytest.raises(ValueError):
+            load_signing_key(pem(damaged), made_here=made_here)
+
+
 @pytest.mark.parametrize(
     "text", ["system:serviceaccount:x", "system:serviceaccount:X:a", "system:serviceaccount:a:b:c", "x"]
 )

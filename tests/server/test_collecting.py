@@ -16,9 +16,11 @@ class Fake(Heap):
     def __init__(self) -> None:
         self.count, self.made, self.frozen, self.collected = 0, 400_000, 0, 0
         self.looked: list[int] = []  # blocks that each collection had to look at
+        self.looked_at_start = 0
 
     def take_over(self) -> None:
-        pass
+        """Python looks at once at what was made while it did not collect."""
+        self.looked_at_start = self.made - self.frozen
 
     def collections(self) -> int:
         return self.count
@@ -54,6 +56,9 @@ class Looks(SynchronousTestCase):
             self.heap.made = blocks
             self.clock.advance(5)
         return self.heap.collected
+
+    def test_what_a_start_has_made_is_not_looked_at(self) -> None:
+        self.assertEqual((self.heap.frozen, self.heap.looked_at_start), (400_000, 0))
 
     def test_garbage_goes_while_there_is_little_to_look_at(self) -> None:
         self.assertEqual(self.seconds(10, blocks=420_000), 2)
