@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import fork_server
 from tests.bytecode import Bytecode
 from tests.integration.server_process import ServerProcess
 
@@ -66,9 +67,10 @@ def pytest_configure() -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Servers of tests that failed before they ended them."""
-    for process in list(ServerProcess.running):
+    """Servers of tests that failed before they ended them, and what they were forked by."""
+    for process in list(ServerProcess.started):
         process.end(signal.SIGKILL)
+    fork_server.stop()
 
 
 def pytest_unconfigure() -> None:

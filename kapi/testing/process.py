@@ -79,7 +79,7 @@ class KapiProcess:
 
     def start(self, seconds: float = 120.0) -> Self:
         """Waits until it is ready.  Raises RuntimeError with its output when it ends or takes too long."""
-        self.process = subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = self._spawn()
         ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(self.process, ready), daemon=True)
         self._reader.start()
@@ -90,6 +90,9 @@ class KapiProcess:
                 self.stop()
                 raise RuntimeError(f"kapi did not start:\n{output}")
         return self
+
+    def _spawn(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(self.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
         assert process.stdout is not None

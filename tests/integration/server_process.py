@@ -11,9 +11,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 from kapi.testing.process import KapiProcess
+from tests import fork_server
 
 TOKENS = 'admintoken,admin,admin,system:masters\nalicetoken,alice,alice,"dev,qa"\nbobtoken,bob,bob,"ops"\ncarolintoken,carol,carol,"guests"\n'  # noqa: E501
 
@@ -21,7 +22,7 @@ TOKENS = 'admintoken,admin,admin,system:masters\nalicetoken,alice,alice,"dev,qa"
 class ServerProcess(KapiProcess):
     """One that knows the tokens of a few users."""
 
-    running: ClassVar[set[ServerProcess]] = set()
+    started: ClassVar[set[ServerProcess]] = set()
 
     def __init__(self, *flags: str, directory: Path | None = None) -> None:
         super().__init__(directory=directory)
@@ -34,13 +35,20 @@ class ServerProcess(KapiProcess):
         return {**super().environment(), "GOGC": "off"}
 
     def start(self, seconds: float = 200.0) -> Self:
-        self.running.add(self)
+        self.started.add(self)
         return super().start(seconds)
 
     def end(self, number: int = signal.SIGTERM, seconds: float = 100.0) -> int:
         code = super().end(number, seconds)
-        self.running.discard(self)
+        self.started.discard(self)
         return code
+
+
+class ForkedServer(ServerProcess):
+    """One for tests that ask a server, and do not look at how it starts: by the fork server."""
+
+    def _spawn(self) -> subprocess.Popen[str]:
+        return cast("subprocess.Popen[str]", fork_server.spawn(self.command()[3:]))
 
 
 def kubectl_path() -> str | None:

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.fixture
 def running() -> Iterator[ServerProcess]:
-    process = ServerProcess("--controllers=").start()
+    process = ForkedServer("--controllers=").start()
     yield process
     process.stop()
 
@@ -124,7 +124,7 @@ def test_a_copy_taken_while_writing_restores_what_was_acknowledged_before(
         thread.join()
         client.close()
         writer.close()
-    restored = ServerProcess("--controllers=", directory=copy).start()
+    restored = ForkedServer("--controllers=", directory=copy).start()
     try:
         other = Client(restored)
         names = other.names()
@@ -138,4 +138,4 @@ def test_a_copy_taken_while_writing_restores_what_was_acknowledged_before(
     base = next((copy / "data" / "store" / "appendonlydir").glob("*.base.rdb"))
     base.unlink()
     with pytest.raises(RuntimeError, match="the store's server ended at once: .*"):  # never an empty cluster instead
-        ServerProcess("--controllers=", directory=copy).start()
+        ForkedServer("--controllers=", directory=copy).start()

@@ -15,7 +15,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from tests.authentication.identities import Authority
 from tests.client.connect_proxy import ConnectProxy
-from tests.integration.server_process import ServerProcess, api_request
+from tests.integration.server_process import ForkedServer, ServerProcess, api_request
 from tests.integration.test_outgoing_identity import Backend, client_pair
 from tests.store.servers import Server
 from tests.waiting import until
@@ -111,7 +111,7 @@ def test_each_network_takes_its_proxy(tmp_path: Path, backend: Backend, proxies:
             controlplane=connect(uds={"udsName": str(socket)}),
             etcd={"proxyProtocol": "Direct"},
         )
-        server = ServerProcess(flag).start()
+        server = ForkedServer(flag).start()
         try:
             assert api_request(server, "POST", HOOKS, hook(backend))[0] == 201
 
@@ -141,7 +141,7 @@ def test_each_network_takes_its_proxy(tmp_path: Path, backend: Backend, proxies:
 
 def test_a_proxy_that_fails_is_told(tmp_path: Path, backend: Backend, proxies: Callable[..., ConnectProxy]) -> None:
     proxy = proxies(answer=b"HTTP/1.1 403 Forbidden\r\n\r\n")
-    server = ServerProcess(
+    server = ForkedServer(
         write(tmp_path / "egress.json", cluster=connect(tcp={"url": f"http://127.0.0.1:{proxy.port}"}))
     ).start()
     try:
@@ -179,7 +179,7 @@ def test_the_store_may_be_behind_a_proxy(tmp_path: Path, proxies: Callable[..., 
         store.wait()
         proxy.hosts["redis.only-the-proxy-knows"] = "127.0.0.1"
         flag = write(tmp_path / "egress.json", etcd=connect(tcp={"url": f"http://127.0.0.1:{proxy.port}"}))
-        server = ServerProcess(flag, f"--redis-servers=redis://redis.only-the-proxy-knows:{store.port}").start()
+        server = ForkedServer(flag, f"--redis-servers=redis://redis.only-the-proxy-knows:{store.port}").start()
         try:
             assert api_request(server, "POST", MAPS, {"metadata": {"name": "one"}})[0] == 201
             asked = {head.split(b"\r\n")[0].decode() for head in proxy.asked}

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from tests.integration.server_process import ServerProcess, api_request
+from tests.integration.server_process import ForkedServer, ServerProcess, api_request
 from tests.store.test_encryption import file, provider
 from tests.waiting import until
 
@@ -37,7 +37,7 @@ def put(server: ServerProcess, name: str) -> None:
 def test_the_stores_files_hold_no_secret_through_kill_rotation_and_deletion(tmp_path: Path) -> None:
     path = tmp_path / "encryption.yaml"
     path.write_bytes(file(provider("aescbc", "a")))
-    server = ServerProcess(
+    server = ForkedServer(
         f"--encryption-provider-config={path}", "--encryption-provider-config-automatic-reload", directory=tmp_path
     ).start()
     hidden = base64.b64encode(TEXT.encode())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import Kubectl, ServerProcess
+from tests.integration.server_process import ForkedServer, Kubectl
 from tests.waiting import until
 
 MANY = 1000
@@ -83,12 +83,12 @@ def test_it_is_turned_off(kubectl: Kubectl, kubectl_binary: str, flag: str) -> N
     """So that a kube-controller-manager beside it finds everything to be done."""
     hook = "poststarthook/garbage-collector-controller"
     assert hook in kubectl.run("get", "--raw", "/readyz?verbose")
-    with ServerProcess(flag) as server:
+    with ForkedServer(flag) as server:
         assert hook not in Kubectl(server, kubectl_binary).run("get", "--raw", "/readyz?verbose")
 
 
 def test_what_was_left_while_the_server_was_away_is_collected(kubectl_binary: str) -> None:
-    server = ServerProcess("--controllers=").start()
+    server = ForkedServer("--controllers=").start()
     try:
         kubectl = Kubectl(server, kubectl_binary, "default")
         make(kubectl, "one")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("h2")
@@ -26,7 +26,7 @@ def client(server: ServerProcess) -> Any:
 
 @pytest.fixture(scope="module")
 def sending_away() -> Iterator[ServerProcess]:
-    process = ServerProcess("--goaway-chance=0.02").start()
+    process = ForkedServer("--goaway-chance=0.02").start()
     yield process
     process.stop()
 

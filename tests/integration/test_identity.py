@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.authentication.identities import Authority, name
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.waiting import until
 
 CLIENTS, PROXIES, LATER = Authority("clients"), Authority("proxies"), Authority("later")
@@ -38,7 +38,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]
     clients, proxies = directory / "clients.crt", directory / "proxies.crt"
     clients.write_bytes(CLIENTS.pem)
     proxies.write_bytes(PROXIES.pem)
-    server = ServerProcess(
+    server = ForkedServer(
         f"--client-ca-file={clients}",
         f"--requestheader-client-ca-file={proxies}",
         "--requestheader-allowed-names=front-proxy",
@@ -221,9 +221,7 @@ def test_a_serving_certificate_is_exchanged_while_the_server_runs(tmp_path: Path
         certificate.write_bytes(made.public_bytes(Encoding.PEM))
 
     write(old)
-    server = ServerProcess(
-        f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}", directory=tmp_path
-    ).start()
+    server = ForkedServer(f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}", directory=tmp_path).start()
     try:
 
         def trusting(authority: Authority) -> http.client.HTTPSConnection:
@@ -262,7 +260,7 @@ def test_no_secret_is_in_any_log_at_any_verbosity(tmp_path: Path) -> None:
         "- {level: Metadata, resources: [{group: authentication.k8s.io, resources: [tokenreviews]}]}\n"
         "- {level: RequestResponse}\n"
     )
-    server = ServerProcess("-v=10", f"--audit-policy-file={policy}", f"--audit-log-path={log}", directory=tmp_path)
+    server = ForkedServer("-v=10", f"--audit-policy-file={policy}", f"--audit-log-path={log}", directory=tmp_path)
     server.tokens.write_text('sesame-of-the-admin,admin,admin,"system:masters"\n')
     server.start()
     secrets = ["sesame-of-the-admin", "sesame-guessed", "c2VzYW1lLWluLWEtc2VjcmV0", "sesame-in-a-cookie"]

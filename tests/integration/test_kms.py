@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.server_process import ServerProcess, api_request
+from tests.integration.server_process import ForkedServer, api_request
 from tests.integration.test_encryption import SECRETS, TEXT, on_disk, put, read
 from tests.store.kms_plugin import KmsPlugin
 from tests.store.test_encryption import file, kms
@@ -32,7 +32,7 @@ def test_a_plugin_keeps_the_keys(tmp_path: Path, plugin: KmsPlugin) -> None:
     path = tmp_path / "encryption.yaml"
     path.write_bytes(file(kms(endpoint=f"unix://{plugin.path}")))
     plugin.start()
-    server = ServerProcess(f"--encryption-provider-config={path}", directory=tmp_path).start()
+    server = ForkedServer(f"--encryption-provider-config={path}", directory=tmp_path).start()
     hidden = base64.b64encode(TEXT.encode())
     try:
         put(server, "one")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.integration.server_process import ServerProcess, api_request
+from tests.integration.server_process import ForkedServer, api_request
 
 LINES = (Path(__file__).parents[1] / "server" / "upstream_metrics.txt").read_text().splitlines()[1:]
 
@@ -20,7 +20,7 @@ _WATCH_LIST = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWat
 
 @pytest.fixture(scope="module")
 def text() -> Iterator[str]:
-    server = ServerProcess().start()
+    server = ForkedServer().start()
     try:
         configmaps = "api/v1/namespaces/default/configmaps"
         api_request(server, "GET", "metrics")  # it asks the store for its size

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import serialization
 
 from tests.admission.certificates import make_certificate
 from tests.authentication.identities import Authority, name
-from tests.integration.server_process import ServerProcess, api_request
+from tests.integration.server_process import ForkedServer, ServerProcess, api_request
 from tests.waiting import until
 
 GROUP = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -126,7 +126,7 @@ def test_conversion_webhooks_are_reached_as_admission_webhooks_are(tmp_path: Pat
     (tmp_path / "admission.yaml").write_text(
         json.dumps({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins})
     )
-    server = ServerProcess(
+    server = ForkedServer(
         f"--service-address=hooks/convert=127.0.0.1:{converter.port}",
         f"--admission-control-config-file={tmp_path / 'admission.yaml'}",
     ).start()
@@ -179,7 +179,7 @@ def test_what_objects_of_a_logical_cluster_name_is_reached_without_the_credentia
     )
     spec = {"group": "else.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100}
     place = {"metadata": {"name": "api"}, "spec": {"type": "ExternalName", "externalName": "localhost"}}
-    server = ServerProcess(
+    server = ForkedServer(
         f"--kubelet-client-certificate={files[0]}", f"--kubelet-client-key={files[1]}",
         f"--proxy-client-cert-file={files[0]}", f"--proxy-client-key-file={files[1]}",
         f"--service-address=hooks/convert=127.0.0.1:{converter.port}",
@@ -227,7 +227,7 @@ def test_client_certificates_are_taken_up_when_their_files_change(tmp_path: Path
             file.write_bytes(content)
 
     write(first)
-    server = ServerProcess(
+    server = ForkedServer(
         f"--kubelet-client-certificate={files[0]}", f"--kubelet-client-key={files[1]}",
         f"--proxy-client-cert-file={files[0]}", f"--proxy-client-key-file={files[1]}",
     ).start()  # fmt: skip

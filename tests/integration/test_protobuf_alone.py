@@ -21,7 +21,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 from kapi.schema import protobuf, protobuf_wire, protobuf_writing
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.resources.test_every_row import LEAST, NAMES
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -110,7 +110,7 @@ def encoded(obj: Object) -> bytes:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    with ServerProcess("--authorization-mode=Node,RBAC", "--controllers=") as server:
+    with ForkedServer("--authorization-mode=Node,RBAC", "--controllers=") as server:
         made = Client(server)
         made.create(f"{NAMESPACE}/serviceaccounts", "ServiceAccount", "v1", metadata={"name": "default"})
         yield made

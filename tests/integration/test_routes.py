@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
-    process = ServerProcess()
+    process = ForkedServer()
     process.start()
     yield process
     process.stop()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.authentication.token_signer import TokenSigner
-from tests.integration.server_process import ServerProcess, api_request
+from tests.integration.server_process import ForkedServer, ServerProcess, api_request
 
 pytest.importorskip("grpc")
 
@@ -52,7 +52,7 @@ def test_tokens_are_signed_by_the_program(tmp_path: Path, program: TokenSigner) 
     program.keys["old"] = program.keys["one"]
     program.excluded = {"old"}
     path = program.address.removeprefix("unix:")
-    server = ServerProcess(
+    server = ForkedServer(
         f"--service-account-signing-endpoint={path}",
         "--service-account-issuer=https://issuer.example.com",
         directory=tmp_path,
@@ -93,7 +93,7 @@ def test_tokens_are_signed_by_the_program(tmp_path: Path, program: TokenSigner) 
 def test_a_server_does_not_start_with_a_signer_that_fails(tmp_path: Path, program: TokenSigner) -> None:
     program.failing = "the vault is sealed"
     path = program.address.removeprefix("unix:")
-    server = ServerProcess(f"--service-account-signing-endpoint={path}", directory=tmp_path)
+    server = ForkedServer(f"--service-account-signing-endpoint={path}", directory=tmp_path)
     try:
         why = "--service-account-signing-endpoint: while fetching token verification keys: rpc error"
         with pytest.raises(RuntimeError, match=why):

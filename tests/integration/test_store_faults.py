@@ -12,7 +12,7 @@ from typing import Any
 import hiredis
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.integration.test_data_safety import CONFIGMAPS, Client
 from tests.store.servers import Server
 from tests.waiting import until
@@ -30,7 +30,7 @@ def store() -> Iterator[Server]:
 
 @pytest.fixture
 def running(store: Server) -> Iterator[ServerProcess]:
-    process = ServerProcess(f"--redis-servers={store.url}", "--controllers=namespace-controller").start()
+    process = ForkedServer(f"--redis-servers={store.url}", "--controllers=namespace-controller").start()
     yield process
     process.stop()
 
@@ -82,7 +82,7 @@ def no_traceback(server: ServerProcess) -> None:
 @pytest.mark.parametrize("embedded", [False, True])
 def test_half_a_surrogate_pair_in_raw_json_harms_nobody(store: Server, embedded: bool) -> None:
     flags = [] if embedded else [f"--redis-servers={store.url}"]
-    server = ServerProcess(*flags, "--controllers=").start()
+    server = ForkedServer(*flags, "--controllers=").start()
     try:
         client = Client(server)
         watcher = Watcher(server, f"{REVISIONS}?watch=1&labelSelector=a%3Db")

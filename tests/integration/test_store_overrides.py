@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.integration.test_data_safety import CONFIGMAPS, Client
 from tests.integration.test_store_faults import Watcher, command, no_traceback, plain
 from tests.store.replicated import LOGIN, NAME, Replicated
@@ -62,7 +62,7 @@ def main() -> Iterator[Server]:
 @pytest.fixture
 def server(main: Server, other: Server) -> Iterator[ServerProcess]:
     flags = (f"--redis-servers={main.url}", f"--redis-servers-overrides=/events#{other.url}")
-    process = ServerProcess(*flags, "--controllers=namespace-controller,garbage-collector-controller").start()
+    process = ForkedServer(*flags, "--controllers=namespace-controller,garbage-collector-controller").start()
     yield process
     process.stop()
 
@@ -207,7 +207,7 @@ def test_the_main_store_that_is_away_leaves_the_others(main: Server, server: Ser
 
 
 def test_events_beside_the_embedded_store_for_several_workers(other: Server) -> None:
-    server = ServerProcess(f"--redis-servers-overrides=/events#{other.url}", "--workers=2", "--event-ttl=10s").start()
+    server = ForkedServer(f"--redis-servers-overrides=/events#{other.url}", "--workers=2", "--event-ttl=10s").start()
     try:
         clients = [Client(server) for _ in range(6)]  # of both workers
         for number, client in enumerate(clients):
@@ -225,7 +225,7 @@ def test_events_beside_the_embedded_store_for_several_workers(other: Server) -> 
 
 def test_the_whole_of_a_namespace_goes_and_owners_are_followed_across_stores(main: Server, other: Server) -> None:
     flags = (f"--redis-servers={main.url}", f"--redis-servers-overrides=/configmaps#{other.url},/secrets#{other.url}")
-    server = ServerProcess(*flags, "--controllers=namespace-controller,garbage-collector-controller").start()
+    server = ForkedServer(*flags, "--controllers=namespace-controller,garbage-collector-controller").start()
     try:
         client = Client(server)
         services, maps = "/api/v1/namespaces/n/services", "/api/v1/namespaces/n/configmaps"
@@ -256,7 +256,7 @@ def test_the_whole_of_a_namespace_goes_and_owners_are_followed_across_stores(mai
 
 def test_a_quota_counts_what_is_in_another_store(main: Server, other: Server) -> None:
     flags = (f"--redis-servers={main.url}", f"--redis-servers-overrides=/secrets#{other.url}")
-    server = ServerProcess(*flags, "--controllers=resourcequota-controller").start()
+    server = ForkedServer(*flags, "--controllers=resourcequota-controller").start()
     try:
         client = Client(server)
         quota = {"metadata": {"name": "q"}, "spec": {"hard": {"count/secrets": "3", "count/configmaps": "2"}}}
@@ -275,7 +275,7 @@ def test_a_quota_counts_what_is_in_another_store(main: Server, other: Server) ->
 
 
 def test_what_is_left_in_the_store_of_before_is_told_of_and_not_served(main: Server, other: Server) -> None:
-    before = ServerProcess(f"--redis-servers={main.url}", "--controllers=").start()
+    before = ForkedServer(f"--redis-servers={main.url}", "--controllers=").start()
     try:
         client = Client(before)
         assert client.ask("POST", EVENTS, event("old"))[0] == 201
@@ -322,7 +322,7 @@ def test_a_store_that_is_not_there_ends_the_start_with_its_name(tmp_path: Path) 
 def test_fail_over_of_one_store_is_nothing_to_the_others() -> None:
     servers = Replicated(2, 3)
     sentinels = ";".join(f"redis+sentinel://{LOGIN}@127.0.0.1:{each.port}/{NAME}" for each in servers.sentinels)
-    server = ServerProcess(f"--redis-servers-overrides=/events#{sentinels}", "--controllers=").start()
+    server = ForkedServer(f"--redis-servers-overrides=/events#{sentinels}", "--controllers=").start()
     try:
         client = Client(server)
         assert client.ask("POST", EVENTS, event("before"))[0] == 201
@@ -359,7 +359,7 @@ def encryption(*keys: bytes) -> str:
 def test_what_is_encrypted_is_so_in_each_store(other: Server, tmp_path: Path) -> None:
     file = tmp_path / "encryption.json"
     file.write_text(encryption(b"1"))
-    server = ServerProcess(
+    server = ForkedServer(
         f"--redis-servers-overrides=/secrets#{other.url}", f"--encryption-provider-config={file}",
         "--encryption-provider-config-automatic-reload", "--controllers=",
     ).start()  # fmt: skip

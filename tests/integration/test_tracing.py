@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.integration.test_outgoing_identity import Backend
 from tests.waiting import until
 
@@ -87,7 +87,7 @@ def ask(
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, Collector]]:
     collector = Collector()
     flag = configuration(tmp_path_factory.mktemp("tracing") / "tracing.yaml", collector.port)
-    server = ServerProcess(flag).start()
+    server = ForkedServer(flag).start()
     yield server, collector
     assert server.stop() == 0
     collector.close()
@@ -201,7 +201,7 @@ def test_other_servers_are_told(traced: tuple[ServerProcess, Collector], tmp_pat
 def test_a_collector_that_hangs_or_is_away_costs_spans_only(tmp_path: Path) -> None:
     released = threading.Event()
     collector = Collector(released)
-    server = ServerProcess(configuration(tmp_path / "tracing.yaml", collector.port, 1_000_000)).start()
+    server = ForkedServer(configuration(tmp_path / "tracing.yaml", collector.port, 1_000_000)).start()
     try:
         for number in range(300):
             assert ask(server, "GET", f"/api/v1/nodes/{number}", parent="")[0] == 404

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.security.attacker import Attacker
 
 
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ServerProcess]:
-    process = ServerProcess("--anonymous-auth=true").start()
+    process = ForkedServer("--anonymous-auth=true").start()
     yield process
     assert process.stop() == 0
 

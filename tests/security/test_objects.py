@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.security.attacker import MERGE, STRATEGIC, Attacker
 from tests.waiting import until
 
@@ -35,7 +35,7 @@ CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 @pytest.fixture(scope="module")
 def strict() -> Iterator[ServerProcess]:
-    server = ServerProcess().start()
+    server = ForkedServer().start()
     yield server
     server.stop()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.security.attacker import JSON_PATCH, MERGE, Attacker
 from tests.waiting import until
 
@@ -208,7 +208,7 @@ def test_what_is_said_of_rights_is_what_they_are(admin: Attacker, alice: Attacke
 def guarded() -> Iterator[ServerProcess]:
     """With the admission of nodes, which the other server has as well, and mirror pods."""
     flags = "--enable-admission-plugins=NodeRestriction,DenyServiceExternalIPs"
-    server = ServerProcess(flags, "--authorization-mode=Node,RBAC").start()
+    server = ForkedServer(flags, "--authorization-mode=Node,RBAC").start()
     yield server
     server.stop()
 

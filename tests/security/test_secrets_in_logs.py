@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from pathlib import Path
 
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer
 from tests.security.attacker import MERGE, Attacker
 from tests.waiting import until
 
@@ -24,7 +24,7 @@ def test_nothing_that_lets_somebody_in_is_logged(tmp_path: Path) -> None:
     policy, log = tmp_path / "policy.yaml", tmp_path / "audit.log"
     policy.write_text(POLICY % "Request")
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--v=10")
-    with ServerProcess(*flags, directory=tmp_path) as server:
+    with ForkedServer(*flags, directory=tmp_path) as server:
         admin = Attacker(server, "admintoken")
         for number in range(3):
             admin.ask("GET", f"/api/v1/nodes?n={number}", headers={"Cookie": "session=cookie-of-somebody"})
@@ -64,7 +64,7 @@ def test_secrets_are_not_recorded_by_metadata(tmp_path: Path) -> None:
     policy, log = tmp_path / "policy.yaml", tmp_path / "audit.log"
     policy.write_text(POLICY % "Metadata")
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
-    with ServerProcess(*flags, directory=tmp_path) as server:
+    with ForkedServer(*flags, directory=tmp_path) as server:
         admin = Attacker(server, "admintoken")
         path = "/api/v1/namespaces/default/secrets"
         admin.create(path, {"metadata": {"name": "s"}, "stringData": {"a": HIDDEN}})

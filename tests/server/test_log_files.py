@@ -17,7 +17,7 @@ from kapi.server.log_files import install_logs
 from kapi.server.not_found import NotFound
 from kapi.server.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
-from tests.integration.server_process import ServerProcess, api_request
+from tests.integration.server_process import ForkedServer, api_request
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_file_over_the_wire() -> None:
     )
     if found is None:
         pytest.skip("there is no log file on this machine")
-    server = ServerProcess("--enable-logs-handler").start()
+    server = ForkedServer("--enable-logs-handler").start()
     try:
         assert api_request(server, "GET", f"logs/{found.name}") == (200, found.read_bytes())
         assert api_request(server, "GET", "logs/no-such-file")[0] == 404

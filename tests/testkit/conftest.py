@@ -9,11 +9,12 @@ import pytest
 
 from kapi.testing.cluster import LogicalCluster
 from kapi.testing.process import KapiProcess
+from tests.integration.server_process import ForkedServer
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[KapiProcess]:
-    with KapiProcess("--enable-logical-clusters") as server:
+    with ForkedServer("--enable-logical-clusters") as server:
         yield server
 
 

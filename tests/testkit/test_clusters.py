@@ -15,6 +15,7 @@ import pytest
 
 from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
 from kapi.testing.process import KapiProcess
+from tests.integration.server_process import ForkedServer
 
 ROOT = Path(__file__).parents[2]
 CRD = ROOT / "docs" / "testing" / "examples" / "widgets.yaml"
@@ -281,5 +282,5 @@ def test_only_masters_make_them(root: Cluster, path: str) -> None:
 
 
 def test_a_server_without_the_flag_has_none(root: Cluster, tmp_path: Path) -> None:
-    with KapiProcess() as plain:
+    with ForkedServer() as plain:
         assert Cluster(plain, tmp_path).request("GET", "/clusters", expect=(404,)) == "404 page not found\n"

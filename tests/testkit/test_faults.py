@@ -15,6 +15,7 @@ import pytest
 
 from kapi.testing.cluster import Cluster, RequestError
 from kapi.testing.process import KapiProcess
+from tests.integration.server_process import ForkedServer
 
 _RBAC = "rbac.authorization.k8s.io"
 pytestmark = pytest.mark.xdist_group("faults")
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("faults")
 
 @pytest.fixture(scope="module")
 def faulty() -> Iterator[KapiProcess]:
-    with KapiProcess("--enable-fault-injection") as server:
+    with ForkedServer("--enable-fault-injection") as server:
         yield server
 
 
@@ -165,7 +166,7 @@ def test_only_masters_may(cluster: Cluster) -> None:
 
 
 def test_without_the_flag_there_is_nothing(tmp_path: Path) -> None:
-    with KapiProcess("--controllers=") as server:
+    with ForkedServer("--controllers=") as server:
         cluster = Cluster(server, tmp_path)
         with pytest.raises(RequestError) as caught:
             cluster.request("POST", "/kapi/faults", {"status": 500})

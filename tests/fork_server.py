@@ -1,0 +1,233 @@
+"""Starts kapi as forks of a process that has imported it: each takes a third of the processor time of a start by exec.
+
+``spawn`` is for tests that need a server, not for those that test how one starts.  Each pytest process has one fork
+server, started when it is first needed.  It gets an order with two descriptors: the output of the new process, and a
+pipe on which it writes the process's id and, when it has ended, its return code.  The new process has the arguments,
+environment, working directory and umask of the order, the default signal handlers, and a reactor of its own; it ends
+as any Python process.  When pytest ends, so do the fork server and all its processes.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+_MAX_ORDER = 1 << 17  # bytes; an environment is some thousand
+_MAX_SECONDS = 120.0  # until the fork server has imported kapi and has started a process
+
+
+class ForkedProcess:
+    """What ``subprocess.Popen`` offers of it, to tests."""
+
+    def __init__(self, arguments: list[str], output: int, status: int) -> None:
+        self.args = arguments
+        self.stdout: IO[str] = os.fdopen(output, encoding="utf-8", errors="replace")
+        self.returncode: int | None = None
+        self._status = status
+        self._lines = b""
+        if not self._read_lines(1, _MAX_SECONDS):
+            raise RuntimeError("the fork server started no process in time")
+        self.pid = int(self._lines.split(b"\n")[0])
+
+    def _read_lines(self, count: int, seconds: float) -> bool:
+        """Whether so many lines have come in that time."""
+        end = time.monotonic() + seconds
+        while self._lines.count(b"\n") < count:
+            if not select.select([self._status], [], [], max(0.0, end - time.monotonic()))[0]:
+                return False
+            data = os.read(self._status, 100)
+            if not data:
+                raise RuntimeError("the fork server has ended")
+            self._lines += data
+        return True
+
+    def poll(self) -> int | None:
+        if self.returncode is None and self._read_lines(2, 0):
+            self._set_code()
+        return self.returncode
+
+    def wait(self, timeout: float = _MAX_SECONDS) -> int:
+        """Raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            if not self._read_lines(2, timeout):
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            self._set_code()
+        assert self.returncode is not None
+        return self.returncode
+
+    def _set_code(self) -> None:
+        self.returncode = int(self._lines.split(b"\n")[1])
+        os.close(self._status)
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass  # it has ended since
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class _Connection:
+    """To the fork server of this pytest process."""
+
+    def __init__(self) -> None:
+        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * _MAX_ORDER)
+        with other:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(other.fileno())],
+                pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, cwd=Path(__file__).parents[1],
+            )  # fmt: skip
+
+    def order(self, order: dict[str, Any], descriptors: list[int]) -> None:
+        socket.send_fds(self._socket, [json.dumps(order).encode()], descriptors)
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+_connections: list[_Connection] = []  # one at most
+
+
+def spawn(arguments: list[str]) -> ForkedProcess:
+    """``python -m kapi`` with these arguments; its output and errors can be read from ``stdout``."""
+    if not _connections:
+        _connections.append(_Connection())
+    umask = os.umask(0o077)
+    os.umask(umask)
+    output, its_output = os.pipe()
+    status, its_status = os.pipe()
+    order = {"arguments": arguments, "environment": dict(os.environ), "directory": os.getcwd(), "umask": umask}
+    try:
+        _connections[0].order(order, [its_output, its_status])
+    finally:
+        os.close(its_output)
+        os.close(its_status)
+    return ForkedProcess(arguments, output, status)
+
+
+def stop() -> None:
+    """Ends the fork server and what it has started."""
+    while _connections:
+        _connections.pop().close()
+
+
+# -- the fork server
+
+
+class _ForkServer:
+    def __init__(self, connection: int) -> None:
+        self._connection = connection
+        self._running: dict[int, int] = {}  # process: where its end is reported
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(self._wake, False)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for pytest; its end is this process's, too
+
+    def serve(self) -> dict[str, Any] | None:
+        """Returns in each new process, with the order for it; and without one when pytest has ended."""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        poll.register(self._woken, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if self._woken in ready:
+                os.read(self._woken, 1000)
+                self._report_ends()
+            if self._connection in ready:
+                data, descriptors = self._receive()
+                if not data:
+                    for pid in self._running:
+                        os.kill(pid, signal.SIGKILL)
+                    return None
+                order: dict[str, Any] = json.loads(data)
+                if self._fork(*descriptors):
+                    return order
+
+    def _receive(self) -> tuple[bytes, list[int]]:
+        connection = socket.socket(fileno=self._connection)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(connection, _MAX_ORDER, 2)
+        finally:
+            connection.detach()
+        return data, descriptors
+
+    def _fork(self, output: int, status: int) -> bool:
+        """Whether this is the new process."""
+        pid = os.fork()
+        if not pid:
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for descriptor in (output, status, self._connection, self._woken, self._wake, *self._running.values()):
+                os.close(descriptor)
+            return True
+        os.close(output)
+        self._running[pid] = status
+        os.write(status, f"{pid}\n".encode())
+        return False
+
+    def _report_ends(self) -> None:
+        while self._running:
+            pid, code = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            status = self._running.pop(pid)
+            try:
+                os.write(status, f"{os.waitstatus_to_exitcode(code)}\n".encode())
+            except BrokenPipeError:
+                pass  # nobody asks any more
+            os.close(status)
+
+
+def _run(order: dict[str, Any]) -> None:
+    """Is kapi from now on."""
+    from twisted.internet import reactor
+
+    from kapi.__main__ import __file__ as program
+    from kapi.__main__ import main
+
+    # imported modules hold the reactor, which has not run yet: it gets a poller and a waker of its own
+    reactor._poller.close()  # type: ignore[attr-defined]
+    type(reactor).__init__(reactor)
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    os.chdir(order["directory"])
+    os.umask(order["umask"])
+    sys.argv = [program, *order["arguments"]]
+    main()
+
+
+def _main() -> None:
+    import kapi.app
+    import kapi.tap  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    order = _ForkServer(int(sys.argv[1])).serve()
+    if order is not None:
+        _run(order)
+
+
+if __name__ == "__main__":
+    _main()
