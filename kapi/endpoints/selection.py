@@ -16,9 +16,7 @@ def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> P
     known = scope.resource.selectable_fields
     for requirement in fields.requirements:
         field = requirement.key
-        if field in ("metadata.name", "metadata.namespace") and (
-            field != "metadata.namespace" or scope.resource.namespaced
-        ):
+        if field == "metadata.name" or (field == "metadata.namespace" and scope.resource.selects_namespaces):
             continue
         if field not in known:
             raise status.bad_request(scope.resource.field_label_error(field))

@@ -73,8 +73,9 @@ def _warning_headers(warnings: list[str]) -> list[bytes]:
 
 
 def _wants_gzip(ctx: RequestContext) -> bool:
+    """Whether the word stands there alone, as upstream looks for it: ``gzip;q=0`` means the opposite."""
     accepted = ctx.header("accept-encoding") or ""
-    return any(part.split(";", 1)[0].strip() == "gzip" for part in accepted.split(","))
+    return any(part.strip() == "gzip" for part in accepted.split(","))
 
 
 async def _write_compressed(ctx: RequestContext, slices: Sequence[bytes]) -> None:

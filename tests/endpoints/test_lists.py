@@ -250,3 +250,26 @@ def test_a_list_is_as_long_as_it_says(api: MemoryAPI, count: int) -> None:
     assert request.responseHeaders.getRawHeaders("content-length") == [str(len(request.written))]
     assert len(request.json["items"]) == count
     assert len({item["metadata"]["name"] for item in request.json["items"]}) == count
+
+
+def test_namespaces_can_be_asked_for_of_what_has_none(api: MemoryAPI) -> None:
+    path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    assert api.ask("POST", path, {"metadata": {"name": "p"}, "value": 1}).code == 201
+
+    def names(selector: str) -> list[str]:
+        items = api.ask("GET", f"{path}?fieldSelector={selector}").json["items"]
+        return [item["metadata"]["name"] for item in items if item["metadata"]["name"] == "p"]
+
+    assert names("metadata.namespace%3Dx") == []
+    assert names("metadata.namespace%3D") == names("metadata.namespace!%3Dx") == ["p"]
+    for path in ("/api/v1/nodes", "/api/v1/namespaces"):
+        answer = api.ask("GET", f"{path}?fieldSelector=metadata.namespace%3Dx")
+        assert (answer.code, answer.json["message"]) == (400, "field label not supported: metadata.namespace")
+
+
+@pytest.mark.parametrize("accepted", ["gzip;q=0", "gzip;q=1", "GZIP", "x-gzip", "*"])
+def test_only_the_word_gzip_alone_asks_for_compression(api: MemoryAPI, accepted: str) -> None:
+    path = "/api/v1/namespaces/n/configmaps"
+    assert api.ask("POST", path, {"metadata": {"name": "big"}, "data": {"k": "x" * 200_000}}).code == 201
+    answer = api.ask("GET", path, headers={"Accept-Encoding": accepted})
+    assert answer.header("content-encoding") == "" and len(answer.json["items"]) == 1
