@@ -45,7 +45,7 @@ _LAST_BYTES = 3.0  # seconds for the last bytes of answers to leave, and for the
 
 
 class App(APIService):
-    """One API server process.  ``listener`` is the socket to serve when it is somebody else who has bound it."""
+    """One API server process.  ``listener`` is the socket to serve when another process has bound it."""
 
     def __init__(
         self, options: Options, reactor: Reactor, foundation: Foundation, listener: socket.socket | None = None

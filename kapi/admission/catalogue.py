@@ -63,7 +63,7 @@ INACTIVE = (
 
 
 class UnknownPlugin(ValueError):
-    """A plugin name nobody knows."""
+    """A plugin name that is not in the catalogue."""
 
 
 def enabled_names(enable: Iterable[str] = (), disable: Iterable[str] = ()) -> list[str]:

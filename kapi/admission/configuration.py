@@ -10,7 +10,7 @@ _GROUP = "apiserver.config.k8s.io"
 
 
 def load_configurations(path: str) -> Object:
-    """The configuration of each plugin the file names.  Raises ValueError, told in words."""
+    """The configuration of each plugin the file names.  Raises ValueError with a text for the operator."""
     if not path:
         return {}
     document = _document(Path(path))

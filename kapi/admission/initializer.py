@@ -70,7 +70,7 @@ class Initializer:
         return enabled(self.features, name)
 
     def begin(self, coroutine: Coroutine[Deferred[object], object, Found]) -> Deferred[Found]:
-        """Runs beside the request that began it, in slices of its own."""
+        """Runs the coroutine in slices of its own, not in those of the request that began it."""
         return Deferred.fromCoroutine(coroutine) if self.reactor is None else sliced.begin(self.reactor, coroutine)
 
     async def live(self, group: str, plural: str, name: str, namespace: str = "") -> Object | None:

@@ -17,7 +17,7 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 
 class Reinvocation:
-    """What mutating plugins tell each other about a second pass."""
+    """State that mutating plugins share to ask for a second pass and to see that it runs."""
 
     __slots__ = ("again", "requested", "seen")
 
@@ -97,7 +97,7 @@ class Attributes:
 
     @property
     def namespace_of_request(self) -> str:
-        """The namespace that webhooks and expressions are told: a namespace is in itself."""
+        """The namespace as webhooks and expressions get it: of a Namespace, its own name."""
         if not self.namespace and self.resource.resource == "namespaces" and not self.resource.group:
             return self.name
         return self.namespace

@@ -87,7 +87,7 @@ def in_version(obj: Object | None, kind: GroupVersionKind, attributes: Attribute
 
 
 def to_storage(obj: Object, kind: GroupVersionKind, stored: Object, attributes: Attributes | None = None) -> Object:
-    """The way back from ``in_version``; ``stored`` tells the version in which objects pass through the registry."""
+    """The inverse of ``in_version``; ``stored`` has the version in which objects pass through the registry."""
     custom = None if attributes is None else attributes.custom_resource
     if custom is not None:
         other = _other_versions(custom).get(str(kind.group_version)) if kind.kind == custom.kind else None

@@ -41,7 +41,7 @@ IDLE = 240.0  # seconds a connection to a backend is kept
 
 
 def unavailable() -> Response:
-    """The answer while nobody is there to ask."""
+    """The answer (503) while no endpoint of the service is available."""
     return Response(503, UNAVAILABLE, _PLAIN, ((b"x-content-type-options", b"nosniff"),))
 
 

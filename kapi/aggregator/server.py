@@ -43,7 +43,7 @@ _STEPS = (
 
 
 class AggregatorServer(GenericServer):
-    """A generic server that first looks whether somebody else serves the group version."""
+    """A generic server that first looks whether another server serves the group version."""
 
     def __init__(self, delegate: Delegate, table: ResourceTable) -> None:
         super().__init__("kube-aggregator", delegate, table)

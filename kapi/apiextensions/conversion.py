@@ -61,7 +61,7 @@ class WebhookConverter:
         return copied
 
     async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
-        """In one call, apart from what somebody else is asking for already: that is waited for."""
+        """Converts all in one call; objects that another request is converting already are waited for."""
         keyed = [(_key(obj, api_version), obj) for obj in steps(objects) if obj.get("apiVersion") != api_version]
         wanted: dict[bytes, Object] = {}
         calls: dict[_Call, None] = {}

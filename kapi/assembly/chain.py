@@ -131,7 +131,7 @@ def _install_custom_resources(config: CompletedConfig, storage: Storage, policy:
 
 
 def answer_by(handler: Handler) -> Callable[[RequestContext], Response | Awaitable[Response]]:
-    """What the chain answers, by ``handler``.  Raises NotFound when nobody does."""
+    """What the chain answers, by ``handler``.  Raises NotFound when no server does."""
 
     def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
         answer = handler(ctx)

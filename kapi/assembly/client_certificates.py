@@ -32,7 +32,7 @@ class Reread(Generic[T]):
         return self.value
 
     def reload(self) -> None:
-        """Files that are wrong, or just being replaced, change nothing; told once."""
+        """Files that are wrong, or just being replaced, change nothing; this is logged once."""
         try:
             self.value = self._read()
         except ConfigError as error:

@@ -30,7 +30,7 @@ def install_encryption(config: CompletedConfig) -> None:
     reloads.applied(seen)
 
     def reload() -> None:
-        """A file that is wrong changes nothing; told each time, as it has to be put right."""
+        """A file that is wrong changes nothing; this is logged each time, since it has to be corrected."""
         nonlocal seen
         try:
             rules, content = options.storage.encryption()

@@ -106,7 +106,7 @@ def _proxy_headers(flags: AuthenticationOptions) -> tuple[list[str], list[str], 
 
 def _authority(path: str, flag: str, reloaders: Reloaders, more: bytes = b"") -> CertificateAuthority:
     def bundle() -> bytes:
-        """Raises ValueError for a file without certificates, whatever comes beside it."""
+        """Raises ValueError for a file without certificates, whatever else is given."""
         if not path:
             return more
         content = read_file(path, flag)

@@ -84,7 +84,7 @@ def complete_policy(
 
 
 def without_webhook_credentials(configurations: Mapping[str, Tree]) -> Object:
-    """For webhooks that are named by somebody else than who configured the server."""
+    """The configurations without those of webhooks: the operator's credentials are not for webhooks that others name."""
     return {name: given for name, given in configurations.items() if name not in _WEBHOOKS}
 
 

@@ -40,7 +40,7 @@ _BINDINGS = (f"{GROUP}/clusterrolebindings/", f"{GROUP}/rolebindings/")
 
 
 class StoredLister:
-    """Of one resource, in a store that nobody follows."""
+    """A lister of one resource in a store that no cache follows."""
 
     def __init__(self, store: MemoryStore, prefix: str) -> None:
         self._store = store

@@ -93,7 +93,7 @@ class AuditEvent:
             self._response = orjson.dumps(self._trimmed(obj))
 
     def panicked(self, error: BaseException) -> None:
-        """Something that nobody expected ended the request."""
+        """An unexpected exception ended the request."""
         self._panic = f"APIServer panic'd: {error}"
 
     def answered(self, response: Response) -> None:

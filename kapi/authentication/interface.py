@@ -16,7 +16,7 @@ from kapi.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS,
 
 
 class Notes(NamedTuple):
-    """What is to be told of credentials beside whose they are: audit annotations, and warnings to the client."""
+    """What is to be reported of credentials, besides the user: audit annotations, and warnings to the client."""
 
     annotations: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ _log = Logger()
 
 
 class WebhookTokenAuthenticator:
-    """``ttl``: seconds an answer (good or bad) is believed.  A webhook that cannot be asked lets nobody in."""
+    """``ttl``: seconds an answer (good or bad) is believed.  While a webhook cannot be asked, no token is accepted."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ class Decision(enum.Enum):
 
 
 class Verdict(NamedTuple):
-    """A decision, why, and an error that was met on the way (shown to nobody but the review APIs and the log)."""
+    """A decision, why, and an error that was met on the way (shown by the review APIs and the log alone)."""
 
     decision: Decision
     reason: str = ""

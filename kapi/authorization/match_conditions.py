@@ -53,7 +53,7 @@ def _environment() -> cel.Environment:
 
 
 class CELConditions:
-    """All must hold.  One that is false settles it, whatever errors the others met."""
+    """All must hold.  One that is false decides, whatever errors the others met."""
 
     def __init__(self, programs: Sequence[tuple[str, cel.Program]]) -> None:
         self.programs = tuple(programs)

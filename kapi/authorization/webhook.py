@@ -92,7 +92,7 @@ def access_review(attributes: Attributes, version: str) -> Object:
 
 
 class WebhookAuthorizer:
-    """``authorized_ttl`` and ``unauthorized_ttl`` in seconds; ``on_error`` decides when nobody answers."""
+    """``authorized_ttl`` and ``unauthorized_ttl`` in seconds; ``on_error`` decides when the webhook does not answer."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ def check(factory: Factory) -> None:
 
 
 class Pruner:
-    """``keep`` is told of each object that was applied; ``how`` is the dry run."""
+    """``keep`` is called with each object that was applied; ``how`` is the dry run."""
 
     def __init__(self, factory: Factory, how: str, mappings: list[APIResource]) -> None:
         self._factory, self._how, self._mappings = factory, how, mappings

@@ -240,7 +240,7 @@ def load_config(
     service_account: str = SERVICE_ACCOUNT,
     **more: object,
 ) -> Config:
-    """What a program should use that is told nothing else: kubeconfig files, or in a Pod its ServiceAccount.
+    """The configuration of a program without one of its own: kubeconfig files, or in a Pod its ServiceAccount.
 
     Raises ConfigError.
     """

@@ -36,7 +36,7 @@ class Collected(Protocol):
         self._over = False
 
     def close(self) -> None:
-        """Ends the connection of a body that nobody waits for any more."""
+        """Ends the connection of a body that is not wanted any more."""
         if not self._over and self.transport is not None:
             abort(self.transport)
 

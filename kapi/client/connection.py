@@ -37,7 +37,7 @@ class Pool(Protocol[Answered]):
 
 
 class Connection(protocol.Protocol, Generic[Answered]):
-    """``ask`` once, and again when the pool has been told that it is free."""
+    """Call ``ask`` once, and again after the pool has got the connection back."""
 
     transport: StreamTransport
 
@@ -75,7 +75,7 @@ class Connection(protocol.Protocol, Generic[Answered]):
         self.transport.write(data)
 
     def abort(self) -> None:
-        """Ends the connection; who waits is not told."""
+        """Ends the connection; what waits for an answer does not get one."""
         self.busy = self._stream = None
         self.transport.abortConnection()
 

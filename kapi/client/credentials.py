@@ -65,7 +65,7 @@ def basic(username: str, password: str) -> Static:
 
 
 class TokenFile(Static):
-    """A token in a file that somebody renews, as the kubelet does.  A file that cannot be read leaves the token as it was."""
+    """A token in a file that is renewed, as by the kubelet.  A file that cannot be read leaves the token as it was."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__([])

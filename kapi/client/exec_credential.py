@@ -29,7 +29,7 @@ _EARLY = 10.0  # seconds before its end that a credential is not used any more
 
 
 class ExecPlugin:
-    """An Authenticator.  ``cluster`` is told to the plugin when it wants to know (``provideClusterInfo``)."""
+    """An Authenticator.  ``cluster`` is given to the plugin when its configuration asks for it (``provideClusterInfo``)."""
 
     def __init__(
         self,

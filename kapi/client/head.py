@@ -35,7 +35,7 @@ def header_line(name: bytes, value: bytes) -> bytes:
 
 
 def checked(headers: Iterable[Header]) -> list[Header]:
-    """The same headers, for who writes them himself.  Raises BadHead."""
+    """The same headers, checked, for a caller that writes them itself.  Raises BadHead."""
     found = list(headers)
     for name, value in found:
         header_line(name, value)

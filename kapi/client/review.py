@@ -32,7 +32,7 @@ Observer = Callable[[str, float], None]
 
 
 class ReviewError(Exception):
-    """No usable answer.  ``result`` as an Observer is told; nothing of the review is in the text."""
+    """No usable answer.  ``result`` is what an Observer gets; nothing of the review is in the text."""
 
     def __init__(self, text: str, result: str = "error") -> None:
         super().__init__(text)
@@ -58,7 +58,7 @@ class ReviewClient:
         self._observe = observe
 
     async def status(self, review: Object) -> Object:
-        """The ``status`` of the answer.  Raises ReviewError when nobody gives one in five attempts."""
+        """The ``status`` of the answer.  Raises ReviewError when five attempts gave none."""
         result = "error"
 
         async def attempt() -> Object:

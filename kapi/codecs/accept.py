@@ -33,7 +33,7 @@ class Convert(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The media type to answer in, and what its clause says beside."""
+    """The media type to answer in, and the parameters of its clause."""
 
     media: str
     convert: Convert | None

@@ -32,7 +32,7 @@ class CoreEvent(NamedTuple):
 
 
 class CoreEventRecorder:
-    """What is told again is counted.  An event that cannot be recorded is logged only."""
+    """An event that is recorded again is counted.  An event that cannot be recorded is logged only."""
 
     log = Logger()
 

@@ -36,7 +36,7 @@ class _Series(NamedTuple):
 
 
 class EventRecorder:
-    """What is told again soon becomes one event with a series.  An event that cannot be recorded is logged only."""
+    """An event that is recorded again soon becomes one event with a series.  An event that cannot be recorded is logged only."""
 
     log = Logger()
 

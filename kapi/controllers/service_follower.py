@@ -12,7 +12,7 @@ Key = tuple[str, str]  # namespace and name of a Service
 
 
 class ServiceFollower:
-    """``changed`` is told of each Service whose endpoints may have to be others."""
+    """``changed`` is called with each Service whose endpoints may have changed."""
 
     def __init__(self, client: Client, changed: Callable[[Key], None]) -> None:
         self._services = client.resource("", "services")

@@ -10,7 +10,7 @@ HEADLESS = "service.kubernetes.io/headless"
 
 
 def selector_of(service: Object) -> Object | None:
-    """None for a Service whose endpoints are somebody else's affair."""
+    """None for a Service without one, whose endpoints its owner makes, and for an ExternalName."""
     spec = service.get("spec") or {}
     if spec.get("type") == "ExternalName":
         return None
@@ -96,7 +96,7 @@ def _target(port: Object, pod: Object) -> int | None:
 
 
 def matters(pod: Object, old: Object | None) -> bool:
-    """Whether a change of a pod may change what is told of it."""
+    """Whether a change of a pod may change its endpoints."""
     return old is None or _shown(pod) != _shown(old)
 
 

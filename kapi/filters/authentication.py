@@ -22,7 +22,7 @@ Recorder = Callable[[str, float, str], None]
 
 
 class ProxyHeaders(NamedTuple):
-    """Headers in which an authenticating proxy says for whom it asks; nobody else's word counts."""
+    """Headers in which an authenticating proxy says for whom it asks; from any other client they are ignored."""
 
     names: tuple[str, ...] = ("X-Remote-User", "X-Remote-Uid", "X-Remote-Group")
     prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
@@ -43,7 +43,7 @@ def authentication(
     proxy_headers: ProxyHeaders = STANDARD_HEADERS,
     public: Collection[str] = (),
 ) -> Filter:
-    """Sets ``ctx.user``.  Raises Unauthorized, which tells nothing of why; without authenticator everybody passes.
+    """Sets ``ctx.user``.  Raises Unauthorized, which does not say why; without an authenticator everybody passes.
 
     Credentials and ``proxy_headers`` (beside the standard ones) are gone from the request behind it.  A browser that is
     nobody yet asks for the ``public`` paths of a page at once, and keeps its connection.

@@ -108,7 +108,7 @@ class IdentityMeter:
 
 
 class FilterSeconds(Collector):
-    """Of the filters that may ask somebody else; the others do no more than look."""
+    """Seconds of the filters that may ask another server; the others only look at what is in memory."""
 
     def __init__(self, meter: IdentityMeter) -> None:
         self._meter = meter

@@ -8,7 +8,7 @@ _SMOOTHING = 0.977  # how much of the envelope of before counts, per adjustment
 
 
 class Demand:
-    """Seats as a function of time; told of its pieces by whoever keeps time."""
+    """Seats as a function of time; its pieces are added by the caller, which keeps the time."""
 
     def __init__(self) -> None:
         self._elapsed = 0.0

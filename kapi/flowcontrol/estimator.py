@@ -32,7 +32,7 @@ class Work(NamedTuple):
 
 
 class Stored(Protocol):
-    """What a watch cache tells of its resource."""
+    """What a watch cache knows of the size of its resource."""
 
     @property
     def size(self) -> int:
@@ -67,7 +67,7 @@ def estimate(ctx: RequestContext, cache_of: CacheOf, max_seats: int, watches: in
 
 
 def watches_of(info: RequestInfo, cache_of: CacheOf) -> int:
-    """How many must be told of a write."""
+    """How many watches get an event for a write."""
     cache = cache_of(GroupResource(info.group, info.resource))
     return cache.watches if cache is not None else 0
 

@@ -28,7 +28,7 @@ def distinguisher(spec: Object) -> str:
 
 
 def flow_of(method: str, info: RequestInfo, user: UserInfo) -> str:
-    """What tells one flow of a schema from another."""
+    """The distinguisher of a flow: the user, the namespace, or nothing."""
     if method == "ByUser":
         return user.name
     return info.namespace if method == "ByNamespace" else ""

@@ -46,7 +46,7 @@ _USAGE: tuple[tuple[str, str, tuple[tuple[str, Callable[[Usage], Ratios]], ...]]
 
 
 class Levels(Protocol):
-    """What is looked at when somebody scrapes: the controller's."""
+    """What a scrape reads of the controller."""
 
     levels: dict[str, PriorityLevel]
     fair_fraction: float
@@ -55,7 +55,7 @@ class Levels(Protocol):
 
 
 class Meter(Collector):
-    """Plain numbers, made into metrics when somebody scrapes.  Registers itself with ``registry``."""
+    """Plain numbers, made into metrics at a scrape.  Registers itself with ``registry``."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.controller: Levels | None = None
@@ -142,7 +142,7 @@ class Meter(Collector):
         self._rejected.add(level, schema, reason)
 
     def watched(self, level: str, schema: str, watches: int) -> None:
-        """``watches`` that have to be told of a write."""
+        """``watches`` that get an event for a write."""
         self._watches.observe(watches, level, schema)
 
     def queued(self, level: str, schema: str, length: int) -> None:

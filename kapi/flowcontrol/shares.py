@@ -87,7 +87,7 @@ class Shares:
         return flow.level.time < other.level.time
 
     def ahead_of(self, flow: Flow) -> bool:
-        """Whether somebody waits who would be served before ``flow``."""
+        """Whether another flow waits that would be served before ``flow``."""
         level = flow.level
         if level.ready and level.ready[0][2] is not flow and level.ready[0][0] < flow.time:
             return True

@@ -18,7 +18,7 @@ _EVERY = 32  # items of a walk between two checkpoints
 
 
 class Interrupted(BaseException):
-    """The computation ends here: ``error`` says why.  No Exception, for nobody may take it for a failure of his own."""
+    """The computation ends here: ``error`` says why.  No Exception, so that no ``except Exception`` catches it."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))

@@ -28,7 +28,7 @@ def free_in_steps(tree: object, size: int = LARGE) -> None:
 
 
 def is_unused(holder: list[object]) -> bool:
-    """Whether nobody but ``holder``, of one element, has that element."""
+    """Whether ``holder``, a list of one element, has the only reference to it."""
     return getrefcount(holder[0]) == _UNSHARED
 
 
@@ -52,7 +52,7 @@ def drain(found: dict[Any, Any] | set[Any] | list[Any]) -> None:
 
 
 def dismantle(stack: list[object]) -> None:
-    """Lets go of trees, and of their parts as far as nobody else has them."""
+    """Frees trees, and their parts as far as nothing else refers to them."""
     left = _NODES
     while stack:
         node = stack.pop()

@@ -20,7 +20,7 @@ _MANY = 64  # requirements: that many are looked at in one piece
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be read; the text is what a client is told."""
+    """A selector that cannot be read; the text is for the client."""
 
 
 class LabelRequirement(NamedTuple):

@@ -16,7 +16,8 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TracingConfiguration:
-    """``endpoint`` is gRPC's name of a collector; ``rate`` of requests that nobody has decided about, 0 to 1."""
+    """``endpoint`` is gRPC's name of a collector; ``rate``: the sampled share of requests whose
+    clients have not decided, 0 to 1."""
 
     endpoint: str
     rate: float

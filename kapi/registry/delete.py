@@ -25,7 +25,7 @@ FOREGROUND = "foregroundDeletion"
 
 
 async def delete(store: ResourceStore, op: Operation) -> Stored:
-    """Deletes the object, or marks it as going: ``deleted`` of the outcome tells which.
+    """Deletes the object, or marks it as going: ``deleted`` of the outcome says which.
 
     ``op.options`` are DeleteOptions.  Raises StatusError: NotFound, Conflict (preconditions), Forbidden.
     """

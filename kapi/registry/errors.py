@@ -19,7 +19,7 @@ from kapi.store.errors import (
 
 
 def interpret(error: StoreError, resource: GroupResource, name: str) -> status.StatusError:
-    """The API error that tells a client about a store error."""
+    """The API error for a store error."""
     if isinstance(error, KeyExists):
         return status.already_exists(resource, name)
     if isinstance(error, KeyMissing):

@@ -21,7 +21,7 @@ _MAX_BASE = 63 - RANDOM_LENGTH
 
 
 def generate_name(base: str, suffix: str = "") -> str:
-    """``base`` cut to what leaves room, and five characters, random ones if none are given."""
+    """``base``, cut if it is too long, and five more characters: random ones if none are given."""
     return base[:_MAX_BASE] + (suffix or "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH)))
 
 

@@ -56,7 +56,7 @@ def refusal(store: ResourceStore, op: Operation, obj: Object, errors: list[Field
 def invalid_answer(
     row: Resource, type_: Type, obj: Object, errors: list[FieldError], sent: Callable[[], Tree] | None
 ) -> status.Invalid:
-    """The answer, of a row and its type; ``sent`` returns the object as the client sent it, None when nobody knows it."""
+    """The answer, of a row and its type; ``sent`` returns the object as the client sent it, None when that is not known."""
     if type_.schema is None:  # else a map to Go, too
         quoted.complete(errors, type_, sent, internal_form)
     answer = status.invalid(_given_kind(row, obj), obj["metadata"].get("name", ""), errors)

@@ -29,7 +29,7 @@ class Holder(Protocol):
 
 
 class Share:
-    """Bytes that wait, as long as somebody has this."""
+    """Bytes that wait; they count as long as this object lives."""
 
     __slots__ = ("_pending", "size")
 
@@ -74,7 +74,7 @@ class Pending:
             self.shrink()
 
     def wait(self, holder: Holder) -> None:
-        """More waits for its client, who has not taken anything."""
+        """More bytes wait for a client that has not taken any."""
         self._holders.setdefault(holder, self._seconds())
         if self.size > self.limit:
             self.shrink()

@@ -15,7 +15,7 @@ class Call(Protocol):
 
     @property
     def headers(self) -> dict[bytes, list[bytes]]:
-        """What tells the other server of the trace."""
+        """The headers that carry the trace to another server."""
 
     def event(self, name: str) -> None: ...
 
@@ -31,7 +31,7 @@ class Trace(Protocol):
 
     @property
     def headers(self) -> dict[bytes, list[bytes]]:
-        """What tells another server of the trace."""
+        """The headers that carry the trace to another server."""
 
     def begin(self, name: str, attributes: Mapping[str, object]) -> None: ...
 

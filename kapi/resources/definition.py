@@ -36,7 +36,7 @@ OtherVersions = Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[O
 
 @dataclass(slots=True)
 class StrategyContext:
-    """What a strategy may know beside the objects."""
+    """What a strategy may know besides the objects."""
 
     namespace: str
     name: str
@@ -116,7 +116,7 @@ class Strategy:
         return False
 
     def holds_deletion(self, obj: Object) -> bool:
-        """Whether something beside ``metadata.finalizers`` keeps an object that is to go (a namespace's finalizers)."""
+        """Whether something besides ``metadata.finalizers`` keeps an object that is to go (a namespace's finalizers)."""
         return False
 
 
@@ -279,7 +279,7 @@ class Resource:
         return self.namespaced or not (self.unsupported_field or self.typed_items or self.selectable_fields)
 
     def field_label_error(self, field: str) -> str:
-        """What a client is told of a field selector that the type does not support."""
+        """The error for a field selector that the type does not support."""
         if self.unsupported_field:
             return self.unsupported_field.format(field)
         if self.typed_items or self.selectable_fields:

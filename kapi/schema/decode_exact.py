@@ -26,7 +26,7 @@ class TypeMismatch(ValueError):
 
 
 class FieldMismatch(TypeMismatch):
-    """A value of the wrong kind.  Go's decoder passes over it and tells the first at its end, unless something worse comes."""
+    """A value of the wrong kind.  Go's decoder goes on, and returns the first one at its end unless a syntax error comes."""
 
     def __init__(self, shown: str, names: tuple[str, ...], struct: str, go_type: str) -> None:
         where = f"Go struct field {struct}.{'.'.join(names)}" if struct else "Go value"

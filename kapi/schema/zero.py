@@ -49,7 +49,7 @@ def is_zero(value: object, type_: Type) -> bool:
 
 
 def is_always_emitted(field: Field) -> bool:
-    """Whether the field is written even when nobody set it."""
+    """Whether the field is written even when it is not set."""
     if not field.omitempty:
         return True
     if field.pointer or field.omitzero:

@@ -96,7 +96,7 @@ class Collector:
             self._keep_new_objects()
 
     def _keep_new_objects(self) -> None:
-        """What is new has come to stay: it is looked at once, and so are all objects whenever they have doubled."""
+        """Collects once more and freezes what is left; all objects are looked at whenever they have doubled."""
         whole = self._frozen >= 2 * self._whole
         if whole:
             self._heap.unfreeze()

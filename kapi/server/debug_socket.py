@@ -45,7 +45,7 @@ class DebugSocket:
         self._port: IListeningPort | None = None
 
     def open(self) -> None:
-        """In the place of a socket that somebody left behind.  Raises OSError and CannotListenError."""
+        """Listens; a socket file that a killed process left is replaced.  Raises OSError and CannotListenError."""
         try:
             if not stat.S_ISSOCK(os.lstat(self._path).st_mode):
                 raise FileExistsError(f"{self._path} is there and is no socket")

@@ -70,11 +70,11 @@ class DeferredAnswer:
 
     @property
     def over(self) -> bool:
-        """It has ended, or nobody is left to be told."""
+        """It has ended: there is nothing more to answer."""
         return self._answered is None
 
     def left(self) -> None:
-        """The client has gone: a read ends, and a computation that nobody has seen anything of; what waits of a write goes on.
+        """The client has gone: a read ends, and a computation without visible effects; the rest of a write goes on.
 
         Another server finds out by itself what its client's leaving means.
         """

@@ -26,7 +26,7 @@ class Delegate(Protocol):
     name: str
 
     def handle(self, ctx: RequestContext) -> Answer:
-        """The answer, past all filters; None when nobody down the chain knows the path."""
+        """The answer, past all filters; None when no server of the chain knows the path."""
 
     def resource(self) -> IResource:
         """This server and all behind it as a tree (see ``kapi.server.tree``)."""

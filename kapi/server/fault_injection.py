@@ -42,7 +42,7 @@ class FaultInjection:
         server.route(PATH, self.answer, methods=("GET", "POST", "DELETE"), listed=False)
 
     def answer(self, ctx: RequestContext) -> Response:
-        """GET tells all rules, POST adds one, DELETE (``?name=``) removes one or all.  Raises StatusError."""
+        """GET lists all rules, POST adds one, DELETE (``?name=``) removes one or all.  Raises StatusError."""
         require_masters(ctx, "faults are for members of system:masters")
         if ctx.method == "POST":
             try:

@@ -28,7 +28,7 @@ class HealthChecks:
         self.checks[name] = check
 
     def note(self, name: str, ask: Check) -> None:
-        """A check that always passes: what it tells is for an operator, and no reason to take the server out of service."""
+        """A check that always passes: its text is for the operator, and no reason to take the server out of service."""
         self.checks[name] = lambda: ""
         self._notes[name] = ask
 

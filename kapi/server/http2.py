@@ -137,7 +137,7 @@ class Http2(Receiving):
         stream.free = WINDOW - stream.receive_window - size
 
     def taken(self, stream: Stream, size: int) -> None:
-        """So much of such a body was taken; the client is told when it is worth a frame."""
+        """So much of such a body was taken; the window is opened when that is worth a frame."""
         stream.free += size
         if stream.free >= WINDOW // 4 and not stream.complete and self.streams.get(stream.number) is stream:
             free, stream.free = stream.free, 0

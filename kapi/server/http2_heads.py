@@ -111,7 +111,7 @@ def _with_host(fields: list[Field], host: bytes) -> list[Field]:
 
 
 def trailers(decoded: list[Field]) -> None:
-    """Raises Malformed; nobody asks for what they say."""
+    """Checks trailers, which are not used.  Raises Malformed."""
     _checked(decoded)
 
 

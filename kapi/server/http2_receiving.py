@@ -352,7 +352,7 @@ class Receiving:
         raise NotImplementedError
 
     def refuse(self, number: int, code: Code, why: str) -> None:
-        """A stream error: the client is told by RST_STREAM.  The stream may be over, or have never begun."""
+        """A stream error: RST_STREAM is sent.  The stream may be over, or have never begun."""
         raise NotImplementedError
 
     def open_window(self, stream: Stream | None, increment: int) -> None:

@@ -86,7 +86,7 @@ class Stream:
         self.connection.hold_window(self, size)
 
     def hold_body(self, held: bool) -> None:
-        """What waits has had room in the window, which is opened again when it is taken."""
+        """The window is opened again only when the body is taken."""
 
     def body_taken(self, size: int) -> None:
         self.connection.taken(self, size)

@@ -40,7 +40,7 @@ class Served(Protocol):
         """Starts the controllers."""
 
     async def stop(self, why: Exception | None = None) -> None:
-        """Ends controllers and watches; ``why`` Compacted tells their clients to list again."""
+        """Ends controllers and watches; with Compacted as ``why``, clients list again."""
 
     def tick(self) -> None:
         """Once a second: bookmarks, and the end of old history."""
@@ -186,7 +186,7 @@ class LogicalCluster:
             await served.stop(Compacted(0, revision))
 
     def record(self) -> Object:
-        """What is told of it."""
+        """The cluster as the API shows it."""
         seeded = {} if self.identities is None else {"seed": self.identities.seed}
         return {
             "name": self.name,

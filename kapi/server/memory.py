@@ -38,7 +38,7 @@ class _Usage(ctypes.Structure):
 
 
 class Allocator:
-    """The C library's, as far as it is glibc's; others have nothing to tell."""
+    """Functions of glibc; with another C library they do nothing."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None)

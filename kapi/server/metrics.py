@@ -24,7 +24,7 @@ _HEADER_LINES = 2  # help and type
 
 
 class FunctionCollector:
-    """Families made by a function when they are asked for: gauges over state that somebody else keeps."""
+    """Families that a function makes at a scrape: gauges over state that is kept elsewhere."""
 
     def __init__(self, make: Callable[[], Iterable[Metric]]) -> None:
         self._make = make

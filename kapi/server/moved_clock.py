@@ -94,7 +94,7 @@ class MovedClock:
 
 
 class ClockEndpoint:
-    """GET tells the time, POST with ``{"advance": "90s"}`` moves it; ``sweep`` lets go what has expired."""
+    """GET answers the time, POST with ``{"advance": "90s"}`` moves it; ``sweep`` deletes what has expired."""
 
     def __init__(self, clock: MovedClock, sweep: Callable[[], Awaitable[object]]) -> None:
         self._clock = clock

@@ -7,7 +7,7 @@ import socket
 
 
 def notify(state: str, address: str | None = None) -> bool:
-    """Sends a state such as ``READY=1``; whether somebody was told."""
+    """Sends a state such as ``READY=1``; whether there was a supervisor to send it to."""
     path = os.environ.get("NOTIFY_SOCKET", "") if address is None else address
     if not path or path[0] not in "/@":
         return False

@@ -164,7 +164,7 @@ class APIRequest(http.Request):
             channel.hold_body(size > 0)
 
     def body_taken(self, size: int) -> None:
-        """There is room for more."""
+        """The body may go on: what came was taken."""
         channel: Any = getattr(self, "channel", None)
         if channel is not None:
             channel.body_taken(size)
@@ -212,7 +212,7 @@ class APIRequest(http.Request):
         return bool(self._disconnected)
 
     def connectionLost(self, reason: Failure) -> None:
-        """The client has left: what writes the answer is stopped here, since HTTP/2 stops nobody."""
+        """The client has left: what writes the answer is stopped here, since HTTP/2 does not do so."""
         channel, producer = getattr(self, "channel", None), self.producer
         self.producer = None
         waiting, self.waiting = self.waiting, None

@@ -35,7 +35,7 @@ VERSION = {
 
 
 def nothing(ctx: RequestContext) -> Response:
-    """For what lies under a fixed path and is nothing, though nobody else's."""
+    """404 for what does not exist below a fixed path; no other server is asked."""
     raise status.no_such_resource()
 
 

@@ -42,7 +42,7 @@ class Settled:
         server.route(PATH, self.handle, methods=("GET",), listed=False)
 
     async def handle(self, ctx: RequestContext) -> Response:
-        """Raises BadRequest, and Timeout, which says what is not settled."""
+        """Raises BadRequest, and Timeout, which says what is still to be done."""
         revision = _revision(ctx)
         end = self._reactor.seconds() + min(_seconds(ctx), MAX_TIMEOUT) - _MARGIN
         self._waiting += 1

@@ -179,7 +179,7 @@ class Slices:
         self._come_back()
 
     def call(self, function: Callable[..., Result], *arguments: object) -> Deferred[Result]:
-        """The result of a function that is nobody's request."""
+        """The result of a function that belongs to no request."""
         work: _Call[Result] = _Call()
         result = self.run(_called, (function, arguments), work)
         if isinstance(result, Suspended):

@@ -51,7 +51,7 @@ class Snapshots:
         server.route_below(PATH, self.answer)
 
     def answer(self, ctx: RequestContext) -> Answer:
-        """GET tells of all, or of one (``?content=1``: its file); PUT takes one of a cluster, or from a file, to which POST adds
+        """GET describes all, or one (``?content=1``: its file); PUT takes one of a cluster, or from a file, to which POST adds
         further lines; DELETE removes one.  Raises StatusError.
         """
         require_masters(ctx, "snapshots are for members of system:masters")

@@ -109,6 +109,6 @@ def install_statusz(server: GenericServer, clock: Callable[[], float] = time.tim
 
 
 def install_flagz(server: GenericServer, settings: Mapping[str, str]) -> None:
-    """``settings``: every flag's value, without what nobody may see."""
+    """``settings``: every flag's value, without secrets."""
     text = "".join(f"{name}={value}\n" for name, value in sorted(settings.items()))
     server.route("/flagz", Page("flagz", lambda: text, lambda: {"flags": dict(settings)}).handle)

@@ -103,7 +103,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
 
 
 def fire(batch: list[tuple[Pending, Reply]]) -> None:
-    """Hands each reply to who waits for it."""
+    """Hands each reply to the Deferred that waits for it."""
     for (deferred, _), reply in batch:
         if isinstance(reply, Exception):
             deferred.errback(reply)

@@ -52,7 +52,7 @@ def embedded_store(directory: str | Path, reactor: Reactor, *, prefix: str = "ka
 
 
 def shared_store(directory: str | Path, reactor: Reactor, *, prefix: str = "kapi", patience: float = 0.0) -> RedisStore:
-    """The same for one of several processes: somebody else starts and ends its server, and starts it again.
+    """The same for one of several processes: another one starts and ends the server, and starts it again.
 
     ``patience``: as below.
     """

@@ -133,7 +133,7 @@ class MemoryStore:
         return [change for change in self._changes if since < change.revision <= until]
 
     def data_of(self, key: str) -> bytes | None:
-        """What is stored now, for who follows nothing."""
+        """What is stored now, for a reader that does not follow changes."""
         value = self._value(key)
         return None if value is None else value.data
 

@@ -39,7 +39,7 @@ _MASTER = 10.0  # the same for one that says that it is a primary: the Sentinels
 
 
 class Replicas:
-    """``role_of`` asks the server at a place what it is: "master", "slave", or "" when nobody listens there."""
+    """``role_of`` asks the server at a place what it is: "master", "slave", or "" when no server listens there."""
 
     def __init__(self, reactor: IReactorTime, role_of: Callable[[Place], Deferred[str]]) -> None:
         self.expected = 0  # how many keep step

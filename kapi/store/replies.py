@@ -31,7 +31,7 @@ _OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
 
 
 class Replies:
-    """``feed``, if any, gets the changes from the replies themselves, for nobody else writes.
+    """``feed``, if any, gets the changes from the replies themselves, since no other process writes.
 
     ``lost`` is called when it misses something, ``went_back`` with the reason when the store has lost what it had.
     """

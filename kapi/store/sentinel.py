@@ -32,7 +32,7 @@ class Primary(NamedTuple):
 
 
 async def find_primary(reactor: IReactorTime, address: Address) -> tuple[str, int]:
-    """Host and port.  Raises StoreUnavailable when no Sentinel can tell."""
+    """Host and port.  Raises StoreUnavailable when no Sentinel knows it."""
     asked = [
         defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(PATIENCE, reactor)
         for host, port in address.hosts

@@ -86,7 +86,7 @@ class _Request(MemoryRequest):
 
 
 class MemoryTransport:
-    """A Transport.  ``lose`` breaks what is under way; while ``down``, nobody answers."""
+    """A Transport.  ``lose`` breaks the requests that run; while ``down``, no request is answered."""
 
     def __init__(self, api: MemoryAPI) -> None:
         self.api = api

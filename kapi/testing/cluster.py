@@ -87,7 +87,7 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """What clients are told to connect to."""
+        """The URL of its API server, for clients."""
         return self.server.url
 
     def environment(self) -> dict[str, str]:
@@ -255,7 +255,7 @@ class Cluster:
 
 
 class LogicalCluster(Cluster):
-    """A cluster that nobody else sees, in a server with ``--enable-logical-clusters``; all that is in it goes with it."""
+    """A cluster of its own in a server with ``--enable-logical-clusters``; its objects are deleted with it."""
 
     def __init__(
         self,

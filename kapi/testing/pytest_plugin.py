@@ -161,7 +161,7 @@ def kubectl(kapi: Cluster) -> Kubectl:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failing test's report tells what the server was asked meanwhile, and the Events of its namespaces."""
+    """A failing test's report shows the requests that the server got meanwhile, and the Events of its namespaces."""
     report = yield
     cluster = item.stash.get(_CLUSTER, None)
     if cluster is not None and report.failed:

@@ -113,7 +113,7 @@ class Cache:
 
     @property
     def watches_behind(self) -> int:
-        """How many of them have not been told of everything yet."""
+        """How many of them have not got all changes yet."""
         return sum(1 for watch in self._groups.all() if watch.behind)
 
     @property
@@ -280,7 +280,7 @@ class Cache:
             self._feed.bookmarks.discard(watch)
 
     def end_watches(self, error: Exception | None, *, at_once: bool = False) -> None:
-        """Nothing is delivered any more; thousands of clients are told so in as many turns as it takes (unless ``at_once``)."""
+        """Nothing is delivered any more; of thousands of watches, some end in each turn (unless ``at_once``)."""
         ended = deque(watch for watch in self._groups.all() if watch.leave())
 
         def tell() -> None:
@@ -351,7 +351,7 @@ class Cache:
         self.forget_history()
 
     def apply(self, kind: str, entry: Entry) -> CacheEvent | None:
-        """A change; answers the event, None when nobody who reads can see one.  Groups that select it become dirty."""
+        """Applies a change; returns the event, None when no reader can see one.  Groups that select it become dirty."""
         self.received += 1
         self.changes += 1
         problem = problem_of(entry.data, entry.revision, entry.name)
@@ -391,7 +391,7 @@ class Cache:
         self._history.trim(event)
 
     def drop_snapshots(self) -> None:
-        """Former states that nobody reads any more."""
+        """Drops former states that no read needs any more."""
         self._history.drop_states()
 
     def set_fields(self, fields: Fields | None, namespaced: bool | None) -> None:

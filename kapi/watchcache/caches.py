@@ -372,7 +372,7 @@ class Caches:
         return Reload(self._reactor, name, self.call, lambda: self.store.scan(prefix), reached, prepared, load)
 
     def behind(self) -> str:
-        """Who has not been told of everything yet; "" when all have."""
+        """Names what has not got all changes yet; "" when all have."""
         watches = sum(cache.watches_behind for cache in self._caches.values())
         if watches:
             return f"{watches} watches have not been sent everything"

@@ -34,7 +34,7 @@ _labels_of = msgspec.json.Decoder(_Labelled).decode
 
 
 class Kept:
-    """Bounds how much is kept beside the JSON, in bytes of JSON: the oldest goes first.
+    """Bounds how much is kept besides the JSON, in bytes of JSON: the oldest is dropped first.
 
     ``forget`` lets go what an entry has.
     """
@@ -211,7 +211,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return data[:start], data[data.index(b'"', start) :]
 
     def at(self, revision: int) -> Entry:
-        """The same object under another resourceVersion: how one that leaves a selection is told."""
+        """The same object under another resourceVersion: as sent when it leaves a selection."""
         head, tail = self.halves
         return Entry(self.scope, self.key, self.namespace, self.name, revision, b"%s%d%s" % (head, revision, tail))
 

@@ -18,7 +18,7 @@ BOOKMARK = "BOOKMARK"
 
 
 class WatchEvent:
-    """What a watcher is told; shared by all that are told the same.  ``entry`` is None for a bookmark."""
+    """What a watcher gets; shared by all that get the same.  ``entry`` is None for a bookmark."""
 
     __slots__ = ("type", "revision", "entry", "previous", "initial_end", "_encoded", "_json")
 

@@ -105,5 +105,5 @@ class History:
             self.floor = max(self.floor, event.revision)
 
     def drop_states(self) -> None:
-        """Former states that nobody reads any more."""
+        """Drops former states that no read needs any more."""
         self._states.clear()

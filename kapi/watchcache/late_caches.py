@@ -82,7 +82,7 @@ class LateCaches(Caches):
         self._held = {}
 
     def observe(self, observer: Observer) -> None:
-        """Resources none of whose objects concern it are not looked into: it is told of what changes in them."""
+        """Resources without objects that concern it are not read: the observer gets what changes in them later."""
         for place, reading in list(self._waiting.items()):
             if reading.has(observer.marks):
                 self._cache_of(*place)

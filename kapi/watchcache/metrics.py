@@ -210,7 +210,7 @@ def _stores(caches: AnyCaches) -> Iterator[Metric]:
 
 
 def families(caches: AnyCaches, *, counts: bool = True) -> Callable[[], Iterator[Metric]]:
-    """Makes the families when somebody scrapes; without ``counts`` not those of how many objects there are."""
+    """Makes the families at a scrape; without ``counts``, not those that count objects."""
 
     def make() -> Iterator[Metric]:
         known = sorted(caches.all(), key=lambda cache: cache.resource)

@@ -49,7 +49,7 @@ class Observers:
         self._waiting.pop(observer, None)
 
     def note(self, cache: Cache, event: CacheEvent) -> bool:
-        """Whether somebody is to be told of the change by ``flush``."""
+        """Keeps the change for ``flush``; whether an observer wants it."""
         noted = False
         for observer, waiting in self._waiting.items():
             if observer.concerns(event):

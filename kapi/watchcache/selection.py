@@ -34,7 +34,7 @@ class Watcher(Protocol):
 
 
 class Selection(NamedTuple):
-    """What tells one selection from another."""
+    """The identity of a selection."""
 
     namespace: str
     name: str

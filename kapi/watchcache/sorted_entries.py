@@ -40,7 +40,7 @@ class Range:
 
 
 class SortedEntries:
-    """A change costs the same beside few and beside many: what is in order are the keys, in lists of bounded length."""
+    """The cost of a change does not depend on how many entries there are: keys are sorted in lists of bounded length."""
 
     __slots__ = ("_all", "_keys", "by_key", "size")
 

@@ -139,7 +139,7 @@ AnyCaches = Caches | SplitCaches
 
 
 async def caught_up(caches: AnyCaches, reactor: IReactorTime) -> None:
-    """Done when observers have been told of everything that was acknowledged before the call.
+    """Done when observers have got everything that was acknowledged before the call.
 
     With one store this is so when they are told of anything later, and nothing is waited for.  Raises StoreUnavailable.
     """

@@ -200,7 +200,7 @@ class Supervisor(Service):
 
     @property
     def patience(self) -> float:
-        """Seconds until a worker that was told to end is killed."""
+        """Seconds from SIGTERM to SIGKILL for a worker that does not end."""
         delay: float = self.options.generic.shutdown_delay_duration
         return _PATIENCE + delay
 

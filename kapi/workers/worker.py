@@ -30,7 +30,7 @@ READY = b"ready"  # the line on standard output that tells the supervisor so
 
 @implementer(IReadDescriptor)
 class Lifeline:
-    """Calls ``ended`` once nobody holds the other end of standard input any more."""
+    """Calls ``ended`` once the other end of standard input is closed."""
 
     def __init__(self, reactor: Reactor, ended: Callable[[], object]) -> None:
         self._reactor = reactor

@@ -109,7 +109,7 @@ async def _hold(
 
 
 def condition_counter(initializer: Initializer, policy: str, operation: str) -> Callable[[float, int], None] | None:
-    """What ``conditions_hold`` tells of a policy's conditions; upstream calls both kinds of policies the same."""
+    """Counts what ``conditions_hold`` found of a policy's conditions; upstream calls both kinds of policies the same."""
     meter = initializer.meter
     if meter is None:
         return None

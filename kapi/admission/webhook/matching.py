@@ -38,7 +38,7 @@ class Invocation:
 
 
 def exempt(attributes: Attributes) -> bool:
-    """Configurations of admission are never themselves subject to it: nobody could repair them."""
+    """Configurations of webhooks and policies are never subject to them: a bad one could not be repaired."""
     return attributes.kind.group == "admissionregistration.k8s.io" and attributes.kind.kind in _CONFIGURATIONS
 
 

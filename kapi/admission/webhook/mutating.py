@@ -28,7 +28,7 @@ from kapi.schema.decode_exact import ExactDecoder
 
 @dataclass(slots=True)
 class Passes:
-    """What the second pass has to know of the first: who may be called again, and for whom there is a reason."""
+    """What the second pass has to know of the first: which webhooks may be called again, and for which there is a reason."""
 
     last_output: Object | None = None
     may_reinvoke: set[str] = field(default_factory=set)

@@ -48,7 +48,7 @@ class NodeGraph:
         return stop
 
     def sources(self, client: Client) -> list[tuple[ResourceClient, EventHandler]]:
-        """What leads to nodes, as far as it is served, and who is to be told of it."""
+        """The resources that refer to nodes, as far as they are served, each with the method that takes its events."""
         handlers = (
             ("", "pods", self.on_pod),
             ("", "persistentvolumes", self.on_volume),

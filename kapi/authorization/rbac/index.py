@@ -81,7 +81,7 @@ class RoleMissing(Exception):
 
 
 class PolicyIndex:
-    """What RBAC knows.  ``generation`` grows with every change, so that caches of decisions can tell.
+    """What RBAC knows.  ``generation`` grows with every change, so that caches of decisions notice it.
 
     The rules of a large role and the subjects of a large binding are read by ``call``; until that is done those it had count, as
     with an informer that lags.

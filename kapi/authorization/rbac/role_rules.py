@@ -47,7 +47,7 @@ class RoleRules:
 
 
 def free(parts: list[object]) -> None:
-    """Lets go of a few at a time: nobody is served while a role of 60,000 rules is freed in one piece."""
+    """Frees a few at a time: freeing a role of 60,000 rules in one piece would hold up all requests."""
     while parts:
         del parts[-_FREED:]
         checkpoint()

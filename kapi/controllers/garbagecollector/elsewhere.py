@@ -88,7 +88,7 @@ def metadata_of(tree: Object) -> Metadata:
 
 
 class Monitors:
-    """One for each resource elsewhere; ``observe`` and ``forget`` are told of objects."""
+    """One for each resource elsewhere; ``observe`` and ``forget`` are called with objects."""
 
     log = Logger()
 

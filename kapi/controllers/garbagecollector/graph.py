@@ -53,7 +53,7 @@ class Graph:
         return uid in self._dependents
 
     def blocked(self, uid: str) -> bool:
-        """Whether some dependent keeps an owner from going; nobody waits for himself."""
+        """Whether some dependent keeps an owner from going; an object does not wait for itself."""
         return uid in self._blocking
 
     def gone(self, uid: str) -> bool:

@@ -16,7 +16,7 @@ from kapi.request.user import user_tree
 
 
 async def token_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
-    """The review with its status.  What is wrong with a token is told here, and only here."""
+    """The review with its status.  What is wrong with a token is said here, and only here."""
     question = await read_question(ctx, scope, services)
     obj = question.obj
     spec = obj.get("spec") or {}

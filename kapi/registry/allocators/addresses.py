@@ -122,7 +122,7 @@ class ClusterAddresses:
         raise Full
 
     async def give_back(self, ip: str) -> None:
-        """Nothing happens when nobody holds it."""
+        """Nothing happens when it is not allocated."""
         address = parse(ip)
         try:
             await self._addresses.delete(str(address))

@@ -46,7 +46,7 @@ class Composition:
         self.type.fields[name] = StructField(name, compiled.program.result_type)
 
     def add_all(self, variables: Iterable[Mapping[str, Tree]]) -> None:
-        """Adds variables whose errors are told when they are used."""
+        """Adds variables; an error of one is reported where it is used."""
         for variable in variables:
             try:
                 self.add(variable.get("name") or "", variable.get("expression") or "")

@@ -145,7 +145,7 @@ def _qualified_name(name: str, path: Path, errors: Errors) -> None:
 def validate_review_versions(
     versions: list[str], path: Path, errors: Errors, *, known_versions: bool, missing: str = ""
 ) -> None:
-    """The versions of reviews that a webhook understands; ``missing`` is told where there are none."""
+    """The versions of reviews that a webhook understands; ``missing`` is the text of the error when there are none."""
     if not versions:
         errors.append(required(path, missing))
         return

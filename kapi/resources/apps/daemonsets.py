@@ -44,7 +44,7 @@ _COUNTERS = (
 
 
 def template_generation(obj: Object) -> int:
-    """The generation that the annotation tells; 0 without one.  Raises BadRequest when it is no number."""
+    """The generation in the annotation; 0 without one.  Raises BadRequest when it is no number."""
     text = (obj["metadata"].get("annotations") or {}).get(GENERATION)
     if text is None:
         return 0

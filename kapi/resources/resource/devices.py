@@ -127,7 +127,7 @@ def check_configuration(config: Object, path: Path, errors: Errors) -> None:
 
 
 def check_raw(value: object, path: Path, limit: int, errors: Errors) -> None:
-    """An object of somebody else's kind."""
+    """An object of any kind: its type is not known here."""
     if value is None:
         errors.append(required(path))
     elif len(json.dumps(value, separators=(",", ":"))) > limit:

@@ -128,7 +128,7 @@ def _admin_result(status: Object) -> Path | None:
 
 
 def device_id(device: Object) -> DeviceID:
-    """What tells a device, or a share of one, from all others."""
+    """The identity of a device, or of a share of one."""
     driver, pool, name = (device.get(part, "") for part in ("driver", "pool", "device"))
     return driver, pool, name, device.get("shareID") or ""
 

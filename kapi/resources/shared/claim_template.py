@@ -20,7 +20,7 @@ _OTHER_METADATA = (
 
 
 def validate_template_metadata(metadata: Object, path: Path, errors: Errors) -> None:
-    """Only labels and annotations may stand beside a template's spec."""
+    """A template's metadata may have labels and annotations only."""
     validate_annotations(metadata.get("annotations") or {}, path.child("annotations"), errors)
     validate_labels(metadata.get("labels") or {}, path.child("labels"), errors)
     for name, shown in _OTHER_METADATA:

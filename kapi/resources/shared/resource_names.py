@@ -42,7 +42,7 @@ def is_native(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """A resource of somebody else's, whole numbers only."""
+    """An extended resource, with a domain of its own: whole numbers only."""
     if is_native(name) or name.startswith("requests."):
         return False
     return not is_label_key("requests." + name)

@@ -19,7 +19,7 @@ def _annotation(obj: Object) -> str:
 
 
 def owned_fields(shape: Shape, live: Object, api_version: str) -> Set | None:
-    """What client-side apply set and nobody changed since; None when the annotation says nothing of use."""
+    """Fields that client-side apply set and that have not changed since; None when the annotation says nothing of use."""
     text = _annotation(live)
     if not text:
         return None

@@ -27,7 +27,7 @@ Managers = dict[Manager, Owned]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of the type beside the one that is written: managers may have entries in it."""
+    """A version of the type other than the one that is written: managers may have entries in it."""
 
     shape: Shape
     from_hub: Callable[[Object], Object]  # an object of the written version in this one

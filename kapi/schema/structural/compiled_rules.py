@@ -15,7 +15,7 @@ _BASE: Environment | None = None
 
 
 def base() -> Environment:
-    """What every rule may use beside its variables."""
+    """The environment of every rule, without its variables."""
     global _BASE
     if _BASE is None:
         _BASE = Environment()

@@ -103,7 +103,7 @@ def tail_of(source: Source) -> bytes:
 
 
 def seal(seed: bytes, tail: bytes, plain: bytes, key: bytes) -> bytes:
-    """The stored value; ``key`` is authenticated, ``tail`` tells of the seed."""
+    """The stored value; ``key`` is authenticated, ``tail`` names the seed."""
     info, nonce = os.urandom(_INFO), os.urandom(_NONCE)
     sealed = AESGCM(_derived(seed, info)).encrypt(nonce, plain, key)
     return encode([(1, info + nonce + sealed)]) + tail

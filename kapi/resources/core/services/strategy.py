@@ -134,7 +134,7 @@ def drop_fields_of_old_type(new: Object, old: Object) -> None:
 
 
 def warnings(service: Object) -> list[str]:
-    """What to tell the client of fields that are deprecated, ignored or oddly written."""
+    """Warnings about fields that are deprecated, ignored or oddly written."""
     spec = service.get("spec") or {}
     texts: list[str] = []
     if TOPOLOGY_HINTS in ((service.get("metadata") or {}).get("annotations") or {}):
