@@ -113,7 +113,9 @@ def loads_exactly(data: bytes) -> Tree:
 
     A number beyond a float64 is an infinite Literal: a decoder that knows its type has better words for it.
     """
-    return _parse(data, _mapping, object_pairs_hook=_mapping, parse_float=Literal, parse_int=_exact_integer)
+    tree = _parse(data, _mapping, object_pairs_hook=_mapping, parse_float=Literal, parse_int=_exact_integer)
+    free_in_steps(tree, len(data))
+    return tree
 
 
 def duplicates(tree: object, path: str = "") -> Iterator[str]:

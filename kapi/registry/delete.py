@@ -5,6 +5,7 @@ from __future__ import annotations
 from kapi.admission.interface import DELETE
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import LARGE, commit, engage
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of, stamp
 from kapi.machinery.tracebacks import let_go
@@ -67,7 +68,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
         await store.admission.validate(attributes)
 
     row = store.row
-    obj: Object = tree.copy(existing) if row.graceful or row.strategy.marks_deletion else existing
+    obj: Object = _copied(existing, entry) if row.graceful or row.strategy.marks_deletion else existing
     if row.strategy.begin_deletion(obj, options, context):
         return await _store_marked(store, op, obj, existing, entry)
     graceful, pending = _begin_graceful(store, options, obj, context)
@@ -75,7 +76,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
         return Stored(existing, entry.data, entry.revision)
     finalizers = _finalizers(store, options, obj["metadata"], context)
     if obj is existing and (finalizers is not None or existing["metadata"].get("finalizers")):
-        obj = tree.copy(existing)
+        obj = _copied(existing, entry)
     metadata = obj["metadata"]
     if finalizers is not None:
         if finalizers:
@@ -111,6 +112,12 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
     if row.lifecycle is not None:
         await row.lifecycle.after_delete(obj, context)
     return store.stored(obj, halves, revision, deleted=True)
+
+
+def _copied(existing: Object, entry: Entry) -> Object:
+    obj: Object = tree.copy(existing)
+    free_in_steps(obj, len(entry.data))
+    return obj
 
 
 def _goes_alone(op: Operation) -> None:
