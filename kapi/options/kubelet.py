@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.endpoints.connect.kubelet import ADDRESS_TYPES, KubeletSettings
-from kapi.endpoints.connect.transport import TLS
+from kapi.endpoints.connect.transport import TLS, UNVERIFIED
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, duration, integer, string
 
@@ -55,6 +55,8 @@ class KubeletOptions(FlagSet):
             content("kubelet-client-certificate"),
             content("kubelet-client-key"),
         )
+        if tls == UNVERIFIED:  # no file to find fault with
+            return tls
         try:
             tls.creator("kubelet")
         except ValueError as error:
