@@ -31,10 +31,10 @@ from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Kept, Scope, SharedScope
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, Batch, CacheEvent
 from kapi.watchcache.event_log import HISTORY_AGE, HISTORY_BYTES, EventLog, Logged
+from kapi.watchcache.fan_out import FanOut
 from kapi.watchcache.freshness import Freshness
 from kapi.watchcache.observers import Observer, Observers
 from kapi.watchcache.reload import Reload
-from kapi.watchcache.selection import Group
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from kapi.watchcache.watch import Source
 
@@ -86,9 +86,7 @@ class Caches:
         self.ready = False
         self.revision = 0
         self.floor = 0  # history up to and including this revision is gone
-        self.dirty: list[Group] = []
         self.skipped = store.skipped
-        self._selected: list[CacheEvent] = []  # events whose encoded forms are not needed after the flush
         self.bookmarks = BookmarkWheel(reactor.seconds)
         self._reactor = reactor
         self._caches: dict[tuple[str, str], Cache] = {}
@@ -101,9 +99,9 @@ class Caches:
         self._log = EventLog(history_age, history_bytes)
         self._freshness = Freshness(store, reactor, lambda: self.revision)
         self._not_ready: list[Deferred[None]] = []  # reads that came before all was loaded
-        self._flush_scheduled = False
         self._observers = Observers()
-        self._noted = False  # an observer is to be told of something after the flush
+        self._fan_out = FanOut(reactor, self._observers)
+        self.dirty = self._fan_out.dirty  # groups with events that are still to be handed out
         self._ticker = LoopingCall(self.tick)
         self._ticker.clock = reactor
         self._ticks = 0
@@ -192,7 +190,7 @@ class Caches:
         """Ends all watches and the store."""
         if self._ticker.running:
             self._ticker.stop()
-        self._flush()
+        self._fan_out.flush(at_once=True)
         for cache in self.all():
             cache.reload.end()
             cache.end_watches(None, at_once=True)
@@ -218,7 +216,7 @@ class Caches:
         again = self.ready
         if again:
             log.warn("the store's history was lost; all watches begin anew")
-            self._flush()
+            self._fan_out.flush(at_once=True)
         for cache in self.all():
             cache.load(found.get(cache) or Contents())
         self.revision = revision
@@ -316,15 +314,13 @@ class Caches:
                     if event is not None:
                         self._log.add(cache, event)
                         if event.is_selected:
-                            self._selected.append(event)
+                            self._fan_out.selected.append(event)
                         if observers is not None and observers.note(cache, event):
-                            self._noted = True
+                            self._fan_out.noted = True
             except Exception as error:
                 self._contain(cache, change, error)
             self.revision = change.revision
-        if (self.dirty or self._noted) and not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._reactor.callLater(0, self._flush)
+        self._fan_out.schedule()
         self._freshness.advanced()
 
     def _contain(self, cache: Cache | None, change: Change, error: Exception) -> None:
@@ -378,7 +374,7 @@ class Caches:
             return f"{watches} watches have not been sent everything"
         if any(cache.undecoded for cache in self._caches.values()):
             return "large objects are being decoded for who follows them"
-        return "changes are being handed out" if self._flush_scheduled or self._noted else ""
+        return "changes are being handed out" if self._fan_out.busy else ""
 
     def failing(self) -> str:
         """The resources that are being loaded again after a fault: a health check."""
@@ -425,26 +421,6 @@ class Caches:
     def _make(self, resource: GroupResource) -> Cache:
         return Cache(self, resource, Scope(self._decoded, self._encoded, {}, True))
 
-    def _flush(self) -> None:
-        """Hands the events of this turn to their watchers."""
-        self._flush_scheduled = False
-        dirty, self.dirty = self.dirty, []
-        for group in dirty:
-            events, group.pending = group.pending, []
-            batch = Batch(events)
-            for watch in list(group.watches):
-                try:
-                    watch.deliver(batch)
-                except Exception:
-                    log.failure("delivering watch events failed; the watch ends")
-                    watch.end(None)
-        selected, self._selected = self._selected, []
-        if self._noted:
-            self._noted = False
-            self._observers.flush()
-        for event in selected:
-            event.forget()
-
     # -- once a second
 
     def tick(self) -> None:
@@ -456,9 +432,11 @@ class Caches:
     def _turn(self) -> None:
         due = self.bookmarks.turn()
         if due:
-            self._flush()
+            self._fan_out.flush()
             made: dict[Source, Batch | None] = {}
             for watch in due:
+                if self._fan_out.behind(watch):
+                    continue
                 if watch.source not in made:
                     made[watch.source] = watch.source.bookmark()
                 batch = made[watch.source]

@@ -152,7 +152,7 @@ class Followed(CacheTest):
         with patch.object(deliveries, "_MAX_WAITING", 3):
             for number in range(20):
                 self.create(f"l{number}", node=NODE)
-                self.caches._flush()
+                self.caches._fan_out.flush()
                 most = max(most, self.pods.undecoded)
             self.assertIn("not been sent", self.caches.behind())
             self.turn()
@@ -163,7 +163,7 @@ class Followed(CacheTest):
         with patch.object(deliveries, "_MAX_WAITING", 3), patch.object(type(self.pods), "longest_queue", 4):
             for number in range(20):
                 self.create(f"l{number}", node=NODE)
-                self.caches._flush()
+                self.caches._fan_out.flush()
             self.delete("l19", 20, node=NODE)
             self.turn()
         known = {name for kind, name, *_ in self.told}

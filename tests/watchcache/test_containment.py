@@ -387,7 +387,7 @@ class Subscribed(CacheTest):
             Subscription(self.pods, on_batch)
             for number in range(4):
                 self.create(f"b{number}")
-                self.caches._flush()
+                self.caches._fan_out.flush()
             self.turn()
         self.assertEqual(set(told), {"ns/a", *(f"ns/b{number}" for number in range(4))})
         self.create("later")

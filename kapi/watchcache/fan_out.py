@@ -1,0 +1,104 @@
+"""Hands the events of a turn to their watchers: as many as fit into a turn of the reactor, the others in the next ones.
+
+A thousand watches that are sent an object of 100 kB are 100 MB to encrypt, and nobody else is served meanwhile.  Upstream gives
+each watcher a goroutine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from kapi.watchcache.event import Batch, CacheEvent
+from kapi.watchcache.observers import Observers
+from kapi.watchcache.selection import Group, Watcher
+
+log = Logger()
+_TURN = 0.01  # seconds of a turn
+_MAX_HELD = 1000  # events that wait for others to be handed out; beyond it who writes waits
+_MAX_HELD_BYTES = 32 * 1024 * 1024  # of their objects
+
+
+class FanOut:
+    """``schedule`` is called when something was added, ``flush`` does not wait for the turn's end."""
+
+    def __init__(self, reactor: IReactorTime, observers: Observers) -> None:
+        self._reactor = reactor
+        self._observers = observers
+        self.dirty: list[Group] = []  # groups with pending events
+        self.selected: list[CacheEvent] = []  # events whose encoded forms are not needed afterwards
+        self.noted = False  # an observer is to be told of something afterwards
+        self._scheduled = False
+        self._running = False
+        self._rest: Iterator[None] | None = None  # what the last turn had no time for
+        self._group: Group | None = None  # whose watches are being handed theirs
+
+    @property
+    def busy(self) -> bool:
+        return self._scheduled or self.noted
+
+    def behind(self, watch: Watcher) -> bool:
+        """Whether something that has happened is still to be handed to it."""
+        return self._rest is not None and (watch.behind or (self._group is not None and watch in self._group.watches))
+
+    def schedule(self) -> None:
+        if not self._scheduled and (self.dirty or self.noted or self._rest is not None):
+            self._scheduled = True
+            self._reactor.callLater(0, self._fire)
+
+    def _fire(self) -> None:
+        self._scheduled = False
+        self.flush()
+
+    def flush(self, *, at_once: bool = False) -> None:
+        """Everything ``at_once``, else what there is time for."""
+        if self._running:
+            return
+        self._running = True
+        until = perf_counter() + _TURN
+        at_once = at_once or self._holds_too_much()
+        try:
+            for _ in range(2 if self._rest is not None and at_once else 1):
+                if self._rest is None:
+                    self._rest = self._hand_out()
+                for _ in self._rest:
+                    if not at_once and perf_counter() > until:
+                        return
+                self._rest = None
+        finally:
+            self._running = False
+            self.schedule()
+
+    def _holds_too_much(self) -> bool:
+        if self._rest is None:
+            return False
+        size = sum(len(event.entry.data) for event in self.selected)
+        return len(self.selected) > _MAX_HELD or size > _MAX_HELD_BYTES
+
+    def _hand_out(self) -> Iterator[None]:
+        """One watch after the other."""
+        dirty, selected = self.dirty[:], self.selected[:]
+        self.dirty.clear()
+        self.selected.clear()
+        for group in dirty:
+            events, group.pending = group.pending, []
+            batch = Batch(events)
+            self._group = group
+            for watch in list(group.watches):
+                if watch not in group.watches:  # it has ended meanwhile
+                    continue
+                try:
+                    watch.deliver(batch)
+                except Exception:
+                    log.failure("delivering watch events failed; the watch ends")
+                    watch.end(None)
+                yield
+        self._group = None
+        if self.noted:
+            self.noted = False
+            self._observers.flush()
+        for event in selected:
+            event.forget()

@@ -1,0 +1,97 @@
+"""The events of a turn go to as many watchers as fit into it, and to the others in the next turns: in order, all and once."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+from kapi.watchcache import fan_out
+from kapi.watchcache.event import BOOKMARK
+from tests.watchcache.test_cache import CacheTest, Client
+
+
+class FanOut(CacheTest):
+    def setUp(self) -> None:
+        super().setUp()
+        patching = patch.object(fan_out, "_TURN", -1.0)  # one watcher a turn
+        patching.start()
+        self.addCleanup(patching.stop)
+        self.clients = [self.watch(0) for _ in range(3)] + [self.watch(0, namespace="ns") for _ in range(3)]
+
+    def one_turn(self) -> None:
+        """What is scheduled in it is for the next."""
+        calls, self.clock.calls = self.clock.calls, []
+        for call in calls:
+            call.called = 1
+            call.func(*call.args, **call.kw)
+
+    def told(self, client: Client) -> list[str]:
+        return [
+            event.entry.name
+            for batch in client.batches
+            for event in batch.events
+            if event.entry is not None and event.type != BOOKMARK
+        ]
+
+    def reached(self) -> list[int]:
+        return [len(self.told(client)) for client in self.clients]
+
+    def test_others_have_their_turns_in_between(self) -> None:
+        self.create("a")
+        reached = []
+        for _ in range(6):
+            self.one_turn()
+            reached.append(sum(self.reached()))
+        self.assertEqual(reached, [1, 2, 3, 4, 5, 6])
+
+    def test_what_comes_meanwhile_comes_behind(self) -> None:
+        self.create("a")
+        self.one_turn()
+        self.create("b")
+        self.assertTrue(self.caches.behind())
+        late = self.watch(None)
+        self.turn()
+        self.create("c")
+        self.turn()
+        for client in self.clients:
+            self.assertEqual(self.told(client), ["a", "b", "c"])
+        self.assertEqual(self.told(late), ["c"])
+        self.assertEqual(self.caches.behind(), "")
+
+    def test_who_has_ended_is_told_nothing(self) -> None:
+        self.create("a")
+        self.one_turn()
+        gone = self.clients[1]
+        gone.watch.stop()
+        self.turn()
+        self.assertEqual(self.reached(), [1, 0, 1, 1, 1, 1])
+
+    def test_a_bookmark_does_not_overtake(self) -> None:
+        marked = [self.watch(0, bookmarks=True) for _ in range(3)]
+        for client in marked:
+            client.batches.clear()
+        self.clock.rightNow += 61
+        self.create("a")
+        self.one_turn()
+        self.caches.tick()
+        for client in marked:
+            seen: list[Any] = [event.type for batch in client.batches for event in batch.events]
+            self.assertIn(seen, ([], ["ADDED"], ["ADDED", BOOKMARK]))
+        self.turn()
+        self.assertEqual([self.told(client) for client in marked], [["a"]] * 3)
+
+    def test_who_writes_more_than_can_be_handed_out_waits(self) -> None:
+        with patch.object(fan_out, "_MAX_HELD", 3):
+            for number in range(6):
+                self.create(f"n{number}")
+                self.one_turn()
+            self.assertGreaterEqual(min(self.reached()), 4)
+        self.turn()
+        self.assertEqual(self.reached(), [6] * 6)
+
+    def test_the_end_of_the_server_is_behind_everything(self) -> None:
+        self.create("a")
+        self.one_turn()
+        self.create("b")
+        self.run_async(self.caches.stop())
+        self.assertEqual(self.reached(), [2] * 6)
