@@ -18,6 +18,7 @@ from kapi.watchcache.selection import Group, Watcher
 
 log = Logger()
 _TURN = 0.01  # seconds of a turn
+_SMALL, _TOGETHER = 16 * 1024, 16  # bytes of events, and the watches that are handed them without a look at the clock
 _MAX_HELD = 1000  # events that wait for others to be handed out; beyond it who writes waits
 _MAX_HELD_BYTES = 32 * 1024 * 1024  # of their objects
 
@@ -79,14 +80,16 @@ class FanOut:
         return len(self.selected) > _MAX_HELD or size > _MAX_HELD_BYTES
 
     def _hand_out(self) -> Iterator[None]:
-        """One watch after the other."""
+        """One watch after the other, some at a time."""
         dirty, selected = self.dirty[:], self.selected[:]
         self.dirty.clear()
         self.selected.clear()
+        left = _TOGETHER
         for group in dirty:
             events, group.pending = group.pending, []
             batch = Batch(events)
             self._group = group
+            share = 1 if batch.size < _SMALL else _TOGETHER
             for watch in list(group.watches):
                 if watch not in group.watches:  # it has ended meanwhile
                     continue
@@ -95,7 +98,10 @@ class FanOut:
                 except Exception:
                     log.failure("delivering watch events failed; the watch ends")
                     watch.end(None)
-                yield
+                left -= share
+                if left <= 0:
+                    left = _TOGETHER
+                    yield
         self._group = None
         if self.noted:
             self.noted = False

@@ -13,9 +13,10 @@ from tests.watchcache.test_cache import CacheTest, Client
 class FanOut(CacheTest):
     def setUp(self) -> None:
         super().setUp()
-        patching = patch.object(fan_out, "_TURN", -1.0)  # one watcher a turn
-        patching.start()
-        self.addCleanup(patching.stop)
+        for name, value in (("_TURN", -1.0), ("_TOGETHER", 1)):  # one watcher a turn
+            patching = patch.object(fan_out, name, value)
+            patching.start()
+            self.addCleanup(patching.stop)
         self.clients = [self.watch(0) for _ in range(3)] + [self.watch(0, namespace="ns") for _ in range(3)]
 
     def one_turn(self) -> None:
@@ -43,6 +44,17 @@ class FanOut(CacheTest):
             self.one_turn()
             reached.append(sum(self.reached()))
         self.assertEqual(reached, [1, 2, 3, 4, 5, 6])
+
+    def test_small_events_go_to_some_at_a_time(self) -> None:
+        with patch.object(fan_out, "_TOGETHER", 2):
+            self.create("a")
+            self.one_turn()
+            self.assertEqual(sum(self.reached()), 2)
+            with patch.object(fan_out, "_SMALL", 10):
+                self.turn()
+                self.create("b")
+                self.one_turn()
+                self.assertEqual(sum(self.reached()), 7)
 
     def test_what_comes_meanwhile_comes_behind(self) -> None:
         self.create("a")
