@@ -8,11 +8,11 @@ from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.internet.error import ConnectError, ConnectionRefusedError, TimeoutError
 
 from kapi.client.dialer import Dialer
-from kapi.codecs.negotiation import MediaType, output_media_type
+from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints import transform
 from kapi.endpoints.connect.transport import Target, ask, beginning
-from kapi.endpoints.encoding import respond_tree
-from kapi.endpoints.listing import strip_type
+from kapi.endpoints.encoding import respond_object, respond_tree
+from kapi.endpoints.listing import not_a_single, strip_type
 from kapi.endpoints.options import boolean, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.machinery import status
@@ -81,7 +81,7 @@ class ComponentStatuses:
         media = output_media_type(ctx, "get")
         if name not in self._probes:
             raise status.not_found(GroupResource("", "componentstatus"), name)
-        return _respond(ctx, scope, await self._ask(name), media)
+        return respond_object(ctx, scope, 200, await self._ask(name), None, media)
 
     async def _list(self, ctx: RequestContext, scope: RequestScope) -> Response:
         if boolean(ctx, "watch"):
@@ -89,16 +89,20 @@ class ComponentStatuses:
         media = output_media_type(ctx, "list")
         options = list_options(ctx)
         predicate = Predicate(parse_labels(options.label_selector), parse_fields(options.field_selector))
+        if media.as_kind == "PartialObjectMetadata":
+            raise not_a_single(scope.resource, media)
         asking = [Deferred.fromCoroutine(self._ask(name)) for name in self._probes]
         found = [
             obj
             for obj in await gatherResults(asking, consumeErrors=True)
             if predicate.matches({}, {"metadata.name": obj["metadata"]["name"]})
         ]
-        if media.as_kind:
+        if media.as_kind == "Table":
             tree = transform.table(
                 scope.resource, found, {}, version=media.as_version, include=ctx.first("includeObject", "Metadata")
             )
+        elif media.as_kind:
+            tree = transform.partial_list(found, {}, media.as_version)
         else:
             items = [strip_type(obj) for obj in found]
             tree = {"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items}
@@ -108,12 +112,3 @@ class ComponentStatuses:
         healthy, message = await self._probes[name]()
         condition = {"type": "Healthy", "status": "True" if healthy else "False", "message": message}
         return {"kind": "ComponentStatus", "apiVersion": "v1", "metadata": {"name": name}, "conditions": [condition]}
-
-
-def _respond(ctx: RequestContext, scope: RequestScope, obj: Object, media: MediaType) -> Response:
-    if media.as_kind == "Table":
-        include = ctx.first("includeObject", "Metadata")
-        return respond_tree(
-            200, transform.table(scope.resource, [obj], {}, version=media.as_version, include=include), media
-        )
-    return respond_tree(200, obj, media)

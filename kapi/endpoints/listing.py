@@ -20,6 +20,7 @@ from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Parts, Response
+from kapi.resources.definition import Resource
 from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
@@ -91,8 +92,7 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
             objects = [entry.object for entry in steps(page.entries, 1)]
         tree = transform.table(resource, objects, meta, version=media.as_version, include=include)
     elif media.as_kind == "PartialObjectMetadata":
-        name = go_type(resource, "List")
-        raise status.NotAcceptable(f"you requested {media.as_kind}, but the requested object is a list ({name})")
+        raise not_a_single(resource, media)
     elif media.as_kind:
         tree = transform.partial_list(objects, meta, media.as_version)
     else:
@@ -104,6 +104,12 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
             "items": items,
         }
     return respond_tree(200, tree, media)
+
+
+def not_a_single(resource: Resource, media: MediaType) -> status.StatusError:
+    """The metadata of one object was asked for, of a list."""
+    name = go_type(resource, "List")
+    return status.NotAcceptable(f"you requested {media.as_kind}, but the requested object is a list ({name})")
 
 
 def _check_capacity(ctx: RequestContext, page: read.Page) -> None:

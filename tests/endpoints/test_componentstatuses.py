@@ -1,0 +1,36 @@
+"""ComponentStatuses in the forms that other objects have, though they are not stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from kapi.testing.memory_api import MemoryAPI
+
+ONE = "/api/v1/componentstatuses/etcd-0"
+
+
+def asked_as(kind: str) -> dict[str, str]:
+    return {"Accept": f"application/json;as={kind};v=v1;g=meta.k8s.io"}
+
+
+def test_one_is_shown_as_a_table_or_by_its_metadata(api: MemoryAPI) -> None:
+    assert api.ask("GET", ONE).json["kind"] == "ComponentStatus"
+    assert len(api.ask("GET", ONE, headers=asked_as("Table")).json["rows"]) == 1
+    metadata = api.ask("GET", ONE, headers=asked_as("PartialObjectMetadata")).json
+    assert (metadata["kind"], metadata["metadata"], "conditions" in metadata) == (
+        "PartialObjectMetadata",
+        {"name": "etcd-0"},
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "why"),
+    [
+        (ONE, "PartialObjectMetadataList", "is not a list (*core.ComponentStatus)"),
+        (ONE.rpartition("/")[0], "PartialObjectMetadata", "is a list (*core.ComponentStatusList)"),
+    ],
+)
+def test_one_is_no_list_and_a_list_is_not_one(api: MemoryAPI, path: str, kind: str, why: str) -> None:
+    answer = api.ask("GET", path, headers=asked_as(kind))
+    assert (answer.code, answer.json["message"]) == (406, f"you requested {kind}, but the requested object {why}")
