@@ -108,7 +108,8 @@ class App(APIService):
         options = self.options
         names = [
             "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc",
-            "kubernetes.default.svc.cluster.local", "127.0.0.1", "::1", options.misc.first_service_address, self.advertise,
+            "kubernetes.default.svc.cluster.local", "127.0.0.1", "::1",
+            options.control_plane.first_service_address, self.advertise,
         ]  # fmt: skip
         if options.serving.bind_address not in ("0.0.0.0", "::"):
             names.append(options.serving.bind_address)

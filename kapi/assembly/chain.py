@@ -84,7 +84,7 @@ def create_server_chain(
         now=registry.environment.now,
         identity=outgoing.proxy_identity,
         rejects_redirects=config.options.aggregator.aggregator_reject_forwarding_redirect,
-        spread=config.options.misc.enable_aggregator_routing,
+        spread=config.options.control_plane.enable_aggregator_routing,
     )
     _install_custom_resources(config, storage, policy, chain)
     return chain

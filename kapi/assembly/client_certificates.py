@@ -48,7 +48,7 @@ def kubelet_settings(config: CompletedConfig) -> KubeletSettings:
     """Raises ConfigError."""
     kubelet = config.options.kubelet
     settings = kubelet.settings()
-    settings.bytes_per_second = config.options.misc.max_connection_bytes_per_sec
+    settings.bytes_per_second = config.options.control_plane.max_connection_bytes_per_sec
 
     def take(tls: TLS) -> None:
         settings.tls = tls

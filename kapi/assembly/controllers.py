@@ -40,14 +40,14 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
     core = chain.core
     options, reactor, given, registry = config.options, config.reactor, config.given, storage.registry
     now = registry.environment.now
-    publishes = options.misc.endpoint_reconciler_type != "none"
+    publishes = options.control_plane.endpoint_reconciler_type != "none"
     bootstrap = BootstrapController(
         registry.client.named("kube-apiserver"),
         reactor,
-        ranges=[str(network) for network in options.misc.service_ranges],
+        ranges=[str(network) for network in options.control_plane.service_ranges],
         address=given.advertise,
         port=given.port,
-        node_port=options.misc.kubernetes_service_node_port,
+        node_port=options.control_plane.kubernetes_service_node_port,
         now=now,
         leases=_leases(registry) if publishes and not registry.store.exclusive else None,
         publishes=publishes,
@@ -137,7 +137,7 @@ def _coordination(options: Options, reactor: Reactor, registry: Registry) -> Con
         lease=CONTROLLER,
         now=lambda: stamp_micros(clock()),
         make=lambda: [make()],
-        timing=options.misc.coordination,
+        timing=options.control_plane.coordination,
         name=CoordinatedElection.name,
     )
 

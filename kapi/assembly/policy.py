@@ -60,7 +60,7 @@ def complete_policy(
             not_ready_toleration=options.admission.default_not_ready_toleration_seconds,
             unreachable_toleration=options.admission.default_unreachable_toleration_seconds,
             service_addresses=options.admission.service_addresses,
-            routes_to_endpoints=options.misc.enable_aggregator_routing,
+            routes_to_endpoints=options.control_plane.enable_aggregator_routing,
         ),
         meter=config.admission_meter,
         reactor=config.reactor,

@@ -161,7 +161,7 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
     install_metrics(server, config.metrics)
     if options.features.enable_console:
         install_console(server)
-    if options.misc.enable_logs_handler:
+    if options.control_plane.enable_logs_handler:
         install_logs(server)
     if options.features.profiling:
         install_profiling(server, reactor, options.logs)

@@ -57,7 +57,7 @@ def open_storage(config: CompletedConfig) -> Storage:
     install_encryption(config)
     environment = Environment(
         features=options.generic.features,
-        allow_privileged=options.misc.allow_privileged,
+        allow_privileged=options.control_plane.allow_privileged,
         authorizer=config.authorization.authorizer,
         garbage_collection=options.storage.enable_garbage_collector,
         event_ttl=options.storage.event_ttl,
@@ -98,8 +98,8 @@ def storage_beside(storage: Storage, options: Options, registry: Registry, autho
 
 def _amended(options: Options, registry: Registry, authorization: Authorization) -> NodePorts:
     """Gives rows what leads to their registry."""
-    ranges = [str(network) for network in options.misc.service_ranges]
-    node_ports = install_allocators(registry, ranges, options.misc.service_node_port_range)
+    ranges = [str(network) for network in options.control_plane.service_ranges]
+    node_ports = install_allocators(registry, ranges, options.control_plane.service_node_port_range)
     install_escalation_checks(registry, authorization.escalation)
     install_claim_checks(registry)
     install_signing_checks(registry)

@@ -34,7 +34,7 @@ from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch
-from kapi.watchcache.sent import Tally
+from kapi.watchcache.sent import SentBatch
 from kapi.watchcache.watch import Watch
 
 log = Logger()
@@ -222,9 +222,9 @@ class WatchStream:
             parts = [form.encode(event, headers=position == 0) for position, event in enumerate(events)]
             data = b"".join(parts)
             self._headers_sent = True
-            tally = Tally([len(part) for part in parts if part])
-            form.sent.begin(tally)
-            tally.times = 1
+            counted = SentBatch([len(part) for part in parts if part])
+            form.sent.begin(counted)
+            counted.times = 1
             return chunk(data) if self._framed else data
         if self._framed:
             return batch.encoded(form.chunk_key, form.encode_chunk, form.sent)

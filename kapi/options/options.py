@@ -11,6 +11,7 @@ from kapi.options.api_enablement import APIEnablementOptions
 from kapi.options.audit import AuditOptions
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
+from kapi.options.control_plane import ControlPlaneOptions
 from kapi.options.controllers import ControllerOptions
 from kapi.options.egress import EgressOptions
 from kapi.options.errors import ConfigError
@@ -21,7 +22,6 @@ from kapi.options.help import usage, value_text
 from kapi.options.kubelet import KubeletOptions
 from kapi.options.logs import LogOptions
 from kapi.options.metrics import MetricsOptions
-from kapi.options.misc import MiscOptions
 from kapi.options.outside import GlobalOptions
 from kapi.options.processes import ProcessOptions
 from kapi.options.serving import ServingOptions
@@ -51,7 +51,7 @@ class Options:
         self.aggregator = AggregatorOptions()
         self.controllers = ControllerOptions()
         self.kubelet = KubeletOptions()
-        self.misc = MiscOptions()
+        self.control_plane = ControlPlaneOptions()
         self.logs = LogOptions()
         self.tracing = TracingOptions()
         self.others = GlobalOptions()

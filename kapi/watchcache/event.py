@@ -9,7 +9,7 @@ import msgspec
 from kapi.machinery.tree import Object
 from kapi.request.pending import Share
 from kapi.watchcache.entry import Entry
-from kapi.watchcache.sent import Sent, Tally
+from kapi.watchcache.sent import Sent, SentBatch
 
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
@@ -65,7 +65,7 @@ class Batch:
     def __init__(self, events: list[WatchEvent]) -> None:
         self.events = events
         self.share: Share | None = None  # while it waits for a slow client
-        self._encoded: dict[Hashable, tuple[bytes, Tally]] | None = None
+        self._encoded: dict[Hashable, tuple[bytes, SentBatch]] | None = None
         self._size = -1
 
     @property
@@ -83,11 +83,11 @@ class Batch:
         if found is None:
             parts = [event.encoded(form, encode) for event in self.events]
             data = parts[0] if len(parts) == 1 else b"".join(parts)
-            found = self._encoded[form] = data, Tally([len(part) for part in parts if part])
-        data, tally = found
-        if not tally.times:
-            sent.begin(tally)
-        tally.times += 1
+            found = self._encoded[form] = data, SentBatch([len(part) for part in parts if part])
+        data, counted = found
+        if not counted.times:
+            sent.begin(counted)
+        counted.times += 1
         return data
 
     def after(self, revision: int) -> Batch | None:

@@ -18,10 +18,10 @@ LIST_SECONDS = (
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0,
     120.0, 180.0, 300.0,
 )  # fmt: skip
-_MAX_TALLIES = 500
+_MAX_BATCHES = 500
 
 
-class Tally:
+class SentBatch:
     """The sizes of a batch's events in one form, and how many watches they were sent to since it was added up."""
 
     __slots__ = ("sizes", "times")
@@ -34,11 +34,11 @@ class Tally:
 class Sent:
     """Of one version of a resource."""
 
-    __slots__ = ("_row", "_tallies", "lists")
+    __slots__ = ("_row", "_batches", "lists")
 
     def __init__(self) -> None:
         self._row = [0.0] * (len(SIZES) + 2)
-        self._tallies: list[Tally] = []
+        self._batches: list[SentBatch] = []
         #: of watches that began with a list, by their scope: how long it took, by ``LIST_SECONDS``, then the sum
         self.lists: dict[str, list[float]] = {}
 
@@ -48,20 +48,20 @@ class Sent:
         row[bisect_left(LIST_SECONDS, seconds)] += 1
         row[-1] += seconds
 
-    def begin(self, tally: Tally) -> None:
+    def begin(self, batch: SentBatch) -> None:
         """It is about to be counted, the first time since it was added up."""
-        if len(self._tallies) >= _MAX_TALLIES:
+        if len(self._batches) >= _MAX_BATCHES:
             self._add_up()
-        self._tallies.append(tally)
+        self._batches.append(batch)
 
     def _add_up(self) -> None:
         row = self._row
-        for tally in self._tallies:
-            for size in tally.sizes:
-                row[bisect_left(SIZES, size)] += tally.times
-            row[-1] += tally.times * sum(tally.sizes)
-            tally.times = 0
-        self._tallies.clear()
+        for batch in self._batches:
+            for size in batch.sizes:
+                row[bisect_left(SIZES, size)] += batch.times
+            row[-1] += batch.times * sum(batch.sizes)
+            batch.times = 0
+        self._batches.clear()
 
     @property
     def row(self) -> list[float]:

@@ -1,4 +1,4 @@
-"""What stands beside the groups upstream (cmd/kube-apiserver ``options/options.go``)."""
+"""Flags of the control plane that belong to no group (upstream: cmd/kube-apiserver ``options/options.go``, Misc)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kapi.controllers.leaderelection.reconcile import Timing
 from kapi.options.flags import FlagSet, duration, integer, port_range, string
 
 
-class MiscOptions(FlagSet):
+class ControlPlaneOptions(FlagSet):
     title = "Misc"
 
     allow_privileged: bool
