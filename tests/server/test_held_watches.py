@@ -16,8 +16,8 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 class FaultyAPI(MemoryAPI):
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
         self.faults = FaultInjection(self.clock)
         self._answer = self.faults.around(super()._dispatch)
 
