@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
 import os
 import signal
 import sys
@@ -14,9 +17,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import fork_server
-from tests.bytecode import Bytecode
+from tests.bytecode import Bytecode, from_share
 from tests.integration.server_process import ServerProcess
 
+_TESTS = Path(__file__).parent
 _MAX_SECONDS = 300  # of one test
 #: the same examples each time, and none is at fault when a machine has other work; --hypothesis-profile=search draws new ones
 settings.register_profile("kapi", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -40,7 +44,7 @@ class _AsItIs:
 
 sys.meta_path.insert(0, _AsItIs)  # type: ignore[arg-type]
 
-_bytecode = Bytecode(Path(__file__).parents[1])
+_bytecode = Bytecode(_TESTS.parent)
 _bytecode.keep()
 
 
@@ -55,6 +59,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(_MAX_SECONDS))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker begins to import the tests at another place, and finds what the others have compiled meanwhile.
+
+    In one order all would compile all of them, at the same time.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or [Path(session.config.rootpath, each) for each in session.config.args] != [_TESTS]:
+        return
+    number = int(worker["workerid"].removeprefix("gw"))
+    for file in from_share(sorted(_TESTS.rglob("test_*.py")), number, worker["workercount"]):
+        # what is wrong with one is told when it is collected
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(_TESTS.parent).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    """What the tests are made of stays: a full collection of garbage need not look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure() -> None:

@@ -9,6 +9,8 @@ import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
+from tests.bytecode import from_share
+
 _CHECKOUT = Path(__file__).parents[1]
 _ASK = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
 _INNER = f"""
@@ -58,6 +60,13 @@ bytecode.clear()
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert list(tmp_path.rglob("__pycache__")) == [old]
+
+
+def test_each_worker_begins_with_another_share() -> None:
+    files = [Path(str(number)) for number in range(10)]
+    orders = [from_share(files, number, 4) for number in range(4)]
+    assert [order[0].name for order in orders] == ["0", "2", "5", "7"]
+    assert all(sorted(order) == files for order in orders)
 
 
 def test_kapi_is_tested_as_it_is() -> None:

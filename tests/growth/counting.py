@@ -7,7 +7,7 @@ import difflib
 import functools
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -16,12 +16,22 @@ from kapi.machinery import checkpoint
 Counts = dict[tuple[CodeType, int], int]
 
 
-#: caches with a bound, which are those of what clients send
-_CACHED = [
-    found
-    for found in gc.get_objects()
-    if isinstance(found, functools._lru_cache_wrapper) and found.cache_parameters()["maxsize"] is not None
-]
+def _bounded(values: Iterable[Any]) -> list[Any]:
+    """Of these, the caches with a bound, which are those of what clients send."""
+    wrappers = [each for each in values if isinstance(each, functools._lru_cache_wrapper)]
+    return [each for each in wrappers if each.cache_parameters()["maxsize"] is not None]
+
+
+_FOUND = _bounded(gc.get_objects())
+
+
+@functools.cache
+def _caches() -> list[Any]:
+    """Those that there are, and those of what has been imported since: the order of imports does not matter."""
+    modules = [vars(module) for name, module in sys.modules.items() if name.partition(".")[0] == "kapi"]
+    classes = [vars(each) for module in modules for each in module.values() if isinstance(each, type)]
+    members = _bounded(each for names in modules + classes for each in names.values())
+    return list({id(each): each for each in _FOUND + members}.values())
 
 
 class Text(str):
@@ -59,7 +69,7 @@ def lines(work: Callable[[], Any]) -> Counts:
             None if frame.f_code.co_filename == difflib.__file__ else on_line
         )  # is only asked of a bounded number of lines
 
-    for cached in _CACHED:
+    for cached in _caches():
         cached.cache_clear()  # what is remembered of one run would hide lines of the next
     before = sys.gettrace()
     sys.settrace(on_call)
