@@ -3,6 +3,8 @@
 txredisapi makes three Deferreds for a command and answers reply by reply.  Here a command is packed by hiredis, has
 one Deferred, and all replies that arrive together are looked at together, so that the changes they report reach the
 watch cache as one batch and before their writers go on.
+
+Commands leave together at the end of the reactor's turn: written one by one they would leave no earlier.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from collections.abc import Callable
 import hiredis
 import txredisapi
 from twisted.internet import defer
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -27,6 +30,7 @@ PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[object, ...]]
 #: A reply still to come: who waits, and for a write, or several that were sent together, what it was.
 Pending = tuple["defer.Deferred[Reply]", "PendingWrite | list[PendingWrite] | None"]
 ReplyHandler = Callable[["list[tuple[Pending, Reply]]"], None]
+MAX_COMMANDS = 64  # that leave at once
 
 
 class ConnectionGone(Exception):
@@ -34,10 +38,16 @@ class ConnectionGone(Exception):
 
 
 class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
-    """``on_replies`` gets the batches; the default just fires the Deferreds."""
+    """``on_replies`` gets the batches; the default just fires the Deferreds.
 
-    def __init__(self) -> None:
+    Without a ``reactor`` each command leaves by itself.
+    """
+
+    def __init__(self, reactor: IReactorTime | None = None) -> None:
         super().__init__(charset=None, convertNumbers=False)
+        self._reactor = reactor
+        self._waiting: list[bytes] = []  # commands that leave together
+        self._scheduled = False  # to leave at the end of the turn
         self.pending: deque[Pending] = deque()
         self.on_replies: ReplyHandler = fire
         self.lost: defer.Deferred[str] = defer.Deferred()
@@ -52,6 +62,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
     def connectionLost(self, why: Failure | None = None) -> None:
         self.connected = 0
         self.gone = True
+        self._waiting.clear()
         reason = why.getErrorMessage() if why is not None else "closed"
         pending, self.pending = self.pending, deque()
         gone = ConnectionGone(f"the connection was lost: {reason}")
@@ -95,7 +106,30 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             pending[0].errback(ConnectionGone(gone) if pending[1] is None else StoreUnavailable(gone))
             return
         self.pending.append(pending)
-        self.transport.write(hiredis.pack_command(args))  # type: ignore[arg-type]  # its stub says: of one word
+        command = hiredis.pack_command(args)  # type: ignore[arg-type]  # its stub says: of one word
+        if self._reactor is None:
+            self.transport.write(command)
+            return
+        waiting = self._waiting
+        waiting.append(command)
+        if len(waiting) >= MAX_COMMANDS:
+            self._depart()
+        elif not self._scheduled:
+            self._scheduled = True
+            self._reactor.callLater(0, self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._scheduled = False
+        if self._waiting:
+            self._depart()
+
+    def _depart(self) -> None:
+        """Sends what waits, at once as far as the socket takes it."""
+        waiting, self._waiting = self._waiting, []
+        transport = self.transport
+        transport.writeSequence(waiting)
+        if not transport.disconnecting:
+            transport.doWrite()  # an error comes again from the reactor, which ends the connection then
 
     def abort(self) -> None:
         if not self.gone and self.transport is not None:
@@ -114,5 +148,8 @@ def fire(batch: list[tuple[Pending, Reply]]) -> None:
 class ConnectionFactory(Factory):
     noisy = False
 
+    def __init__(self, reactor: IReactorTime | None = None) -> None:
+        self._reactor = reactor
+
     def buildProtocol(self, addr: object) -> Connection:
-        return Connection()
+        return Connection(self._reactor)

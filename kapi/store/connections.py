@@ -30,7 +30,7 @@ class Connections:
         address = self.address
         try:
             endpoint = address.endpoint(self._reactor, *self.place)
-            connection: Connection = await endpoint.connect(ConnectionFactory())
+            connection: Connection = await endpoint.connect(ConnectionFactory(self._reactor))
         except defer.CancelledError:
             raise
         except UnsuitableStore:
