@@ -25,6 +25,7 @@ from kapi.server.limits import (
     LINE_BYTES,
 )
 from kapi.server.request import APIRequest
+from kapi.server.request_headers import RequestHeaders
 
 if TYPE_CHECKING:
     from kapi.server.connection_owner import ConnectionOwner
@@ -43,6 +44,8 @@ _UNSUPPORTED_CODING = (b"501 Not Implemented", b"Unsupported transfer encoding")
 _TOO_LARGE = (b"431 Request Header Fields Too Large", b"431 Request Header Fields Too Large")
 _TIMEOUT = (b"408 Request Timeout", b"")
 _DIGITS = 9  # of a length that needs no second look
+_KEPT = 4  # header sections of a connection that are looked for again
+_MAX_KEPT = 1024  # bytes of one that is kept
 #: headers that change how the request is read: such requests take the careful way
 _PARTICULAR = frozenset(
     variant
@@ -57,6 +60,41 @@ _NAME = re.compile(
 def within_int64(digits: bytes) -> bool:
     """Whether a length can be one at all."""
     return len(digits) < 19 or (len(digits) < 4000 and int(digits) < 1 << 63)
+
+
+#: the lines behind the request line, the length of the body, and values by canonical name, which nobody may change
+_Section = tuple[bytes, int, dict[bytes, list[bytes]]]
+_NONE: dict[int, _Section | None] = {}  # never changed
+
+
+def _read(text: bytes) -> _Section | None:
+    """None for anything unusual."""
+    lines = text.split(b"\r\n") if text else []
+    ends = len(lines) - 1 if lines else 0
+    if (
+        len(lines) >= HEADERS
+        or text.translate(None, _CONTROLS) != text
+        or text.count(b"\r") != ends
+        or text.count(b"\n") != ends
+    ):
+        return None
+    length: int | None = None
+    headers = []
+    for line in lines:
+        name, mark, value = line.partition(b":")
+        value = value.strip(b" \t")
+        if name in _LENGTH:
+            if length is not None or not value.isdigit() or len(value) > _DIGITS:
+                return None
+            length = int(value)
+        elif not mark or name in _PARTICULAR or not _NAME(name):
+            return None
+        headers.append((name, value))
+    fields = RequestHeaders()
+    fields.add(headers)
+    if len(fields.fields.get(b"Host", ())) > 1:
+        return None
+    return text, length or 0, fields.fields
 
 
 class Channel(http.HTTPChannel):
@@ -84,6 +122,8 @@ class Channel(http.HTTPChannel):
     _line: tuple[bytes, bytes, bytes] | None = None  # of the request whose header is being read
     _persists: bool | int = True  # apart from the request in hand, which was begun before its body had come
     _held = False  # nothing is read until what has come of the body is taken
+    #: by their hashes, those header sections that have come already; what they mean, from the second time on
+    _sections: dict[int, _Section | None] = _NONE
 
     def connectionMade(self) -> None:
         self.timeOut = None
@@ -103,41 +143,26 @@ class Channel(http.HTTPChannel):
 
     def _whole_request(self, data: bytes) -> bool:
         """A request that came in one piece; False leaves it to the line by line way, errors included."""
-        head, _, body = data.partition(b"\r\n\r\n")
-        lines = head.split(b"\r\n")
-        parts = lines[0].split(b" ")
-        ends = len(lines) - 1
+        head, mark, body = data.partition(b"\r\n\r\n")
+        line, _, section = head.partition(b"\r\n")
+        parts = line.split(b" ")
         if (
-            len(parts) != 3
+            not mark
+            or len(parts) != 3
             or parts[0] not in _METHODS
             or parts[2] != b"HTTP/1.1"
             or not self.persistent
-            or len(lines) > HEADERS
             or len(data) > LINE_BYTES
             or not parts[1].startswith(b"/")
             or not parts[1].isascii()
-            or head.translate(None, _CONTROLS) != head
-            or head.count(b"\r") != ends
-            or head.count(b"\n") != ends
-            or head.lower().count(b"\nhost:") > 1
+            or _CONTROL(line)
         ):
             return False
-        length: int | None = None
-        headers = []
-        for line in lines[1:]:
-            name, mark, value = line.partition(b":")
-            value = value.strip(b" \t")
-            if name in _LENGTH:
-                if length is not None or not value.isdigit() or len(value) > _DIGITS:
-                    return False
-                length = int(value)
-            elif not mark or name in _PARTICULAR or not _NAME(name):
-                return False
-            headers.append((name, value))
-        if len(data) != len(head) + 4 + (length or 0):
-            return False  # there is more to come, or another request behind it
+        found = self._section(section)
+        if found is None or len(data) != len(head) + 4 + found[1]:
+            return False  # the latter: there is more to come, or another request behind it
         request = self.requestFactory(self, False)
-        request.requestHeaders.add(headers)  # type: ignore[attr-defined]
+        request.requestHeaders.fields = found[2].copy()  # type: ignore[attr-defined]
         self.requests.append(request)
         request.gotLength(len(body))
         if body:
@@ -148,6 +173,25 @@ class Channel(http.HTTPChannel):
         self.setRawMode()
         request.requestReceived(parts[0], parts[1], parts[2])
         return True
+
+    def _section(self, text: bytes) -> _Section | None:
+        """What a header section means; None for one that is to be read line by line.
+
+        Clients send the same over and over, so the few short ones that have come twice are kept.
+        """
+        key, known = hash(text), self._sections
+        found = known.get(key)
+        if found is not None and found[0] == text:
+            return found
+        found = _read(text)
+        if found is not None and len(text) <= _MAX_KEPT:
+            if key in known:
+                known[key] = found
+            elif len(known) < _KEPT:
+                self._sections = {**known, key: None}
+            else:
+                self._sections = {key: None}
+        return found
 
     def _begin(self, request: APIRequest) -> None:
         if self.owner.closing:

@@ -75,7 +75,8 @@ class APIRequest(http.Request):
 
     def getHeader(self, key: object) -> Any:
         """The first value, as bytes."""
-        return self.requestHeaders.first(key)  # type: ignore[attr-defined]
+        values = self.requestHeaders.fields.get(canonical(key))  # type: ignore[attr-defined]
+        return values[0] if values else None
 
     def parseCookies(self) -> None:
         """Nobody reads cookies here."""

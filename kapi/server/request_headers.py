@@ -58,8 +58,3 @@ class RequestHeaders:
 
     def getAllRawHeaders(self) -> Iterator[tuple[bytes, list[bytes]]]:
         return iter(self.fields.items())
-
-    def first(self, name: bytes | str) -> bytes | None:
-        """The first value, which is the one that counts in Go."""
-        values = self.fields.get(canonical(name))
-        return values[0] if values else None

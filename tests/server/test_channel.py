@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
@@ -27,6 +29,8 @@ class Runner:
         http.content.seek(0)
         body = http.content.read()
         self.seen.append((http.method, http.uri, body, dict(http.requestHeaders.getAllRawHeaders())))
+        http.requestHeaders.removeHeader(b"authorization")  # as who authenticates does
+        http.requestHeaders.setRawHeaders(b"x-more", [b"more"])
         http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % len(body)])
         http.write(body[::-1])
         http.finish()
@@ -59,6 +63,24 @@ class Requests(SynchronousTestCase):
             for cut in range(1, len(data)):
                 parts, same = self.exchange(data[:cut], data[cut:])
                 self.assertEqual((parts.seen, same), (whole.seen, answer), cut)
+
+    @settings(deadline=None)
+    @given(st.lists(st.sampled_from(range(8)), max_size=40))
+    def test_headers_that_come_again_mean_the_same(self, order: list[int]) -> None:
+        """Whatever was done with the earlier ones, and whatever came between."""
+        bodies = [b"", b"ab", b"cd", b"abc"]
+        requests = [
+            b"PUT /%d HTTP/1.1\r\nHost: h\r\nAuthorization: a\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: %d\r\n\r\n%s"
+            % (number, len(body), body)
+            for number, body in enumerate(bodies)
+        ]
+        requests += [request.replace(b"X-A: 1", b"X-B: %d" % number) for number, request in enumerate(requests)]
+        runner = Runner()
+        connection = Connections(runner).buildProtocol(None)  # type: ignore[arg-type]
+        connection.makeConnection(StringTransport())
+        for number in order:
+            connection.dataReceived(requests[number])
+        self.assertEqual(runner.seen, [self.exchange(requests[number])[0].seen[0] for number in order])
 
     def test_what_follows_a_body_is_the_next_request(self) -> None:
         first, second = HEAD + b"Content-Length: 2\r\n\r\nab", b"GET /b HTTP/1.1\r\n\r\n"
