@@ -81,6 +81,8 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
         return new
 
     stored = await update(scope.store, op, transform, allow_create=kind == APPLY)
+    if not stored.created and not op.dry_run:
+        scope.store.keep_decoded(stored, op.namespace, op.name)
     return await stored_response(ctx, scope, 201 if stored.created else 200, stored, media)
 
 

@@ -42,4 +42,6 @@ async def update_object(ctx: RequestContext, scope: RequestScope) -> Response:
         return new
 
     stored = await update(scope.store, op, transform, uid=obj["metadata"].get("uid", ""))
+    if not stored.created and not op.dry_run:
+        scope.store.keep_decoded(stored, op.namespace, name)
     return await stored_response(ctx, scope, 201 if stored.created else 200, stored, media)

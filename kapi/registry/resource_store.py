@@ -22,12 +22,14 @@ from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.schema import builtin
+from kapi.schema.decode import RAW_MEMBERS
 from kapi.schema.empty_lists import nil_empty_lists
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.types import Type
 from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.entry import Entry, Fields
+from kapi.watchcache.unreadable import Unreadable
 
 _VERBS = {"CreateOptions": "create", "UpdateOptions": "update", "PatchOptions": "patch"}
 Convert = Callable[[Object], Object]
@@ -197,6 +199,20 @@ class ResourceStore:
         if resource.typed_items and resource.from_storage is not None and entry.served_as is not resource.identity:
             return resource.from_storage(entry.object)
         return entry.object
+
+    def keep_decoded(self, stored: Stored, namespace: str, name: str) -> None:
+        """Spares the next reader of what was just written its decoding: who updates an object is likely to do so again.
+
+        ``stored`` is not changed any more.  Of custom resources and of texts that are kept as they are the tree may be another.
+        """
+        if self.row.typed_items or (self.row.group, self.row.kind) in RAW_MEMBERS:
+            return
+        try:
+            entry = self.cache.get(namespace, name)
+        except Unreadable:
+            return
+        if entry is not None and entry.revision == stored.revision:
+            entry.adopt(stored.obj)
 
     async def stored_form(self, obj: Object) -> Object:
         """What is to be stored of an object that has passed through the registry."""

@@ -130,6 +130,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
                 self.scope.decoded.add(self)
         return self._object
 
+    def adopt(self, tree: Object) -> None:
+        """``tree`` is what ``data`` was made from: nobody changes it any more.  Large ones are not worth being kept."""
+        if self._object is None and len(self.data) < LARGE:
+            self._object = tree
+            self.scope.decoded.add(self)
+
     @property
     def decoded(self) -> Object | None:
         """``object`` if it is decoded now."""

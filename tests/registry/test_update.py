@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Awaitable
 from typing import Any
 
+import orjson
 import pytest
 from twisted.internet.defer import fail
 
+from kapi.machinery import tree
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, NotFound
 from kapi.machinery.tree import Object
@@ -16,6 +19,7 @@ from kapi.registry.operation import Operation, Stored
 from kapi.registry.update import update
 from kapi.store.errors import RevisionConflict
 from kapi.testing.memory_api import MemoryAPI, succeed
+from kapi.watchcache.entry import Entry
 
 MAPS = GroupResource("", "configmaps")
 PATH = "/api/v1/namespaces/ns/configmaps"
@@ -116,3 +120,48 @@ def test_versions_of_a_resource_share_a_store_that_ends_its_watches_when_it_goes
     again = registry.add(store.row)
     assert again is not store
     assert again.cache.get("ns", "a") is not None  # its objects stayed
+
+
+def entry_of(api: MemoryAPI, resource: GroupResource = MAPS, name: str = "a") -> Entry:
+    entry = api.registry.stores[resource].cache.get("ns", name)
+    assert entry is not None
+    return entry
+
+
+def test_what_a_client_updates_again_is_not_decoded_again(api: MemoryAPI) -> None:
+    """What is kept is what decoding would give, and the next change leaves it as it was."""
+    kept: list[tuple[Entry, Object]] = []
+    for number in range(3):
+        body = {"metadata": {"name": "a", "labels": {"l": f"{number}"}}, "data": {"n": f"{number}"}}
+        assert api.ask("PUT", f"{PATH}/a", body).code == 200
+        kept.append((entry_of(api), tree.copy(entry_of(api).decoded)))
+        patch = json.dumps({"data": {"p": f"{number}"}}).encode()
+        assert api.ask("PATCH", f"{PATH}/a", patch, type="application/merge-patch+json").code == 200
+        kept.append((entry_of(api), tree.copy(entry_of(api).decoded)))
+    assert len({entry.revision for entry, _ in kept}) == 6
+    for entry, decoded in kept:
+        assert entry.decoded == decoded == orjson.loads(entry.data)
+
+
+def test_an_update_that_is_not_done_keeps_nothing(api: MemoryAPI) -> None:
+    before = entry_of(api)
+    body = {"metadata": {"name": "a"}, "data": {"n": "1"}}
+    assert api.ask("PUT", f"{PATH}/a?dryRun=All", body).code == 200
+    assert entry_of(api) is before
+    assert before.object["data"] == {"n": "0"}
+    refused = {**body, "metadata": {"name": "a", "resourceVersion": "1"}}
+    assert api.ask("PUT", f"{PATH}/a", refused).code == 409
+    assert before.object["data"] == {"n": "0"}
+
+
+def test_large_objects_and_texts_that_are_kept_as_they_are_are_not_kept_decoded(api: MemoryAPI) -> None:
+    body = {"metadata": {"name": "a"}, "data": {"n": "x" * 300_000}}
+    assert api.ask("PUT", f"{PATH}/a", body).code == 200
+    assert entry_of(api).decoded is None
+    path = "/apis/apps/v1/namespaces/ns/controllerrevisions"
+    revision = (
+        b'{"apiVersion":"apps/v1","kind":"ControllerRevision","metadata":{"name":"r"},"revision":%d,"data":{"a":1.0}}'
+    )
+    assert api.ask("POST", path, revision % 1).code == 201
+    assert api.ask("PUT", f"{path}/r", revision % 2).code == 200
+    assert entry_of(api, GroupResource("apps", "controllerrevisions"), "r").decoded is None
