@@ -60,7 +60,13 @@ async def run(factory: Factory, program: str) -> int:
     result = await builder.subresource(flags["subresource"]).do()
     errors: list[BaseException] = []
     applied: list[Object] = []
+    found = False
     async for info in result.visit():
+        found = True
+        generated = "" if info.name else ((info.object or {}).get("metadata") or {}).get("generateName")
+        if generated:
+            errors.append(CommandError(f"from {generated}: cannot use generate name with apply"))
+            continue
         try:
             done = await apply(info)
         except (CommandError, StatusError) as error:
@@ -73,6 +79,8 @@ async def run(factory: Factory, program: str) -> int:
         else:
             factory.out.write(printer_for(flags, done + dry_run_suffix(how)).print(info.object or {}))
     raise_errors(errors + result.errors)
+    if not found:
+        raise CommandError("no objects passed to apply")
     if whole:
         listed: Object = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": applied}
         factory.out.write(printer_for(flags).print(applied[0] if len(applied) == 1 else listed))
@@ -85,6 +93,8 @@ def _by_server(factory: Factory, program: str, how: str, fields: str) -> Apply:
     flags = factory.flags
 
     async def apply(info: Info) -> str:
+        if not info.name:
+            raise CommandError("resource name may not be empty")
         try:
             await info.patch(
                 "apply",

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from kapi.cli.factory import Factory
 from kapi.cli.info import Info, Transform
 from kapi.cli.messages import CommandError
+from kapi.cli.raw import read_bytes
 from kapi.cli.result import Result
-from kapi.cli.visitor import Chain, Failed, Flattened, Named, Selector, Visitor, expand_paths, read_documents
+from kapi.cli.visitor import Chain, Failed, Flattened, Named, Selector, Visitor, expand_paths, is_url, read_documents
 from kapi.client.discovery import APIResource
 from kapi.client.errors import ClientError
 from kapi.machinery.tree import Object
@@ -35,7 +36,7 @@ class Builder:
         self._types: list[str] = []
         self._names: list[str] = []
         self._tuples: list[tuple[str, str]] = []
-        self._everything = self._implied = self._latest = self._flatten = self._local = False
+        self._everything = self._implied = self._latest = self._flatten = self._single_type = self._validated = False
         self._transform: Transform | None = None
 
     def namespace(self, namespace: str, *, enforce: bool = False, everywhere: bool = False) -> Builder:
@@ -95,10 +96,19 @@ class Builder:
                 self._tuples.append((kind, name))
             return self
         if given:
-            self._types = [part for part in given[0].split(",") if part]
+            self._types = given[0].split(",")
             self._names = given[1:]
             if len(given) == 1 and allow_empty_selector and not self._labels:
                 self._everything = self._implied = True
+        return self
+
+    def validated(self, wanted: bool) -> Builder:
+        """Objects of files must say what they are before anything else about them counts."""
+        self._validated = wanted
+        return self
+
+    def single_resource_type(self) -> Builder:
+        self._single_type = True
         return self
 
     async def do(self) -> Result:
@@ -128,6 +138,8 @@ class Builder:
             members = await self._factory.mapper.category(text) if categories and "." not in text else []
             for mapping in members or [await self._mapping(text)]:
                 found[mapping] = None
+        if self._single_type and len(found) > 1:
+            raise CommandError("you may only specify a single resource type")
         return list(found)
 
     def _check_names(self) -> None:
@@ -171,29 +183,38 @@ class Builder:
             raise CommandError("you must provide a resource and a resource name together")
         mappings = await self._mappings(categories=False)
         self._check_names()
+        if "" in self._names:
+            raise CommandError("resource name may not be empty")
         visitors = [self._named(mapping, name) for mapping in mappings for name in self._names]
         return self._result(visitors, single=len(visitors) == 1, targets=True)
 
     async def _by_paths(self) -> Result:
+        sources: list[str] = []
+        for path in self._files:
+            sources += [path] if path == "-" or is_url(path) else expand_paths(path, self._recursive)
         if self._types or self._names or self._tuples:
             raise CommandError(
                 "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
             )
-        objects = []
-        for path in self._files:
-            objects += await self._documents(path)
+        if sources.count("-") > 1:
+            raise CommandError("standard input cannot be used for multiple arguments")
         visitors: list[Visitor] = []
         wanted = self._selected()
-        for obj, source in objects:
-            if not wanted((obj.get("metadata") or {}).get("labels") or {}):
-                continue
+        for source in sources:
             try:
-                visitors.append(Named(await self._from_object(obj, source), self._transform, self._latest))
+                name = "STDIN" if source == "-" else source
+                for obj, listed in read_documents(await self._read(source), name):
+                    if wanted((obj.get("metadata") or {}).get("labels") or {}):
+                        visitors.append(await self._visitor(obj, name, listed))
             except CommandError as error:
                 visitors.append(Failed(error))
-        if not visitors:
-            raise CommandError(f"no objects passed to {self._factory.command}")
-        return self._result(visitors, single=len(visitors) == 1 and self._latest, targets=True)
+        return self._result(visitors, single=len(sources) == 1 and self._latest, targets=True)
+
+    async def _visitor(self, obj: Object, source: str, listed: bool) -> Visitor:
+        try:
+            return Named(await self._from_object(obj, source), self._transform, self._latest, listed=listed)
+        except CommandError as error:
+            return Failed(error)
 
     def _selected(self) -> Callable[[dict[str, str]], bool]:
         """Whether labels are what the selector wants."""
@@ -206,27 +227,23 @@ class Builder:
         except SelectorError as error:
             raise CommandError(str(error)) from None
 
-    async def _documents(self, path: str) -> list[tuple[Object, str]]:
-        if path == "-":
-            data = getattr(self._factory.stdin, "buffer", self._factory.stdin).read()
-            data = data.encode() if isinstance(data, str) else data
-            return [(obj, "STDIN") for obj in read_documents(data, "STDIN")]
-        if path.startswith(("http://", "https://")):
+    async def _read(self, source: str) -> bytes:
+        """Raises CommandError."""
+        if is_url(source):
             from kapi.cli.download import download
 
-            return [(obj, path) for obj in read_documents(await download(path, self._factory.reactor), path)]
-        found = []
-        for file in expand_paths(path, self._recursive):
-            try:
-                with open(file, "rb") as opened:
-                    data = opened.read()
-            except OSError as error:
-                raise CommandError(f"open {file}: {str(error.strerror).lower()}") from None
-            found += [(obj, file) for obj in read_documents(data, file)]
-        return found
+            return await download(source, self._factory.reactor)
+        return read_bytes(source, self._factory.stdin)
 
     async def _from_object(self, obj: Object, source: str) -> Info:
         version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
+        unset = [f"{name} not set" for name, value in (("apiVersion", version), ("kind", kind)) if not value]
+        if self._validated and unset:
+            what = unset[0] if len(unset) == 1 else f"[{', '.join(unset)}]"
+            raise CommandError(
+                f'error validating "{source}": error validating data: {what}; if you choose to ignore these errors, '
+                "turn validation off with --validate=false"
+            )
         if not kind:
             raise CommandError(f"unable to decode \"{source}\": Object 'Kind' is missing in '{_compact(obj)}'")
         try:

@@ -43,6 +43,11 @@ class ClientSideApply:
     async def apply(self, info: Info) -> str:
         """What was done to the object, which ``info`` then has.  Raises StatusError and CommandError."""
         modified = with_last_applied(info.object or {})
+        if not info.name:
+            raise CommandError(
+                f"error when retrieving current configuration of:\n{_where(info)}\nfrom server for: "
+                f'"{info.source}": resource name may not be empty'
+            )
         try:
             current = await info.request(info.client.get()).do()
         except NotFound:
@@ -126,13 +131,7 @@ class ClientSideApply:
         return modified
 
     def _explained(self, info: Info, patch: Object, error: StatusError) -> StatusError:
-        group, version = info.mapping.group, info.mapping.version
-        named = f"{group}/{version}" if group else f"/{version}"
-        where = f'Name: "{info.name}", Namespace: "{info.namespace}"'
-        what = (
-            f'Resource: "{named}, Resource={info.mapping.name}", GroupVersionKind: "{named}, Kind={info.mapping.kind}"'
-        )
-        return sourced(f"applying patch:\n{json_text(patch)}\nto:\n{what}\n{where}\nfor:", info, error)
+        return sourced(f"applying patch:\n{json_text(patch)}\nto:\n{_where(info)}\nfor:", info, error)
 
     async def _patch(self, info: Info, modified: Object, current: Object) -> tuple[Object, bool]:
         """The patch, and whether it is a strategic one."""
@@ -155,6 +154,13 @@ class ClientSideApply:
                 found = {}
             self._documents[group, version] = found
         return found
+
+
+def _where(info: Info) -> str:
+    group, version = info.mapping.group, info.mapping.version
+    named = f"{group}/{version}" if group else f"/{version}"
+    what = f'Resource: "{named}, Resource={info.mapping.name}", GroupVersionKind: "{named}, Kind={info.mapping.kind}"'
+    return f'{what}\nName: "{info.name}", Namespace: "{info.namespace}"'
 
 
 def _original(current: Object) -> Object:

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
-from kapi.cli.messages import raise_errors
+from kapi.cli.messages import CommandError, raise_errors
 from kapi.cli.print_flags import printer_for
+from kapi.cli.raw import send_raw
+from kapi.cli.visitor import is_url
 from kapi.cli.writing import WRITE, dry_run, dry_run_suffix, file_builder, sourced, validation, with_last_applied
 from kapi.client.errors import StatusError
 
-FLAGS = (*WRITE, Flag("save-config", "bool"))
+FLAGS = (*WRITE, Flag("save-config", "bool"), Flag("raw"))
 
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     builder = file_builder(factory, program, "create")
+    if flags["raw"]:
+        return await _create_raw(factory)
     how, fields = dry_run(flags["dry-run"]), validation(flags["validate"])
     printer = printer_for(flags, f"created{dry_run_suffix(how)}")
     result = await builder.do()
     errors: list[BaseException] = []
+    found = False
     async for info in result.visit():
+        found = True
         if flags["save-config"]:
             info.object = with_last_applied(info.object or {})
         if how != "client":
@@ -34,4 +40,21 @@ async def run(factory: Factory, program: str) -> int:
                 continue
         factory.out.write(printer.print(info.object or {}))
     raise_errors(errors + result.errors)
+    if not found:
+        raise CommandError("no objects passed to create")
     return 0
+
+
+async def _create_raw(factory: Factory) -> int:
+    """The one file as it is.  Raises CommandError."""
+    flags = factory.flags
+    files = flags["filename"]
+    if len(files) > 1:
+        raise CommandError("--raw can only use a single local file or stdin")
+    if is_url(files[0]):
+        raise CommandError("--raw cannot read from a url")
+    if flags["selector"]:
+        raise CommandError("--raw and --selector (-l) are mutually exclusive")
+    if flags["output"]:
+        raise CommandError("--raw and --output are mutually exclusive")
+    return await send_raw(factory, factory.client().post())

@@ -6,19 +6,22 @@ from kapi.cli.builder import Builder
 from kapi.cli.delete_options import FLAGS as DELETE
 from kapi.cli.delete_options import delete_options, propagation
 from kapi.cli.factory import Factory
-from kapi.cli.flags import FILENAME, PRINT, Flag
+from kapi.cli.flags import FILENAME, Flag
 from kapi.cli.info import Info, kind_text
 from kapi.cli.messages import CommandError, raise_errors
+from kapi.cli.raw import send_raw
 from kapi.cli.result import Result
+from kapi.cli.visitor import Known
 from kapi.cli.waiting import wait_until_gone
-from kapi.cli.writing import dry_run, dry_run_suffix
+from kapi.cli.writing import dry_run, dry_run_suffix, sourced
 from kapi.client.errors import StatusError
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
 
 FLAGS = (
     *FILENAME,
-    *PRINT,
+    Flag("output", short="o"),
+    Flag("interactive", "bool", short="i"),
     Flag("selector", short="l"),
     Flag("field-selector"),
     Flag("all", "bool"),
@@ -38,6 +41,8 @@ _FORCED = (
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
+    if flags["raw"]:
+        return await send_raw(factory, factory.client().delete())
     how = dry_run(flags["dry-run"])
     policy = propagation(flags)
     if flags["output"] not in ("", "name"):
@@ -60,6 +65,12 @@ async def run(factory: Factory, program: str) -> int:
     result.ignore_not_found = bool(ignore)
     if force:
         factory.err.write(_FORCED)
+    if flags["interactive"]:
+        result = Result(Known(await result.infos()), errors=result.errors)
+        result.ignore_not_found = bool(ignore)
+        if not await _agreed(factory, result):
+            factory.out.write("deletion is cancelled\n")
+            return 0
     options = delete_options(policy, grace, how)
     return await _delete(factory, result, options, how, force, wait and how == "none")
 
@@ -79,14 +90,17 @@ async def _delete(factory: Factory, result: Result, options: Object, how: str, f
     found = 0
     async for info in result.visit():
         found += 1
+        if not info.name:
+            errors.append(CommandError(f'error when deleting "{info.source}": resource name may not be empty'))
+            continue
         try:
             answer = None if how == "client" else await info.delete(options)
         except NotFound as error:
             if not result.ignore_not_found:
-                errors.append(error)
+                errors.append(sourced("deleting", info, error) if info.source else error)
             continue
         except StatusError as error:
-            errors.append(error)
+            errors.append(sourced("deleting", info, error) if info.source else error)
             continue
         details = (answer or {}).get("details") or {}
         uid = details.get("uid") or ((answer or {}).get("metadata") or {}).get("uid") or ""
@@ -103,6 +117,18 @@ async def _delete(factory: Factory, result: Result, options: Object, how: str, f
         await wait_until_gone(factory, deleted, factory.flags["timeout"])
     raise_errors(errors)
     return 0
+
+
+async def _agreed(factory: Factory, result: Result) -> bool:
+    """Whether the user wants what the command line says; nothing needs no asking."""
+    infos = await result.infos()
+    if not infos:
+        return True
+    names = "".join(f"{info.text}\n" for info in infos)
+    factory.out.write(f"You are about to delete the following {len(infos)} resource(s):\n{names}")
+    factory.out.write("Do you want to continue? (y/N): ")
+    factory.out.flush()
+    return factory.stdin.readline().strip().lower() == "y"
 
 
 def _line(factory: Factory, info: Info, how: str, force: bool) -> str:

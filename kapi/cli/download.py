@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from kapi.cli.messages import CommandError
+from kapi.cli.messages import CommandError, standard_message
 from kapi.client.config import Config
+from kapi.client.errors import ConnectionFailed
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session
 from kapi.machinery.status import StatusError
@@ -15,8 +16,10 @@ TIMEOUT = 30.0  # seconds
 
 
 async def download(url: str, reactor: Reactor) -> bytes:
-    """Raises CommandError, ClientError."""
+    """Raises CommandError."""
     parsed = urlsplit(url)
+    if not parsed.netloc:
+        raise CommandError("Unable to connect to the server: http: no Host in request URL", plain=True)
     session = Session.for_config(Config(host=f"{parsed.scheme}://{parsed.netloc}", qps=0, timeout=TIMEOUT), reactor)
     try:
         path = (parsed.path or "/") + (f"?{parsed.query}" if parsed.query else "")
@@ -25,5 +28,7 @@ async def download(url: str, reactor: Reactor) -> bytes:
         raise CommandError(
             f'unable to read URL "{url}", server reported {error.code}, status code={error.code}'
         ) from None
+    except ConnectionFailed as error:
+        raise CommandError(standard_message(error, url) or str(error), plain=True) from None
     finally:
         await session.close()

@@ -141,11 +141,11 @@ def _extra(pairs: list[str]) -> dict[str, list[str]]:
 
 
 def _timeout(text: str) -> float:
-    """Of ``--request-timeout``: a duration, or a number of seconds."""
-    if text.lstrip("-").isdigit():
-        return float(text)
+    """Of ``--request-timeout``: a duration, or a number of seconds; 0 is none."""
+    if not text or text.isdecimal():
+        return float(text or 0)
     try:
-        return parse_duration(text)
+        return max(0.0, parse_duration(text))
     except ValueError:
         raise CommandError(
             "Invalid timeout value. Timeout must be a single integer in seconds, "

@@ -91,7 +91,7 @@ class Flags:
                 if letter == "h":
                     raise UsageError("pflag: help requested")
                 raise UsageError(f"unknown shorthand flag: '{letter}' in {argument}")
-            if letters.startswith("=") and len(letters) > 0:
+            if letters.startswith("=") and len(letters) > 1:
                 self._set(flag, letters[1:])
                 return
             if flag.kind == "bool" or flag.alone:
@@ -131,10 +131,15 @@ def _bool(text: str) -> bool:
 
 
 def _int(text: str) -> int:
+    """With a sign, a base (``0x``, ``0o``, ``0b``, ``0``) and ``_`` between digits, as Go reads it."""
+    sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
     try:
-        return int(text, 10)
+        value = int(sign + digits, 8 if digits[:1] == "0" and digits[1:2].isdecimal() else 0)
     except ValueError:
         raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
 
 
 def _duration(text: str) -> float:

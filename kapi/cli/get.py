@@ -10,6 +10,7 @@ from kapi.cli.flags import FILENAME, PRINT, Flag
 from kapi.cli.info import Info, is_list
 from kapi.cli.messages import CommandError, aggregate
 from kapi.cli.print_flags import printer_for
+from kapi.cli.raw import raw_path
 from kapi.cli.result import Result
 from kapi.client.rest import Request
 from kapi.machinery.tree import Object
@@ -70,9 +71,10 @@ class GetOptions:
                 )
             if self.output:
                 raise CommandError("--raw and --output are mutually exclusive")
+            raw_path(flags["raw"])
             return
         if self.watching and self.sort_by:
-            self.factory.err.write("warning: --watch or --watch-only requested, --sort-by will be ignored\n")
+            self.factory.err.write("warning: --watch requested, --sort-by will be ignored for watch events received\n")
         if not self.watching and not flags.arguments and not flags["filename"]:
             self.factory.err.write(
                 f'You must specify the type of resource to get. Use "{self.program} api-resources" for a complete list of '
@@ -85,12 +87,15 @@ class GetOptions:
             )
         if flags["show-labels"] and not self.human:
             raise CommandError(f"--show-labels option cannot be used with {self.output} printer")
+        if flags["label-columns"] and self.output.startswith("custom-columns"):
+            raise CommandError(f"--label-columns option cannot be used with {self.output} printer")
         if flags["output-watch-events"] and not self.watching:
             raise CommandError("--output-watch-events option can only be used with --watch or --watch-only")
 
     async def run(self) -> int:
         if self.flags["raw"]:
-            self.factory.out.write((await self.factory.client().get().abs_path(self.flags["raw"]).raw()).decode())
+            path = raw_path(self.flags["raw"])
+            self.factory.out.write((await self.factory.client().get().abs_path(path).raw()).decode())
             return 0
         if self.watching:
             from kapi.cli.get_watch import watch
@@ -128,7 +133,7 @@ class GetOptions:
     async def _print_generic(self, result: Result) -> int:
         infos = await result.infos()
         if result.errors and result.single:
-            raise result.errors[0]
+            raise result.errors[0].__cause__ or result.errors[0]
         if not infos and result.ignore_not_found:
             result.raise_errors()
             return 0
@@ -153,7 +158,7 @@ class GetOptions:
         infos = await result.infos()
         errors = list(result.errors)
         tables: list[tuple[Info, Object]] = [(info, info.object or {}) for info in infos]
-        if self.sort_by and tables:
+        if self.sort_by and tables and not (result.single and len(tables) == 1):
             tables = self._sorted(tables)
         kinds = {(info.mapping.group, info.mapping.version, info.mapping.kind) for info in infos}
         with_kind = self.flags["show-kind"] or len(kinds) > 1
@@ -200,7 +205,7 @@ class GetOptions:
 
         A field that no row has leaves nothing to print; several tables have no order among each other.
         """
-        from kapi.cli.sorting import sort_by
+        from kapi.cli.sorting import Unsortable, sort_by
 
         if len(tables) > 1:
             return sort_by(tables, self.sort_by, lambda pair: pair[1])
@@ -209,6 +214,8 @@ class GetOptions:
             return tables
         try:
             rows = sort_by(table["rows"], self.sort_by, lambda row: row.get("object") or {})
+        except Unsortable:
+            raise
         except CommandError:
             return []
         return [(info, {**table, "rows": rows})]

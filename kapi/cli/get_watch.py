@@ -4,48 +4,63 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.cli.info import Info
+from kapi.cli.info import Info, items_of
 from kapi.cli.messages import CommandError
 from kapi.cli.print_flags import printer_for
 from kapi.cli.printers.table import TablePrinter
 from kapi.cli.printers.tabwriter import TabWriter
 from kapi.machinery.tree import Object
 
+_NOT_ONE = "watch is only supported on individual resources and resource collections - {}"
+_LONGEST_EVENT = len("MODIFIED")
+
 
 async def watch(options: Any) -> int:
     """Until the server ends it, or the user does.  ``options`` are GetOptions."""
-    result = await options.builder().do()
+    reactor, timeout = options.factory.reactor, options.factory.config.timeout
+    end = reactor.seconds() + timeout if timeout else None
+    result = await options.builder().single_resource_type().do()
     infos = await result.infos()
     result.raise_errors()
-    kinds = {info.mapping for info in infos}
-    if len(kinds) > 1:
-        raise CommandError(
-            f"watch is only supported on individual resources and resource collections - {len(infos)} resources were found"
-        )
     if not infos:
         return 0
+    if len({info.mapping for info in infos}) > 1:
+        raise CommandError(_NOT_ONE.format("more than 1 resource was found"))
     show = _Shown(options, infos[0])
     info, obj = infos[-1], infos[-1].object or {}
     version = (obj.get("metadata") or {}).get("resourceVersion") or "0"
+    known = ""  # the version of a single object, which a watch from "0" on begins with
     if not options.flags["watch-only"]:
         for each in infos:
             show(each.object or {}, "ADDED")
+    if len(infos) > 1:
+        if options.flags["filename"]:
+            raise CommandError(_NOT_ONE.format(f"{len(infos)} resources were found"))
+        raise CommandError("you may only watch a single resource or type of resource at a time")
     request = info.client.get().namespace(info.namespace).resource(info.mapping.name).timeout(0)
     fields = options.flags["field-selector"]
     if info.name:
         fields = f"metadata.name={info.name}"
-        version = _row_version(obj) or version
+        known, version = _version(obj), "0"
     request = options.transform(request).params(
         {"resourceVersion": version, "labelSelector": options.flags["selector"], "fieldSelector": fields}
     )
     events = await request.watch()
+    ending = reactor.callLater(max(0.0, end - reactor.seconds()), events.close) if end is not None else None
     try:
         async for event in events:
-            if event.type != "BOOKMARK":
+            if event.type != "BOOKMARK" and not (known and _version(event.object) == known):
                 show(event.object, event.type)
+            known = ""
     finally:
+        if ending is not None and ending.active():
+            ending.cancel()
         events.close()
     return 0
+
+
+def _version(obj: Object) -> str:
+    return _row_version(obj) or str((obj.get("metadata") or {}).get("resourceVersion") or "")
 
 
 def _row_version(obj: Object) -> str:
@@ -68,10 +83,11 @@ class _Shown:
 
     def __call__(self, obj: Object, event: str) -> None:
         if self._printer is None:
-            self._table.print(obj, event if self._events else "")
+            self._table.print(obj, event.ljust(_LONGEST_EVENT) if self._events else "")
             self._out.write(self._writer.flush())
         else:
-            for item in obj["items"] if isinstance(obj.get("items"), list) else [obj]:
-                shown = {"type": event, "object": item} if self._events else item
-                self._out.write(self._printer.print(shown))
+            for item in items_of(obj) if isinstance(obj.get("items"), list) else [obj]:
+                self._out.write(
+                    self._printer.print(item) if not self._events else self._printer.print_event(event, item)
+                )
         self._out.flush()

@@ -27,6 +27,22 @@ def go_text(value: object) -> str:
     return str(value)
 
 
+def go_type(value: object) -> str:
+    """The Go type of a value of an unstructured object."""
+    match value:
+        case dict():
+            return "map[string]interface {}"
+        case bool():
+            return "bool"
+        case int():
+            return "int64"
+        case float():
+            return "float64"
+        case list():
+            return "[]interface {}"
+    return "string"
+
+
 def json_text(value: object, indent: int | None = None) -> str:
     """Keys sorted; what HTML would read is escaped."""
     separators = (",", ":") if indent is None else (",", ": ")

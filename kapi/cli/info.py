@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.client.discovery import APIResource
+from kapi.client.errors import StatusError
 from kapi.client.rest import PatchType, Request, RESTClient
+from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object, Tree
 
 #: changes a request for reading before it is sent: asks for tables
@@ -43,8 +45,23 @@ class Info:
         return made.subresource(self.subresource)
 
     async def get(self, transform: Transform | None = None) -> None:
+        """Raises StatusError; that of the namespace, where it is the namespace that is not there."""
         request = self.request(self.client.get())
-        self.object = await (transform(request) if transform is not None else request).do()
+        try:
+            self.object = await (transform(request) if transform is not None else request).do()
+        except NotFound as error:
+            if self.namespace and self.namespace != "default":
+                await self._namespace_is_there(error)
+            raise
+
+    async def _namespace_is_there(self, error: NotFound) -> None:
+        """Raises NotFound."""
+        try:
+            await self.client.get().abs_path(f"/api/v1/namespaces/{self.namespace}").do()
+        except NotFound as missing:
+            raise missing from error
+        except StatusError:  # who may not read namespaces learns nothing more
+            return
 
     async def create(self, **options: object) -> None:
         self.object = await self.request(self.client.post(), "").params(options).body(self.object).do()

@@ -56,7 +56,7 @@ def standard_message(error: BaseException, host: str) -> str | None:
             return f"The connection to the server {place} was refused - did you specify the right host or port?"
         return f"Unable to connect to the server: {error}"
     if isinstance(error, RequestTimeout):
-        return f"Unable to connect to the server: {error}"
+        return "Unable to connect to the server: net/http: request canceled (Client.Timeout exceeded while awaiting headers)"
     return None
 
 

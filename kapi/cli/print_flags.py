@@ -25,6 +25,8 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> 
     allowed = (*FORMATS, *_COLUMNS, "wide") if columns else FORMATS
     kind, equals, rest = output.partition("=")
     kind = kind.lower() if kind.lower() in _ANY_CASE else kind
+    if equals and flags["template"]:  # either says what the template is
+        raise no_printer(output, allowed)
     managed = flags["show-managed-fields"]
     match kind:
         case "json" if not equals:
@@ -55,7 +57,7 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> 
 
             if kind == "custom-columns":
                 return CustomColumnsPrinter.from_spec(rest or flags["template"], flags["no-headers"])
-            return CustomColumnsPrinter.from_file(rest or flags["template"], flags["no-headers"])
+            return CustomColumnsPrinter.from_file(rest or flags["template"])
     raise no_printer(output, allowed)
 
 
@@ -77,4 +79,5 @@ def _template(flags: Flags, equals: str, rest: str, *, is_file: bool) -> str:
         with open(text) as file:
             return file.read()
     except OSError as error:
-        raise CommandError(f"error reading --template {text}, open {text}: {str(error.strerror).lower()}\n") from None
+        verb = "read" if isinstance(error, IsADirectoryError) else "open"
+        raise CommandError(f"error reading --template {text}, {verb} {text}: {str(error.strerror).lower()}\n") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 
 from kapi.cli.info import Info
 from kapi.cli.messages import aggregate
@@ -13,11 +13,18 @@ from kapi.machinery.status import NotFound
 class Result:
     """``single``: the arguments name exactly one object.  ``ignore_not_found`` leaves those errors out."""
 
-    def __init__(self, visitor: Visitor, *, single: bool = False, targets_single_items: bool = False) -> None:
+    def __init__(
+        self,
+        visitor: Visitor,
+        *,
+        single: bool = False,
+        targets_single_items: bool = False,
+        errors: Iterable[BaseException] = (),
+    ) -> None:
         self._visitor = visitor
         self.single, self.targets_single_items = single, targets_single_items
         self.ignore_not_found = False
-        self.errors: list[BaseException] = []
+        self.errors = list(errors)
 
     async def visit(self) -> AsyncIterator[Info]:
         """The objects; what went wrong is in ``errors`` afterwards."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
+from kapi.cli.go_values import go_type
 from kapi.cli.jsonpath import JSONPathError, Template, relaxed
 from kapi.cli.messages import CommandError
 from kapi.machinery.tree import Tree
@@ -15,8 +16,12 @@ from kapi.machinery.tree import Tree
 Item = TypeVar("Item")
 
 
+class Unsortable(CommandError):
+    """Values that have no order."""
+
+
 def sort_by(items: Sequence[Item], field: str, object_of: Callable[[Item], Tree]) -> list[Item]:
-    """Items without the field come first.  Raises CommandError when no item has it."""
+    """Items without the field come first.  Raises CommandError when no item has it, and Unsortable."""
     try:
         template = Template(relaxed(field))
         values = [_first(template.find(object_of(item))) for item in items]
@@ -49,7 +54,7 @@ def _order(left: object, right: object) -> int:
         return int(left > right) - int(left < right)  # numbers in texts do not count as such
     if isinstance(left, int | float) and isinstance(right, int | float):
         return int(left > right) - int(left < right)
-    raise CommandError(f"unsortable type: {type(left).__name__}")
+    raise Unsortable(f"unsortable type: {go_type(left)}")
 
 
 _QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?")

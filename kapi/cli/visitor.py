@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
 
 from kapi.cli.info import Info, Transform, is_list, items_of
@@ -24,19 +24,36 @@ class Visitor(Protocol):
 
 
 class Named:
-    """One object by its name, read from the server."""
+    """One object by its name, read from the server.  ``listed``: it stands in a list of a file; of its errors only the text
+    is left, as by kubectl."""
 
-    def __init__(self, info: Info, transform: Transform | None, latest: bool) -> None:
-        self._info, self._transform, self._latest = info, transform, latest
+    def __init__(self, info: Info, transform: Transform | None, latest: bool, *, listed: bool = False) -> None:
+        self._info, self._transform, self._latest, self._listed = info, transform, latest, listed
 
     async def visit(self) -> AsyncIterator[Info | Exception]:
-        if self._latest:
+        if self._latest and self._info.name:
             try:
                 await self._info.get(self._transform)
             except StatusError as error:
-                yield error
+                yield self._bare(error) if self._listed else error
                 return
         yield self._info
+
+    def _bare(self, error: StatusError) -> CommandError:
+        bare = CommandError(error.message, plain=True)
+        bare.__cause__ = error
+        return bare
+
+
+class Known:
+    """Objects that were found before."""
+
+    def __init__(self, infos: Sequence[Info]) -> None:
+        self._infos = infos
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        for info in self._infos:
+            yield info
 
 
 class Failed:
@@ -62,23 +79,26 @@ class Selector:
     async def visit(self) -> AsyncIterator[Info | Exception]:
         token = ""
         while True:
-            request = (
-                self._client.get()
-                .namespace(self._namespace)
-                .resource(self._mapping.name)
-                .params(
-                    {
-                        "labelSelector": self._labels,
-                        "fieldSelector": self._fields,
-                        "limit": self._chunk or None,
-                        "continue": token,
-                    }
-                )
-            )
             try:
+                request = (
+                    self._client.get()
+                    .namespace(self._namespace)
+                    .resource(self._mapping.name)
+                    .params(
+                        {
+                            "labelSelector": self._labels,
+                            "fieldSelector": self._fields,
+                            "limit": self._chunk or None,
+                            "continue": token,
+                        }
+                    )
+                )
                 page = await (self._transform(request) if self._transform is not None else request).do()
             except StatusError as error:
                 yield self._explained(error)
+                return
+            except ValueError as error:  # a namespace that is no part of a path
+                yield error
                 return
             yield Info(self._client, self._mapping, self._namespace, obj=page)
             token = (page.get("metadata") or {}).get("continue") or ""
@@ -129,6 +149,10 @@ class Chain:
                 yield info
 
 
+def is_url(path: str) -> bool:
+    return path.startswith(("http://", "https://"))
+
+
 def expand_paths(path: str, recursive: bool) -> list[str]:
     """The files that a ``-f`` stands for.  Raises CommandError."""
     import glob
@@ -146,7 +170,9 @@ def expand_paths(path: str, recursive: bool) -> list[str]:
             folders.sort()
             if not recursive:
                 folders.clear()
-            inside += [os.path.join(folder, name) for name in sorted(names) if name.endswith(EXTENSIONS)]
+            inside += [
+                os.path.normpath(os.path.join(folder, name)) for name in sorted(names) if name.endswith(EXTENSIONS)
+            ]
         if not inside:
             raise CommandError(
                 f"error reading {[one]}: recognized file extensions are {list(EXTENSIONS)}".replace("'", "").replace(
@@ -157,27 +183,43 @@ def expand_paths(path: str, recursive: bool) -> list[str]:
     return files
 
 
-def read_documents(data: bytes, source: str) -> list[Object]:
-    """The objects of a file: JSON values or YAML documents, lists taken apart.  Raises CommandError."""
+def read_documents(data: bytes, source: str) -> Iterator[tuple[Object, bool]]:
+    """The objects of a file, and whether they stood in a list: JSON values or YAML documents.
+
+    Raises CommandError at the first bad one.
+    """
     from kapi.codecs import yaml_reading
 
-    found: list[Object] = []
+    is_json = data.lstrip()[:1] == b"{"
     for part in _parts(data):
         if not part.strip():
             continue
         try:
             tree, _ = yaml_reading.loads(part)
         except ValueError as error:
-            raise CommandError(f"error parsing {source}: {error}") from None
+            problem = "unexpected EOF" if is_json and _is_cut(part) else f"error converting YAML to JSON: {error}"
+            raise CommandError(f"error parsing {source}: {problem}") from None
         if tree is None:
             continue
         if not isinstance(tree, dict):
             raise CommandError(f"error parsing {source}: no object")
         if is_list(tree):
-            found += items_of(tree) if tree.get("kind") != "List" else tree["items"]
+            for item in items_of(tree) if tree.get("kind") != "List" else tree["items"]:
+                yield item, True
         else:
-            found.append(tree)
-    return found
+            yield tree, False
+
+
+def _is_cut(text: bytes) -> bool:
+    """Whether JSON ends before it is whole."""
+    import json
+
+    shown = text.decode("utf-8", "replace").rstrip()
+    try:
+        json.loads(shown)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(shown)
+    return False
 
 
 def _parts(data: bytes) -> list[bytes]:

@@ -24,11 +24,11 @@ _VALIDATION = {"true": "Strict", "strict": "Strict", "warn": "Warn", "false": "I
 
 
 def dry_run(text: str) -> str:
-    """``none``, ``client`` or ``server``.  Raises CommandError."""
+    """``none``, ``client`` or ``server``; the flag alone is the client's.  Raises CommandError."""
     if text in ("client", "server", "none"):
         return text
     if text == "unchanged":
-        raise CommandError("--dry-run is deprecated and can be replaced with --dry-run=client.")
+        return "client"
     raise CommandError(f'Invalid dry-run value ({text}). Must be "none", "server", or "client".')
 
 
@@ -54,6 +54,7 @@ def file_builder(factory: Factory, program: str, command: str) -> Builder:
     if not flags["filename"]:
         raise CommandError("must specify one of -f and -k")
     builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags["namespace"]))
+    builder.validated(flags["validate"].lower() not in ("false", "ignore"))
     return builder.filenames(flags["filename"], flags["recursive"]).labels(flags["selector"]).flatten()
 
 

@@ -40,8 +40,8 @@ class RESTMapper:
         if found is None and self._again():
             found = (await self.table()).resource(text)
         if found is None:
-            name, dot, group = text.partition(".")
-            where = f' in group "{group}"' if dot else ""
+            name, _, group = text.partition(".")
+            where = f' in group "{group}"' if group else ""
             raise NoMatch(f'the server doesn\'t have a resource type "{name}"{where}')
         return found
 
@@ -99,17 +99,19 @@ class _Table:
         return self._shorts.get(name.lower()) or self._names.get(name.lower()) or []
 
     def resource(self, text: str) -> APIResource | None:
-        parts = text.lower().split(".", 2)
+        parts = text.split(".", 2)
         if len(parts) == 3:
             found = self._find(parts[0], parts[2], parts[1])
             if found is not None:
                 return found
-        name, _, group = text.lower().partition(".")
+        name, _, group = text.partition(".")
         return self._find(name, group, "")
 
     def _find(self, name: str, group: str, version: str) -> APIResource | None:
-        for table in (self._shorts, self._names):
-            known = [one for one in table.get(name, ()) if not version or one.version == version]
+        """Short names are as they are; others may be in any case, as for kubectl."""
+        group = group.lower()
+        for table, known_as in ((self._shorts, name), (self._names, name.lower())):
+            known = [one for one in table.get(known_as, ()) if not version or one.version == version]
             if version and not group:  # "pods.v1." names the core group
                 known = [one for one in known if not one.group]
             if group:

@@ -127,7 +127,7 @@ class Request:
     def name(self, name: str) -> Request:
         if not name:
             raise ValueError("resource name may not be empty")
-        self._name = _segment("name", name)
+        self._name = _segment("resource name", name)
         return self
 
     def subresource(self, *parts: str) -> Request:
@@ -353,10 +353,10 @@ class Request:
 
 def _segment(what: str, text: str) -> str:
     if text in (".", ".."):
-        raise ValueError(f"invalid {what} \"{text}\": may not be '{text}'")
+        raise ValueError(f"invalid {what} \"{text}\": [may not be '{text}']")
     for character in _UNSAFE:
         if character in text:
-            raise ValueError(f"invalid {what} \"{text}\": may not contain '{character}'")
+            raise ValueError(f"invalid {what} \"{text}\": [may not contain '{character}']")
     return text
 
 

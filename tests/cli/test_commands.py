@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -78,6 +79,41 @@ def test_a_watch_shows_what_there_is_and_what_changes(cluster: KapiProcess) -> N
         kapi(cluster, "delete", "cm", "watched")
         assert watch.stdout.readline().split()[:2] == ["DELETED", "watched"]
         watch.terminate()
+
+
+def test_a_watch_ends_by_a_signal_without_a_word(cluster: KapiProcess) -> None:
+    kapi(cluster, "create", "-f", "-", stdin=MAP % "interrupted")
+    with subprocess.Popen(
+        [sys.executable, "-m", "kapi", "get", "cm", "interrupted", "-w", "-o", "name"],
+        env=cluster.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as watch:  # fmt: skip
+        assert watch.stdout is not None and watch.stderr is not None
+        assert watch.stdout.readline() == "configmap/interrupted\n"
+        watch.send_signal(signal.SIGINT)
+        assert watch.wait(120) == 1
+        assert watch.stderr.read() == ""
+
+
+def test_deleting_asks_first_where_that_is_wanted(cluster: KapiProcess) -> None:
+    kapi(cluster, "create", "-f", "-", stdin=MAP % "asked")
+    question = "You are about to delete the following 1 resource(s):\nconfigmap/asked\nDo you want to continue? (y/N): "
+    assert kapi(cluster, "delete", "-i", "cm", "asked", stdin="n\n").stdout == f"{question}deletion is cancelled\n"
+    agreed = kapi(cluster, "delete", "-i", "cm", "asked", stdin="y\n").stdout
+    assert agreed == f'{question}configmap "asked" deleted from default namespace\n'
+
+
+def test_raw_requests(cluster: KapiProcess) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    made = kapi(cluster, "create", "--raw", path, "-f", "-", stdin=MAP % "bare")
+    assert (made.returncode, made.stderr) == (0, "")
+    assert '"name":"bare"' in made.stdout
+    assert '"status":"Success"' in kapi(cluster, "delete", "--raw", f"{path}/bare").stdout
+    assert kapi(cluster, "get", "cm", "bare").stderr == 'Error from server (NotFound): configmaps "bare" not found\n'
+
+
+def test_standard_input_is_read_once(cluster: KapiProcess) -> None:
+    done = kapi(cluster, "create", "-f", "-", "-f", "-", stdin=MAP % "twice")
+    assert (done.returncode, done.stderr) == (1, "error: standard input cannot be used for multiple arguments\n")
 
 
 def test_watch_only_begins_with_the_next_change(cluster: KapiProcess) -> None:

@@ -7,11 +7,18 @@ import re
 from kapi.cli.go_values import go_text
 from kapi.cli.jsonpath import JSONPathError, Template, relaxed
 from kapi.cli.messages import CommandError
+from kapi.cli.printers.interface import Printer
 from kapi.cli.printers.tabwriter import TabWriter
 from kapi.machinery.tree import Object
 
+_NO_COLUMNS = "custom-columns format specified but no custom columns given"
+_MISSING_LINE = (
+    "invalid template, missing {} line. Expected format is one line of space separated headers, one line of space "
+    "separated column specs."
+)
 
-class CustomColumnsPrinter:
+
+class CustomColumnsPrinter(Printer):
     """``columns``: headers and paths."""
 
     def __init__(self, columns: list[tuple[str, str]], no_headers: bool = False) -> None:
@@ -25,7 +32,7 @@ class CustomColumnsPrinter:
     @classmethod
     def from_spec(cls, spec: str, no_headers: bool = False) -> CustomColumnsPrinter:
         if not spec:
-            raise CommandError("custom-columns format specified but no custom columns given")
+            raise CommandError(_NO_COLUMNS)
         columns = []
         for part in spec.split(","):
             header, colon, path = part.partition(":")
@@ -35,21 +42,25 @@ class CustomColumnsPrinter:
         return cls(columns, no_headers)
 
     @classmethod
-    def from_file(cls, path: str, no_headers: bool = False) -> CustomColumnsPrinter:
-        """A line of headers and a line of paths."""
+    def from_file(cls, path: str) -> CustomColumnsPrinter:
+        """A line of headers and a line of paths.  The headers are always shown, as by kubectl."""
+        if not path:
+            raise CommandError(_NO_COLUMNS)
         try:
             with open(path) as file:
                 lines = file.read().splitlines()
+        except IsADirectoryError:
+            lines = []
         except OSError as error:
             raise CommandError(f"error reading template {path}, open {path}: {str(error.strerror).lower()}\n") from None
         if len(lines) < 2:
-            raise CommandError("error: missing second line")
+            raise CommandError(_MISSING_LINE.format("spec" if lines else "header"))
         headers, paths = re.split(r"\s+", lines[0].strip()), re.split(r"\s+", lines[1].strip())
         if len(headers) != len(paths):
             raise CommandError(
                 f"number of headers ({len(headers)}) and field specifications ({len(paths)}) don't match"
             )
-        return cls(list(zip(headers, paths, strict=True)), no_headers)
+        return cls(list(zip(headers, paths, strict=True)))
 
     def print(self, obj: Object) -> str:
         writer = TabWriter()
@@ -57,14 +68,15 @@ class CustomColumnsPrinter:
             writer.row(self._headers)
             self._headed = True
         for item in obj["items"] if isinstance(obj.get("items"), list) else [obj]:
-            writer.row([self._cell(path, item) for path in self._paths])
+            try:
+                writer.row([self._cell(path, item) for path in self._paths])
+            except JSONPathError as error:  # what came before it is shown
+                raise CommandError(str(error), output=writer.flush()) from None
         return writer.flush()
 
     def _cell(self, path: Template, item: Object) -> str:
-        try:
-            found = path.find(item)
-        except JSONPathError as error:
-            raise CommandError(str(error)) from None
+        """Raises JSONPathError."""
+        found = path.find(item)
         if not found or not found[0]:
             return "<none>"
-        return ",".join("<nil>" if value is None else go_text(value) for value in found[0])
+        return ",".join(go_text(value) for values in found for value in values)

@@ -12,6 +12,10 @@ class Printer(Protocol):
         """The object as text, its line's end included."""
         ...
 
+    def print_event(self, event: str, obj: Object) -> str:
+        """The object as part of a watch event of this type."""
+        return self.print({"type": event, "object": obj})
+
 
 def without_managed_fields(obj: Object) -> Object:
     """A copy, where there are any."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 
-from kapi.cli.go_values import go_text, json_text
+from kapi.cli.go_values import go_text
 from kapi.cli.jsonpath import JSONPathError, Template
 from kapi.cli.messages import CommandError
+from kapi.cli.printers.interface import Printer
+from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 
 
-class JSONPathPrinter:
-    """``as_json``: the values as a JSON list."""
+class JSONPathPrinter(Printer):
+    """``as_json``: the values of each part as a JSON list."""
 
     def __init__(self, text: str, *, as_json: bool = False, allow_missing: bool = True) -> None:
         try:
@@ -22,21 +24,14 @@ class JSONPathPrinter:
 
     def print(self, obj: Object) -> str:
         try:
-            if self._as_json:
-                found = [value for values in self._template.find(obj) for value in values]
-                return json_text(found, 4) + "\n" if found else "[]\n"
-            return self._template.expand(obj)
+            return self._template.as_json(obj) if self._as_json else self._template.expand(obj)
         except JSONPathError as error:
             text = self._template.text
             raise CommandError(
-                f'error executing jsonpath "{_quoted(text)}": Error executing template: {error}. Printing more information '
+                f'error executing jsonpath "{quote(text)[1:-1]}": Error executing template: {error}. Printing more information '
                 f"for debugging the template:\n\ttemplate was:\n\t\t{text}\n\tobject given to jsonpath engine was:\n\t\t"
                 f"{_debug(obj)}\n\n\n"
             ) from None
-
-
-def _quoted(text: str) -> str:
-    return json_text(text)[1:-1]
 
 
 def _debug(value: object) -> str:

@@ -8,7 +8,7 @@ from datetime import date
 from math import isinf
 
 from kapi.cli.go_values import json_text
-from kapi.cli.printers.interface import without_managed_fields
+from kapi.cli.printers.interface import Printer, without_managed_fields
 from kapi.machinery.tree import Object, Tree
 
 Order = Callable[[Iterable[str]], list[str]]
@@ -26,7 +26,7 @@ _HEX_FLOAT = re.compile(r"0x(?:[0-9a-f]+(?:\.[0-9a-f]*)?|\.[0-9a-f]+)p-?[0-9]+",
 _DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})").fullmatch
 
 
-class KYAMLPrinter:
+class KYAMLPrinter(Printer):
     """Each document begins with ``---``."""
 
     def __init__(self, managed_fields: bool = False) -> None:
@@ -34,6 +34,15 @@ class KYAMLPrinter:
 
     def print(self, obj: Object) -> str:
         return dump_kyaml(obj if self._managed_fields else without_managed_fields(obj))
+
+    def print_event(self, event: str, obj: Object) -> str:
+        return dump_kyaml({"type": event, "object": obj}, _type_first)
+
+
+def _type_first(keys: Iterable[str]) -> list[str]:
+    """Those of an event."""
+    found = sorted(keys)
+    return found[::-1] if found == ["object", "type"] else found
 
 
 def dump_kyaml(tree: Tree, order: Order = sorted) -> str:

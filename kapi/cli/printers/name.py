@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kapi.cli.printers.interface import Printer
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 
 
-class NamePrinter:
+class NamePrinter(Printer):
     """``kind.group/name``, with what was done to it unless there is an ``-o``."""
 
     def __init__(self, operation: str = "", short: bool = True) -> None:
@@ -17,6 +18,9 @@ class NamePrinter:
             return "".join(self.print(item) for item in obj["items"])
         name = name_of(obj)
         return f"{name}\n" if self._short or not self._operation else f"{name} {self._operation}\n"
+
+    def print_event(self, event: str, obj: Object) -> str:
+        return self.print(obj)
 
 
 def name_of(obj: Object) -> str:

@@ -11,30 +11,42 @@ class TabWriter:
     """``widths`` are remembered from block to block, for rows that come one after the other (watches)."""
 
     def __init__(self) -> None:
-        self._rows: list[Sequence[str]] = []
+        self._lines: list[list[str]] = []
         self._widths: list[int] = []
 
     def forget_widths(self) -> None:
         self._widths = []
 
     def row(self, cells: Sequence[str]) -> None:
-        self._rows.append(cells)
+        """A cell with a line's end in it makes several lines."""
+        for line in "\t".join(cells).split("\n"):
+            self._lines.append(line.split("\t"))
 
     def flush(self) -> str:
-        rows, self._rows = self._rows, []
-        if not rows:
-            return ""
-        columns = max(len(row) for row in rows) - 1
-        widths = []
-        for column in range(columns):
-            widest = max((len(row[column]) for row in rows if len(row) > column + 1), default=0)
-            width = max(MIN_WIDTH, widest + PADDING)
-            if column < len(self._widths):
-                width = max(width, self._widths[column])
-            widths.append(width)
-        self._widths = widths
-        lines = []
-        for row in rows:
-            padded = [cell.ljust(widths[column]) for column, cell in enumerate(row[:-1])]
-            lines.append("".join(padded) + row[-1] + "\n")
-        return "".join(lines)
+        lines, self._lines = self._lines, []
+        shown: list[str] = []
+        self._block(lines, 0, len(lines), [], shown)
+        return "".join(shown)
+
+    def _block(self, lines: list[list[str]], start: int, end: int, widths: list[int], shown: list[str]) -> None:
+        """Lines that have ``len(widths)`` columns in common; the last cell of a line belongs to no column."""
+        column = len(widths)
+        place = start
+        while place < end:
+            begin, width = place, MIN_WIDTH
+            while place < end and len(lines[place]) > column + 1:
+                width = max(width, len(lines[place][column]) + PADDING)
+                place += 1
+            if place > begin:
+                self._block(lines, begin, place, [*widths, self._remembered(column, width)], shown)
+                continue
+            cells = lines[place]
+            padded = [cell.ljust(width) for cell, width in zip(cells[:-1], widths, strict=True)]
+            shown.append("".join(padded) + cells[-1] + "\n")
+            place += 1
+
+    def _remembered(self, column: int, width: int) -> int:
+        if column == len(self._widths):
+            self._widths.append(width)
+        self._widths[column] = max(self._widths[column], width)
+        return self._widths[column]

@@ -6,10 +6,11 @@ from kapi.cli.go_template.execution import Template
 from kapi.cli.go_template.lexer import TemplateError, quoted
 from kapi.cli.go_values import go_text, json_text
 from kapi.cli.messages import CommandError
+from kapi.cli.printers.interface import Printer
 from kapi.machinery.tree import Object
 
 
-class TemplatePrinter:
+class TemplatePrinter(Printer):
     """What is printed before an error stays printed, and what the template was given follows it."""
 
     def __init__(self, text: str, *, allow_missing: bool = True) -> None:

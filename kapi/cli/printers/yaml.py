@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kapi.cli.printers.interface import without_managed_fields
+from kapi.cli.printers.interface import Printer, without_managed_fields
 from kapi.machinery.tree import Object
 
 
-class YAMLPrinter:
+class YAMLPrinter(Printer):
     """Documents after the first begin with ``---``."""
 
     def __init__(self, managed_fields: bool = False) -> None:

@@ -1,0 +1,54 @@
+"""``--raw``: a request to a path as it is given (upstream: kubectl ``rawhttp``)."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TextIO
+
+from kapi.cli.factory import Factory
+from kapi.cli.messages import CommandError
+from kapi.client.rest import Request
+
+_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def raw_path(given: str) -> str:
+    """Path and query, without ``.`` and ``..``.  Raises CommandError."""
+    from urllib.parse import urlsplit
+
+    parsed = urlsplit(given)
+    problem = ""
+    if not given.startswith("/") and not parsed.scheme:
+        problem = "invalid URI for request"
+    elif match := _ESCAPE.search(parsed.path):
+        problem = f'invalid URL escape "{parsed.path[match.start() : match.start() + 3]}"'
+    if problem:
+        raise CommandError(f'--raw must be a valid URL path: parse "{given}": {problem}')
+    path = posixpath.normpath(parsed.path or "/")
+    if parsed.path.endswith("/") and path != "/":
+        path += "/"
+    return path + (f"?{parsed.query}" if parsed.query else "")
+
+
+async def send_raw(factory: Factory, request: Request) -> int:
+    """To the path of ``--raw``, with the file of ``-f`` as it is; the answer as it came.  Raises CommandError."""
+    request.abs_path(raw_path(factory.flags["raw"]))
+    if factory.flags["filename"]:
+        request.body(read_bytes(factory.flags["filename"][0], factory.stdin))
+    factory.out.write((await request.raw()).decode())
+    return 0
+
+
+def read_bytes(source: str, stdin: TextIO) -> bytes:
+    """Of a file, or of ``-``.  Raises CommandError."""
+    if source == "-":
+        data = getattr(stdin, "buffer", stdin).read()
+        return data.encode() if isinstance(data, str) else bytes(data)
+    try:
+        with open(source, "rb") as opened:
+            return opened.read()
+    except IsADirectoryError:
+        raise CommandError(f"Unable to connect to the server: read {source}: is a directory", plain=True) from None
+    except OSError as error:
+        raise CommandError(f"open {source}: {str(error.strerror).lower()}") from None
