@@ -72,7 +72,9 @@ def message_of(error: BaseException, host: str = "") -> str:
         return f"error: {error}\nSee '{error.usage} -h' for help and examples\n"
     if isinstance(error, ConfigError) and error.field == "current-context":
         return f"Error in configuration: {error.why}\n"
-    if isinstance(error, ConfigError) and (error.field.startswith("users[") or error.field == "exec.interactiveMode"):
+    if isinstance(error, ConfigError) and (
+        error.field.startswith(("users[", "contexts[")) or error.field == "exec.interactiveMode"
+    ):
         return f"error: {error.why}\n"  # names the user
     standard = standard_message(error, host)
     if standard is not None:
