@@ -203,8 +203,9 @@ def test_the_aggregated_discovery_document() -> None:
                 assert subs == [sub["subresource"] for sub in row.get("subresources", [])]
 
 
-def test_a_plain_document_that_is_liked_better_than_the_aggregated_one() -> None:
+def test_the_aggregated_document_goes_before_a_plain_one_that_is_named_first() -> None:
+    """Upstream asks for clauses of the aggregated document alone before it looks at the others."""
     handler = DiscoveryHandler(lambda: groups_of(BUILT_IN), lambda: "192.0.2.1:6443")
     other = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     answer = handler.handle(context("/apis", accept=f"{PROTOBUF}, {other}"))
-    assert answer is not None and answer.content_type == PROTOBUF.encode()
+    assert answer is not None and answer.content_type == other.encode()
