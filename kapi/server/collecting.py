@@ -19,11 +19,11 @@ EVERY = 5.0  # seconds between two looks
 #: new objects until Python looks at those (1 ms), and how often until at those that survived that (15,000; 4 ms): everybody
 #: waits meanwhile.  It never looks at everything by itself
 _THRESHOLDS = (3_000, 5, 1_000_000_000)
-_MIN_COLLECTIONS = (
-    50  # collections of the middle generation since the last of everything: fewer have left nothing worth a look
-)
+#: collections of the middle generation since the last of everything: fewer have left nothing worth a look
+_MIN_COLLECTIONS = 50
 _MAX_NEW_BLOCKS = 200_000  # blocks of memory, half of them objects to look at: 25 ms, and 50 when all of it is garbage
 _MAX_PUT_OFF = 12  # looks at which there were more: no bodies on their way, but what has come to stay
+_MAX_KEPT_BLOCKS = 400_000  # new blocks that are still looked at before they are kept: 50 ms
 _LOGGED = 0.1  # seconds
 
 
@@ -45,10 +45,9 @@ class Heap:
     def collect(self) -> None:
         gc.collect()
 
-    def freeze(self) -> int:
-        """What there is now is not looked at again; how many objects are not."""
+    def freeze(self) -> None:
+        """What there is now is not looked at again.  Counting it would take 40 ms."""
         gc.freeze()
-        return gc.get_freeze_count()
 
     def unfreeze(self) -> None:
         gc.unfreeze()
@@ -63,9 +62,9 @@ class Collector:
 
     def __init__(self, reactor: IReactorTime, heap: Heap | None = None) -> None:
         self._heap = Heap() if heap is None else heap
-        self._frozen = 0  # objects
-        self._whole = 0  # of them, when all were looked at for the last time
-        self._base = 0  # blocks when they were frozen
+        self._frozen = 0  # blocks when objects were frozen for the last time
+        self._whole = 0  # the same, when all of them were looked at
+        self._base = 0  # the fewest blocks since then
         self._put_off = 0  # looks in a row
         self._call = LoopingCall(self.look)
         self._call.clock = reactor
@@ -87,27 +86,28 @@ class Collector:
             return
         blocks = heap.blocks()
         self._base = min(self._base, blocks)  # what was frozen with large bodies is less since these have gone
-        few = blocks - self._base <= _MAX_NEW_BLOCKS
-        self._put_off = 0 if few else self._put_off + 1
-        if few:
+        new = blocks - self._base
+        self._put_off = 0 if new <= _MAX_NEW_BLOCKS else self._put_off + 1
+        if new <= _MAX_NEW_BLOCKS:
             self._collect()
         elif self._put_off == _MAX_PUT_OFF:
             self._put_off = 0
-            self._keep_new_objects()
+            self._keep(new)
 
-    def _keep_new_objects(self) -> None:
-        """Collects once more and freezes what is left; all objects are looked at whenever they have doubled."""
+    def _keep(self, new: int) -> None:
+        """Freezes what is there, looked at once more if it is not too much; all is looked at whenever it has doubled."""
         whole = self._frozen >= 2 * self._whole
         if whole:
             self._heap.unfreeze()
-        self._collect()
+        if whole or new <= _MAX_KEPT_BLOCKS:
+            self._collect()
         self._freeze()
         if whole:
             self._whole = self._frozen
 
     def _freeze(self) -> None:
-        self._frozen = self._heap.freeze()
-        self._base = self._heap.blocks()
+        self._heap.freeze()
+        self._frozen = self._base = self._heap.blocks()
 
     def _collect(self) -> None:
         begun = perf_counter()

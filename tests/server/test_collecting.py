@@ -33,9 +33,8 @@ class Fake(Heap):
         self.looked.append(self.made - self.frozen)
         self.count = 0
 
-    def freeze(self) -> int:
+    def freeze(self) -> None:
         self.frozen = self.made
-        return self.frozen
 
     def unfreeze(self) -> None:
         self.frozen = 0
@@ -73,9 +72,17 @@ class Looks(SynchronousTestCase):
         self.assertEqual(self.seconds(50, blocks=900_000), 1, "patience begins anew")
 
     def test_what_has_come_to_stay_is_looked_at_once(self) -> None:
-        self.assertEqual(self.seconds(60, blocks=900_000), 1)
-        self.assertEqual(self.seconds(5, blocks=910_000), 2)
-        self.assertEqual(self.heap.looked, [500_000, 10_000])
+        self.assertEqual(self.seconds(60, blocks=700_000), 1)
+        self.assertEqual(self.seconds(5, blocks=710_000), 2)
+        self.assertEqual(self.heap.looked, [300_000, 10_000])
+
+    def test_what_would_take_long_to_look_at_is_kept_without_a_look(self) -> None:
+        """Until everything has doubled: half a million blocks are 0.1 s in which nobody is served."""
+        self.assertEqual(self.seconds(60, blocks=1_300_000), 0)
+        self.seconds(5, blocks=1_310_000)
+        self.assertEqual(self.heap.looked, [10_000])
+        self.seconds(60, blocks=2_000_000)
+        self.assertEqual(self.heap.looked, [10_000, 2_000_000])
 
     def test_bodies_that_were_frozen_and_have_gone_make_no_room_for_others(self) -> None:
         self.seconds(60, blocks=5_000_000)
