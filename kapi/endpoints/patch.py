@@ -9,9 +9,9 @@ from kapi.codecs.negotiation import check_patch_route, output_media_type
 from kapi.codecs.reading import DecodingError, as_object, read_apply_body, read_patch
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.body import check_names, raw_body
-from kapi.endpoints.create import stored_response
 from kapi.endpoints.options import APPLY, WriteOptions, write_options
 from kapi.endpoints.scope import RequestScope, request_name
+from kapi.endpoints.writing import stored_response
 from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.freeing import free_in_steps
@@ -81,9 +81,7 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
         return new
 
     stored = await update(scope.store, op, transform, allow_create=kind == APPLY)
-    if not stored.created and not op.dry_run:
-        scope.store.keep_decoded(stored, op.namespace, op.name)
-    return await stored_response(ctx, scope, 201 if stored.created else 200, stored, media)
+    return await stored_response(ctx, scope, op, stored, media)
 
 
 Change = Callable[["Object | None"], Object]
