@@ -22,6 +22,19 @@ from kapi.machinery.tree import Object
 from kapi.request.reactor import Reactor, installed_reactor
 
 _LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
+#: what the fields of an entry hold: ``insecure-skip-tls-verify: "false"`` would count as true otherwise
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(
+        ("server", "tls-server-name", "certificate-authority", "certificate-authority-data", "proxy-url"), str
+    ),
+    **dict.fromkeys(("insecure-skip-tls-verify", "disable-compression"), bool),
+    **dict.fromkeys(("cluster", "user", "namespace"), str),
+    **dict.fromkeys(("client-certificate", "client-certificate-data", "client-key", "client-key-data"), str),
+    **dict.fromkeys(("token", "tokenFile", "username", "password", "as", "as-uid"), str),
+    **dict.fromkeys(("exec", "auth-provider", "as-user-extra"), dict),
+    "as-groups": list,
+}
+_JSON_NAMES = {str: "string", bool: "bool", list: "array", dict: "object", int: "number", float: "number"}
 
 
 @dataclass(slots=True)
@@ -108,6 +121,7 @@ class Kubeconfig:
                 if not isinstance(item, dict) or not isinstance(inner, dict | None):
                     raise ConfigError("must be a mapping", file=path, field=f"{plural}[{index}]")
                 name = str(item.get("name") or "")
+                _check_types(inner or {}, f"{plural}[{name}]", path)
                 if name not in self.entries[plural]:
                     self.entries[plural][name] = dict(inner or {})
                     self.origin[plural, name] = path
@@ -221,6 +235,15 @@ class Kubeconfig:
         if user.get("auth-provider"):
             raise ConfigError("no Auth Provider found for that name", file=file, field="auth-provider")
         return NO_CREDENTIALS
+
+
+def _check_types(entry: Object, where: str, path: str) -> None:
+    """Raises ConfigError, which does not quote the value: it may be a credential.  Unknown fields may hold anything."""
+    for name, value in entry.items():
+        wanted = _TYPES.get(name)
+        if wanted is not None and value is not None and not isinstance(value, wanted):
+            why = f"cannot unmarshal {_JSON_NAMES.get(type(value), 'value')} into a field of type {_JSON_NAMES[wanted]}"
+            raise ConfigError(why, file=path, field=f"{where}.{name}")
 
 
 def default_files(environment: Mapping[str, str] | None = None) -> list[str]:

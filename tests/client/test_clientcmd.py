@@ -109,6 +109,9 @@ V1 = "users:\n- {name: u1, user: {exec: {command: x, apiVersion: client.authenti
         (V1 + ", interactiveMode: Always}}}", "exec.interactiveMode"),
         (V1 + ", interactiveMode: Sometimes}}}", "exec.interactiveMode"),
         ("users: {a: b}", "users"),
+        ("clusters:\n- {name: c1, cluster: {insecure-skip-tls-verify: 'false'}}", "clusters[c1].insecure-skip-tls-verify"),
+        ("users:\n- {name: u1, user: {token: 7}}", "users[u1].token"),
+        ("users:\n- {name: u1, user: {as-groups: system}}", "users[u1].as-groups"),
         ("contexts:\n- 7", "contexts[0]"),
     ],
 )  # fmt: skip
