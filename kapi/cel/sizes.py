@@ -50,21 +50,19 @@ class Result(NamedTuple):
     size: Range | None = None
 
 
+def _replacements(size: int, old: int, new: int) -> tuple[int, int]:
+    """How many new parts of a length a text may get, and how much of it may be left."""
+    if old == 0:
+        return min(size + 1, MAX_UINT64), size
+    if new <= old:
+        return 0, size
+    return -(-size // old), 0
+
+
 def replaced(size: Range, old: Range, new: Range) -> Range:
     """The size of a string after replacement."""
-    count_most = count_least = kept_most = kept_least = 0
-    if old.least == 0:
-        count_most, kept_most = min(size.most + 1, MAX_UINT64), size.most
-    elif new.most <= old.least:
-        kept_most = size.most
-    else:
-        count_most = -(-size.most // old.least)
-    if old.most == 0:
-        count_least, kept_least = min(size.least + 1, MAX_UINT64), size.least
-    elif old.most <= new.least:
-        kept_least = size.least
-    else:
-        count_least = -(-size.least // old.most)
+    count_most, kept_most = _replacements(size.most, old.least, new.most)
+    count_least, kept_least = _replacements(size.least, old.most, new.least)
     return Range(count_least, count_most).times(new).plus(Range(kept_least, kept_most))
 
 
