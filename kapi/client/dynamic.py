@@ -220,7 +220,7 @@ class ResourceInterface:
                     if done(current):
                         return current
             except (Expired, ConnectionFailed):
-                pass  # from the begin
+                pass  # begun anew
             finally:
                 watch.close()
 

@@ -48,12 +48,6 @@ class StorageOptions(FlagSet):
     watch_cache_sizes: list[str]
     encryption_provider_config: str
     encryption_provider_config_automatic_reload: bool
-    etcd_servers: list[str]
-    etcd_servers_overrides: list[str]
-    etcd_cafile: str
-    etcd_certfile: str
-    etcd_keyfile: str
-    etcd_prefix: str
 
     def add(self) -> None:
         self.value(
