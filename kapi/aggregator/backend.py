@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from twisted.internet import ssl
 from twisted.internet.endpoints import wrapClientTLS
@@ -21,9 +21,12 @@ from kapi.client.dialer import Dialer
 from kapi.client.egress import CLUSTER
 from kapi.client.tls_client import counted
 from kapi.client.tls_faults import AGGREGATOR
-from kapi.client.tls_trust import NoCertificates, authorities, unverified_options, verified_options
+from kapi.client.tls_trust import NoCertificates, client_options
 from kapi.machinery.tree import Object
 from kapi.request.reactor import Reactor
+
+if TYPE_CHECKING:
+    from twisted.web.client import URI
 
 
 class Backend:
@@ -47,17 +50,15 @@ class Backend:
 
 def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
     """Raises ValueError for a CA bundle that is none."""
-    if spec.get("insecureSkipTLSVerify"):
-        return unverified_options(name, identity)
-    trust = None
-    if spec.get("caBundle"):
-        try:
-            trust = authorities(base64.b64decode(spec["caBundle"]))
-        except NoCertificates:
-            raise ValueError("unable to load root certificates: no certificate in caBundle") from None
-        except ValueError as error:
-            raise ValueError(f"unable to load root certificates: {error}") from None
-    return counted(verified_options(name, trust, identity), AGGREGATOR)
+    insecure = bool(spec.get("insecureSkipTLSVerify"))
+    try:
+        bundle = base64.b64decode(spec.get("caBundle") or "")
+        options = client_options(name, bundle, identity, insecure=insecure)
+    except NoCertificates:
+        raise ValueError("unable to load root certificates: no certificate in caBundle") from None
+    except ValueError as error:
+        raise ValueError(f"unable to load root certificates: {error}") from None
+    return options if insecure else counted(options, AGGREGATOR)
 
 
 class _Known(NamedTuple):
@@ -99,12 +100,12 @@ class Backends:
         known = self._known.get(key.encode())
         return None if known is None else known.backend
 
-    def request(self, key: str, path: bytes) -> tuple[bytes, bytes]:
-        """The URI of a request to one of the targets, and the name for its Host header.  Raises KeyError."""
+    def request(self, key: str, path: bytes, target: Target | None = None) -> tuple[bytes, bytes]:
+        """The URI of a request to a target, or to any, and the name for its Host header.  Raises KeyError."""
         known = self._known[key.encode()]
-        number = known.numbers[known.backend.pick()]
+        number = known.numbers[target or known.backend.pick()]
         return b"https://%b:%d%b" % (key.encode(), number, path), known.backend.name.encode()
 
-    def endpointForURI(self, uri: Any) -> IStreamClientEndpoint:
+    def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
         known = self._known[uri.host]
         return known.backend.endpoint(self._reactor, known.targets[uri.port])

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 
 from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
 from kapi.client.egress import HTTPConnect, select
-from kapi.client.tls_trust import authorities, identity, verified_options
+from kapi.client.tls_trust import client_options, identity
 from kapi.machinery.meters import Counter, Histogram
 from kapi.options.egress import Selection
 from kapi.options.errors import ConfigError, read_file
@@ -52,9 +52,9 @@ def _endpoint(selection: Selection) -> tuple[Callable[[Reactor], IStreamClientEn
     if parts.scheme == "http":
         return plain, parts.netloc, "tcp"
     try:
-        trust = authorities(read_file(selection.ca, _FLAG)) if selection.ca else None
+        bundle = read_file(selection.ca, _FLAG) if selection.ca else b""
         own = identity(read_file(selection.certificate, _FLAG), read_file(selection.key, _FLAG))
-        creator = verified_options(selection.server_name or host, trust, own)
+        creator = client_options(selection.server_name or host, bundle, own)
     except ValueError as error:
         raise ConfigError(f"--{_FLAG}: {selection.name}: TLS files cannot be used: {error}") from None
 

@@ -22,17 +22,19 @@ def abort(transport: ITransport | None) -> None:
 class Collected(Protocol):
     """For ``deliverBody``: ``done`` fires with the body, or with AnswerTooLarge beyond ``limit`` bytes.
 
-    ``until_close``: a body that only the end of its connection ends counts as well.
+    ``until_close``: a body that only the end of its connection ends counts as well.  ``cut``: only the first ``limit`` bytes are
+    wanted, or what has come of them when the connection ends.  ``size``: bytes that have come.
     """
 
-    def __init__(self, limit: int, *, until_close: bool = False) -> None:
+    def __init__(self, limit: int, *, until_close: bool = False, cut: bool = False) -> None:
         from twisted.web.client import ResponseDone  # for those alone who use it
 
         self.done: Deferred[bytes] = Deferred()
         self._limit = limit
         self._ends = (ResponseDone, PotentialDataLoss) if until_close else (ResponseDone,)
         self._parts: list[bytes] = []
-        self._size = 0
+        self._cut = cut
+        self.size = 0
         self._over = False
 
     def close(self) -> None:
@@ -41,19 +43,26 @@ class Collected(Protocol):
             abort(self.transport)
 
     def dataReceived(self, data: bytes) -> None:
-        self._size += len(data)
-        if self._size <= self._limit:
+        self.size += len(data)
+        if self.size < self._limit or (self.size == self._limit and not self._cut):
             self._parts.append(data)
-        elif not self.done.called:  # first: what comes with the end of the connection must not pass for a whole answer
+            return
+        if self.done.called:
+            return
+        # first: what comes with the end of the connection must not pass for a whole answer
+        if self._cut:
+            self._parts.append(data)
+            self.done.callback(b"".join(self._parts)[: self._limit])
+        else:
             self._parts.clear()
-            self.done.errback(AnswerTooLarge(f"the answer is longer than {self._limit} bytes"))
-            abort(self.transport)
+            self.done.errback(AnswerTooLarge(f"the answer is larger than {self._limit} bytes"))
+        abort(self.transport)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._over = True
         if self.done.called:
             return
-        if reason.check(*self._ends):
+        if self._cut or reason.check(*self._ends):
             self.done.callback(b"".join(self._parts))
         else:
             self.done.errback(reason)

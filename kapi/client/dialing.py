@@ -46,7 +46,7 @@ def _target(config: Config) -> tuple[str, int, bool]:
 
 
 def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> IOpenSSLClientConnectionCreator:
-    from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
+    from kapi.client.tls_trust import client_options, identity
 
     certificate, key = own or (config.certificate, config.key)
     try:
@@ -54,14 +54,11 @@ def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> IO
     except ValueError:
         raise ConfigError("no PEM certificate and key that belong together", field="client-certificate") from None
     name = config.server_name or host
-    if config.insecure:
-        return unverified_options(name, pair)
     try:
-        trust = authorities(config.ca) if config.ca else None
+        return client_options(name, config.ca, pair, insecure=config.insecure)
     except ValueError:
         why = "unable to load root certificates: no PEM certificate in it"
         raise ConfigError(why, field="certificate-authority") from None
-    return verified_options(name, trust, pair)
 
 
 async def _through(

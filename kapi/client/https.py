@@ -28,7 +28,7 @@ from kapi.client.head import checked
 from kapi.client.kubeconfig import Endpoint
 from kapi.client.tls_client import counted
 from kapi.client.tls_faults import WEBHOOKS
-from kapi.client.tls_trust import authorities, identity, unverified_options, verified_options
+from kapi.client.tls_trust import client_options, identity
 from kapi.request.reactor import Reactor
 
 MAX_ANSWER = 4 * 1024 * 1024  # bytes
@@ -46,14 +46,17 @@ class _Policy:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._trust = authorities(endpoint.ca, required=False) if endpoint.ca else None
         self._own = identity(endpoint.certificate, endpoint.key)
+        self._options(
+            endpoint.server_name or urlsplit(endpoint.url).hostname or ""
+        )  # a bundle that cannot be read is an error at once
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> IOpenSSLClientConnectionCreator:
-        name = self.endpoint.server_name or hostname.decode("ascii")
-        if self.endpoint.anybody:
-            return unverified_options(name, self._own)
-        return counted(verified_options(name, self._trust, self._own), WEBHOOKS)
+        options = self._options(self.endpoint.server_name or hostname.decode("ascii"))
+        return options if self.endpoint.anybody else counted(options, WEBHOOKS)
+
+    def _options(self, name: str) -> IOpenSSLClientConnectionCreator:
+        return client_options(name, self.endpoint.ca, self._own, insecure=self.endpoint.anybody, tolerant=True)
 
 
 @implementer(IAgentEndpointFactory)

@@ -55,6 +55,24 @@ def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:
     return pair
 
 
+def client_options(
+    name: str,
+    bundle: bytes = b"",
+    own: ssl.PrivateCertificate | None = None,
+    *,
+    insecure: bool = False,
+    tolerant: bool = False,
+) -> IOpenSSLClientConnectionCreator:
+    """What Twisted makes connections with to a server of this name.
+
+    ``bundle``: PEM of whom to trust, empty for the system's authorities; one without a certificate is an error, or with
+    ``tolerant`` nobody is trusted.  ``insecure``: whoever answers.  Raises ValueError for a bundle that cannot be used.
+    """
+    if insecure:
+        return unverified_options(name, own)
+    return verified_options(name, authorities(bundle, required=not tolerant) if bundle else None, own)
+
+
 def verified_options(name: str, trust: Any, own: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
     """What Twisted makes connections with; ``trust`` None is the system's authorities."""
     if trust is None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
-from twisted.internet.error import ConnectError, ConnectionRefusedError, TimeoutError
 
 from kapi.client.dialer import Dialer
+from kapi.client.network_errors import describe
 from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints import transform
 from kapi.endpoints.connect.transport import Target, ask, beginning
@@ -44,12 +44,8 @@ def probe_https(port: int, reactor: Reactor) -> Probe:
             code, text = await Deferred.fromCoroutine(read()).addTimeout(_TIMEOUT, reactor)
         except CancelledError:
             raise
-        except ConnectionRefusedError:
-            return False, f'Get "{url}": dial tcp 127.0.0.1:{port}: connect: connection refused'
-        except (ConnectError, TimeoutError) as error:
-            return False, f'Get "{url}": {error}'
         except Exception as error:
-            return False, f'Get "{url}": {type(error).__name__}'
+            return False, f'Get "{url}": {describe(error, "127.0.0.1", port)}'
         return code == 200, text
 
     return probe

@@ -226,12 +226,34 @@ class ProxyTests(TestCase):
 
     @inlineCallbacks
     def test_the_backend_learns_the_way_of_the_request_in_one_header(self) -> Any:
+        for upgrade in ({}, {b"connection": [b"Upgrade"], b"upgrade": [b"x"]}):
+            self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+            self.answer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nok")
+            headers = {b"x-forwarded-for": [b"192.0.2.1", b"192.0.2.2"], **upgrade}
+            http = Http(b"GET", b"/apis/example.com/v1/a", headers)
+            http.getClientAddress = lambda: IPv4Address("TCP", "192.0.2.9", 1)  # type: ignore[attr-defined]
+            yield self.request(http)
+            found = [line for line in self.received.lower().split(b"\r\n") if line.startswith(b"x-forwarded-for")]
+            self.assertEqual(found, [b"x-forwarded-for: 192.0.2.1, 192.0.2.2, 192.0.2.9"])
+
+    @inlineCallbacks
+    def test_what_the_client_says_of_the_way_is_replaced(self) -> Any:
         self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        http = Http(b"GET", b"/apis/example.com/v1/a", {b"x-forwarded-for": [b"192.0.2.1", b"192.0.2.2"]})
-        http.getClientAddress = lambda: IPv4Address("TCP", "192.0.2.9", 1)  # type: ignore[attr-defined]
-        yield self.request(http)
-        found = [line for line in self.received.lower().split(b"\r\n") if line.startswith(b"x-forwarded-for")]
-        self.assertEqual(found, [b"x-forwarded-for: 192.0.2.1, 192.0.2.2, 192.0.2.9"])
+        headers = {b"x-forwarded-uri": [b"/elsewhere"], b"x-forwarded-proto": [b"http"], b"audit-id": [b"other"]}
+        yield self.request(Http(b"GET", b"/apis/example.com/v1/a%2Fb?x=1", headers))
+        found = sorted(
+            line
+            for line in self.received.lower().split(b"\r\n")
+            if line.startswith((b"x-forwarded-uri", b"x-forwarded-proto", b"audit-id"))
+        )
+        uri = b"x-forwarded-uri: /apis/example.com/v1/a%2fb"
+        self.assertEqual(found, [b"audit-id: audit", b"x-forwarded-proto: https", uri])
+
+    @inlineCallbacks
+    def test_what_a_browser_may_do_is_not_for_the_backend_to_say(self) -> Any:
+        self.answer(b"HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\nX-Own: 1\r\nContent-Length: 0\r\n\r\n")
+        response = yield self.request(Http(b"GET", b"/", {}))
+        self.assertEqual(list(response.headers), [(b"X-Own", b"1")])
 
     @inlineCallbacks
     def test_redirects_are_neither_followed_nor_handed_to_the_client(self) -> Any:
@@ -262,12 +284,15 @@ class ProxyTests(TestCase):
 
     @inlineCallbacks
     def test_nobody_there_is_503(self) -> Any:
+        number = self.port.getHost().port
         yield self.port.stopListening()
+        refused = b"dial tcp 127.0.0.1:%d: connect: connection refused\n" % number
         response = yield self.request(Http(b"GET", b"/", {}))
-        self.assertEqual(response.status, 503)
+        self.assertEqual((response.status, response.body), (503, b"error trying to reach service: " + refused))
         self.assertEqual(self.failed, [KEY])
         response = yield self.request(Http(b"GET", b"/", {b"connection": [b"Upgrade"], b"upgrade": [b"SPDY/3.1"]}))
-        self.assertEqual((response.status, self.failed), (503, [KEY, KEY]))
+        self.assertEqual((response.status, response.body), (503, b"error dialing backend: " + refused))
+        self.assertEqual(self.failed, [KEY, KEY])
 
     @inlineCallbacks
     def test_a_body_that_has_not_come_is_passed_on_while_it_comes(self) -> Any:

@@ -17,20 +17,21 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
 import orjson
-from twisted.internet import defer, error
+from twisted.internet import defer
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
-from twisted.internet.protocol import Protocol
 from twisted.web.http_headers import Headers
 
 from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client import metrics, tls_faults
 from kapi.client.answer import AnswerTooLarge, BadAnswer
+from kapi.client.collected import Collected
 from kapi.client.egress import CLUSTER, CONTROL_PLANE
 from kapi.client.kubeconfig import Credentials
+from kapi.client.network_errors import describe
 from kapi.client.rest_url import rest_path, rest_url
 from kapi.client.server_agent import ServerAgent
-from kapi.client.tls_trust import NoCertificates, authorities, identity, verified_options
+from kapi.client.tls_trust import NoCertificates, client_options, identity
 from kapi.codecs import json_pieces, json_reading
 from kapi.machinery.tree import Object, Tree
 from kapi.request.reactor import Reactor
@@ -61,27 +62,6 @@ class NoClient(CallError):
 
     def __init__(self, text: str) -> None:
         super().__init__(text, 500)
-
-
-class _Content(Protocol):
-    """Collects an answer's content, which may be more than its body was: what is sent compressed is decompressed."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.parts: list[bytes] = []
-
-    def dataReceived(self, data: bytes) -> None:
-        self.size += len(data)
-        if self.size > MAX_ANSWER:
-            self.transport.loseConnection()  # type: ignore[union-attr]
-        else:
-            self.parts.append(data)
-
-    def content(self) -> bytes:
-        """Raises AnswerTooLarge."""
-        if self.size > MAX_ANSWER:
-            raise AnswerTooLarge(f"the answer is larger than {MAX_ANSWER} bytes")
-        return b"".join(self.parts)
 
 
 class WebhookClient:
@@ -127,11 +107,11 @@ class WebhookClient:
                 unbuffered=True,
             )
             sent.addTimeout(timeout, self._reactor, _deadline)
-            collector, status = _Content(), None
+            collector, status = Collected(MAX_ANSWER, until_close=True), None
             try:
                 response = await sent
                 response.deliverBody(collector)
-                status, content = response.code, collector.content()
+                status, content = response.code, await collector.done
             finally:
                 took = self._reactor.seconds() - began
                 metrics.sent("POST", f"{target.name}:{target.port}", status, took, len(data), collector.size)
@@ -144,7 +124,7 @@ class WebhookClient:
         except defer.CancelledError:
             raise
         except Exception as problem:  # whatever the network brings is a failed call, and says so
-            raise CallError(f'Post "{target.shown}": {_describe(problem, host, number)}') from problem
+            raise CallError(f'Post "{target.shown}": {describe(problem, host, number)}') from problem
         if not 200 <= status < 300:
             raise CallError(*_status_text(status, content))
         try:
@@ -228,40 +208,17 @@ def _target(
 
 def _tls_options(name: str, bundle: str, credentials: Credentials) -> IOpenSSLClientConnectionCreator:
     """Verifies the server as ``name``.  Raises NoClient for material that cannot be read."""
-    trust = None
-    if bundle:
-        try:
-            trust = authorities(base64.b64decode(bundle))
-        except NoCertificates:
-            raise NoClient("unable to load root certificates: unable to parse bytes as PEM block") from None
-        except ValueError as problem:
-            raise NoClient(f"unable to load root certificates: {problem}") from None
-    return verified_options(name, trust, identity(credentials.certificate, credentials.key))
+    own = identity(credentials.certificate, credentials.key)
+    try:
+        return client_options(name, base64.b64decode(bundle), own)
+    except NoCertificates:
+        raise NoClient("unable to load root certificates: unable to parse bytes as PEM block") from None
+    except ValueError as problem:
+        raise NoClient(f"unable to load root certificates: {problem}") from None
 
 
 def _deadline(result: object, timeout: float) -> NoReturn:
     raise CallError("context deadline exceeded", 504)
-
-
-def _describe(problem: BaseException, host: str, port: int) -> str:
-    """A network failure in the words of Go's net package."""
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if isinstance(problem, error.ConnectionRefusedError):
-        return f"dial tcp {address}: connect: connection refused"
-    if isinstance(problem, (error.TimeoutError, defer.TimeoutError)):
-        return f"dial tcp {address}: i/o timeout"
-    if isinstance(problem, error.DNSLookupError):
-        return f"dial tcp: lookup {host}: no such host"
-    if isinstance(problem, error.NoRouteError):
-        return f"dial tcp {address}: connect: no route to host"
-    if isinstance(problem, (error.ConnectionDone, error.ConnectionLost)):
-        return "EOF"
-    text = str(problem) or type(problem).__name__
-    if "certificate verify failed" in text:
-        return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
-    if type(problem).__name__ == "VerificationError" or "Mismatch" in text:
-        return f"tls: failed to verify certificate: x509: certificate is not valid for {host}"
-    return text
 
 
 def _status_text(status: int, content: bytes) -> tuple[str, int]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twisted.web.http_headers import Headers
-
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
 from kapi.endpoints.connect.options import log_options, log_query
 from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, Unreachable, beginning
@@ -57,7 +55,7 @@ class Log:
         if options.get("insecureSkipTLSVerifyBackend"):
             target = replace(target, tls=UNVERIFIED)
         try:
-            answer = await self._transport.fetch(ctx, target, b"GET", Headers())
+            answer = await self._transport.get(ctx, target)
         except Unreachable as error:
             raise status.generic(f'Get "{_url(target)}": {error}') from None
         if answer.code in _REDIRECTS and answer.headers.hasHeader(b"location"):

@@ -16,7 +16,6 @@ from kapi.endpoints.connect.kubelet import Kubelets
 from kapi.endpoints.connect.options import admit, refuse_dry_run
 from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport
 from kapi.endpoints.scope import RequestScope
-from kapi.endpoints.tunnel import wants_upgrade
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.numbers import NumberError, parse_uint
@@ -85,9 +84,7 @@ class Proxy:
             return Response(301, b"", b"", ((b"Location", location),))
         query = ctx.http.uri.partition(b"?")[2]
         target = replace(found, path=path or b"/", query=query)
-        if wants_upgrade(ctx):
-            return await self._transport.upgrade(ctx, target)
-        return await self._transport.request(ctx, target, prefix)
+        return await self._transport.pass_on(ctx, target, prefix)
 
     async def _pod(self, scope: RequestScope, namespace: str, text: str) -> Target:
         scheme, name, port = split_name(text, "pod")

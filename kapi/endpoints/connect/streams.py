@@ -54,7 +54,7 @@ class Streams:
         target = await self._kubelets.target(node, path.encode(), query)
         if not wants_upgrade(ctx):
             raise status.bad_request("Upgrade request required")
-        return await self._transport.upgrade(ctx, target)
+        return await self._transport.pass_on(ctx, target)
 
 
 def _forwarding(ctx: RequestContext) -> dict[str, list[int]]:

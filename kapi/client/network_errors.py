@@ -1,0 +1,33 @@
+"""What a connection failed with, in the words of Go's net, http and crypto/tls packages, as API messages show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet import defer, error
+from twisted.python.failure import Failure
+
+
+def describe(problem: BaseException, host: str, port: int) -> str:
+    """``host`` and ``port`` are what was dialled."""
+    reasons: Sequence[Failure] = getattr(problem, "reasons", ())  # of an Agent's request
+    if reasons and reasons[0].value is not None:
+        problem = reasons[0].value
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    match problem:
+        case error.ConnectionRefusedError():
+            return f"dial tcp {address}: connect: connection refused"
+        case error.NoRouteError():
+            return f"dial tcp {address}: connect: no route to host"
+        case error.TimeoutError() | defer.TimeoutError():
+            return f"dial tcp {address}: i/o timeout"
+        case error.DNSLookupError():
+            return f"dial tcp: lookup {host}: no such host"
+        case error.ConnectionDone() | error.ConnectionLost():
+            return "EOF"
+    text = str(problem) or type(problem).__name__
+    if "certificate verify failed" in text:
+        return "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+    if type(problem).__name__ == "VerificationError" or "Mismatch" in text:
+        return f"tls: failed to verify certificate: x509: certificate is not valid for {host}"
+    return text

@@ -1,0 +1,186 @@
+"""One request passed on to another server, whoever has chosen that (upstream: apimachinery ``util/proxy/upgradeaware.go``).
+
+The backend gets the client's request without its credentials and with where it came from (X-Forwarded-For); the client gets
+the backend's answer.  A connection is upgraded only by the backend's own 101, redirects are never followed, and nothing is
+sent twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.internet.protocol import Factory, Protocol
+from twisted.logger import Logger
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IBodyProducer, IResponse
+
+from kapi.client.head import BadHead, Header, checked, identity_headers, request_head
+from kapi.client.network_errors import describe
+from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
+from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, is_cancelled, pipe
+from kapi.endpoints.tunnel import Limit, TunnelBackend, wants_upgrade
+from kapi.request.context import RequestContext
+from kapi.request.response import HijackedResponse, Response, StreamResponse
+from kapi.request.trace import with_trace
+from kapi.request.user import UserInfo
+
+log = Logger()
+PLAIN = b"text/plain; charset=utf-8"
+#: of one connection, or the server's own answer to give
+_NOT_PASSED_BACK = frozenset(
+    [b"access-control-allow-" + name for name in (b"credentials", b"headers", b"methods", b"origin")] +
+    [b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+     b"content-length", b"content-type"]
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where one request goes on to.
+
+    ``uri``: path and query as they go on the wire; ``host``: the value of the Host header; ``dialed``: host and port as texts of
+    errors show them.  ``connect`` gives the way to a connection of the request's own, ``ask`` sends it over an agent's.
+    """
+
+    uri: bytes
+    host: bytes
+    dialed: tuple[str, int]
+    connect: Callable[[], IStreamClientEndpoint]
+    ask: Callable[[bytes, Headers, IBodyProducer | None], Deferred[IResponse]]
+    user: UserInfo | None = None  # who asks, for a backend that believes our client certificate
+    more: Sequence[Header] = ()  # what else the backend is told
+    forwarded: Sequence[Header] = ()  # the same, but not of a request to upgrade
+    not_back: frozenset[bytes] = frozenset()  # further headers of the answer that the client does not get
+    relocated: Callable[[bytes], bytes] = lambda location: location  # a redirect as the client has to follow it
+
+
+class NotPassedOn(Exception):
+    """There is no answer of the backend.  The text is for the client."""
+
+    def __init__(self, text: str, cause: Exception) -> None:
+        super().__init__(text)
+        #: False when the request itself, or its client, is the reason
+        self.is_backends_fault = not isinstance(cause, (Abandoned, BadHead))
+
+
+class NotUpgraded(NotPassedOn):
+    """The same of a request to go on in another protocol."""
+
+
+class ProxyHandler:
+    """Passes requests on.
+
+    ``rejects_redirects``: a backend's redirect is an error, and no answer; ``limit`` holds back what goes through a tunnel.
+    """
+
+    def __init__(self, reactor: IReactorTime, *, rejects_redirects: bool = False, limit: Limit | None = None) -> None:
+        self._reactor = reactor
+        self._rejects_redirects = rejects_redirects
+        self._limit = limit
+
+    async def handle(self, ctx: RequestContext, to: Destination) -> Response:
+        """The backend's answer.  Raises NotPassedOn, and what ``raw_body`` raises."""
+        return await (self._upgrade(ctx, to) if wants_upgrade(ctx) else self._request(ctx, to))
+
+    async def _request(self, ctx: RequestContext, to: Destination) -> Response:
+        ctx.passed_on = True
+        streamed = streamed_body(ctx)
+        body = body_to_pass(ctx) if streamed is None else None
+        answer: BackendAnswer
+        try:
+            headers = Headers()
+            for name, value in checked(_headers(ctx, to, to.forwarded)):
+                headers.addRawHeader(name, value)
+            if streamed is not None:
+                answer = await exchange(self._reactor, to.connect(), ctx, to.uri, _pairs(headers), streamed)
+            else:
+                answer = await to.ask(ctx.http.method, headers, body)
+            check_code(answer.code)
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network does
+            if is_cancelled(error):
+                raise CancelledError from None
+            raise NotPassedOn(f"error trying to reach service: {_text(ctx, to, error)}", error) from None
+        found = list(_pairs(answer.headers))
+        if self._is_rejected(answer.code, found):
+            answer.deliverBody(_Discard())
+            return _redirected()
+        kept = [
+            (name, to.relocated(value) if name.lower() == b"location" else value)
+            for name, value in found
+            if name.lower() not in _NOT_PASSED_BACK and name.lower() not in to.not_back
+        ]
+        return StreamResponse(lambda http: pipe(answer, http), answer.code, _content_type(found, b""), kept)
+
+    async def _upgrade(self, ctx: RequestContext, to: Destination) -> Response:
+        """Tunnels the client's connection to the backend; the backend's own answer when that refuses to upgrade."""
+        own = [(b"Connection", b"Upgrade"), (b"Upgrade", (ctx.header("upgrade") or "").encode())]
+        if ctx.method != "GET":
+            own.append((b"Content-Length", b"0"))
+        try:
+            head = request_head(ctx.http.method, to.uri, [*_headers(ctx, to), *own])
+            tunnel = TunnelBackend(ctx.http, head, self._limit)
+            await to.connect().connect(Factory.forProtocol(lambda: tunnel))
+        except CancelledError:
+            raise
+        except Exception as error:  # whatever the network does
+            raise NotUpgraded(f"error dialing backend: {_text(ctx, to, error)}", error) from None
+        try:
+            code, headers, start = await tunnel.decided
+            if code == 101:
+                return HijackedResponse()
+            rejected = self._is_rejected(code, headers)
+            if code < 400 and not rejected:
+                raise ValueError(f"invalid upgrade response: status code {code}")
+        except CancelledError:
+            raise
+        except Exception as error:
+            raise NotUpgraded(_text(ctx, to, error), error) from None
+        ctx.response_headers.append((b"Connection", b"close"))
+        return _redirected() if rejected else Response(code, start, _content_type(headers, PLAIN))
+
+    def _is_rejected(self, code: int, headers: Iterable[Header]) -> bool:
+        if not self._rejects_redirects or not 300 <= code < 400:
+            return False
+        return any(name.lower() == b"location" and value for name, value in headers)
+
+
+class _Discard(Protocol):
+    """Ends the connection instead of reading a body."""
+
+    def connectionMade(self) -> None:
+        assert self.transport is not None
+        self.transport.loseConnection()
+
+
+def _headers(ctx: RequestContext, to: Destination, more: Sequence[Header] = ()) -> list[Header]:
+    """The client's as far as they concern the backend, and what is said of the client.  Raises BadHead."""
+    given = {name.lower() for name, _ in (*more, *to.more)}
+    found = [(b"Host", to.host), *(pair for pair in forwarded(ctx) if pair[0].lower() not in given)]
+    if to.user is not None:
+        found.extend(identity_headers(to.user))
+    return with_trace(ctx.trace, [*found, *more, *to.more])
+
+
+def _redirected() -> Response:
+    """Instead of a redirect, which the client would follow with its credentials for us (CVE-2022-3172)."""
+    text = b"the backend attempted to redirect this request, which is not permitted"
+    return Response(502, text, PLAIN, ((b"x-content-type-options", b"nosniff"),))
+
+
+def _text(ctx: RequestContext, to: Destination, error: Exception) -> str:
+    text = describe(error, *to.dialed)
+    log.info("passing a request on failed: {text} (audit id {audit_id})", text=text, audit_id=ctx.audit_id)
+    return text
+
+
+def _pairs(headers: Headers) -> list[Header]:
+    return [(name, value) for name, values in headers.getAllRawHeaders() for value in values]
+
+
+def _content_type(headers: Iterable[Header], default: bytes) -> bytes:
+    return next((value for name, value in headers if name.lower() == b"content-type"), default)

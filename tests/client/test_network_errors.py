@@ -1,0 +1,40 @@
+"""What a connection failed with, as Go says it."""
+
+from __future__ import annotations
+
+import pytest
+from OpenSSL import SSL
+from twisted.internet import defer, error
+from twisted.python.failure import Failure
+from twisted.web.client import ResponseNeverReceived
+
+from kapi.client.network_errors import describe
+
+REFUSED = error.ConnectionRefusedError()
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        (REFUSED, "dial tcp 10.0.0.1:443: connect: connection refused"),
+        (ResponseNeverReceived([Failure(REFUSED)]), "dial tcp 10.0.0.1:443: connect: connection refused"),
+        (error.NoRouteError(), "dial tcp 10.0.0.1:443: connect: no route to host"),
+        (error.TimeoutError(), "dial tcp 10.0.0.1:443: i/o timeout"),
+        (defer.TimeoutError(), "dial tcp 10.0.0.1:443: i/o timeout"),
+        (error.DNSLookupError(), "dial tcp: lookup 10.0.0.1: no such host"),
+        (error.ConnectionDone(), "EOF"),
+        (error.ConnectionLost(), "EOF"),
+        (
+            SSL.Error([("SSL routines", "", "certificate verify failed")]),
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+        ),
+        (ValueError("in its own words"), "in its own words"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_failures_in_the_words_of_go(problem: Exception, text: str) -> None:
+    assert describe(problem, "10.0.0.1", 443) == text
+
+
+def test_addresses_of_ipv6_stand_in_brackets() -> None:
+    assert describe(REFUSED, "fd00::1", 443).startswith("dial tcp [fd00::1]:443: ")
