@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from operator import attrgetter
 from typing import Protocol
 from weakref import WeakSet
@@ -19,10 +20,12 @@ Fields = Mapping[str, Callable[[Object], str]]
 
 _REVISION = b'"metadata":{"resourceVersion":"'
 _NO_LABELS: dict[str, str] = {}
+_MAX_SHARED = 4096  # sets of labels, and bytes of one
+_MAX_SHARED_SIZE = 1024
 
 
 class _Metadata(msgspec.Struct):
-    labels: dict[str, str] | None = None
+    labels: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Labelled(msgspec.Struct):
@@ -30,7 +33,19 @@ class _Labelled(msgspec.Struct):
 
 
 _is_former = attrgetter("is_former")
-_labels_of = msgspec.json.Decoder(_Labelled).decode
+_labelled_of = msgspec.json.Decoder(_Labelled).decode
+_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
+
+
+@lru_cache(_MAX_SHARED)
+def _shared_labels(raw: bytes) -> Mapping[str, str]:
+    return _decode_labels(raw) or _NO_LABELS
+
+
+def _labels_of(data: bytes) -> Mapping[str, str]:
+    """Many objects have the same labels, and a dictionary for each would take 240 bytes."""
+    raw = bytes(_labelled_of(data).metadata.labels)
+    return _shared_labels(raw) if len(raw) <= _MAX_SHARED_SIZE else _decode_labels(raw) or _NO_LABELS
 
 
 class Kept:
@@ -163,7 +178,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
                 self._labels = self._object["metadata"].get("labels") or _NO_LABELS
             else:
                 try:
-                    self._labels = _labels_of(self.data).metadata.labels or _NO_LABELS
+                    self._labels = _labels_of(self.data)
                 except RecursionError:  # a deep object, and a deep stack already
                     self._labels = self.object["metadata"].get("labels") or _NO_LABELS
                 except msgspec.DecodeError as error:

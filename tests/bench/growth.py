@@ -15,6 +15,7 @@ from tests.bench.cases import Bench, Row, _cpu, _spread
 from tests.bench.load import Connection, Target
 
 _PARTS = 1000  # of all objects; the selective LIST asks for one of them
+_MADE = "made"  # of those that measuring creates made
 _PAGE = 500
 _PAGES = 20  # measured in one run
 _IN_FLIGHT = 16
@@ -34,9 +35,9 @@ def growth(bench: Bench, sizes: list[int]) -> None:
         _selective(bench, size)
 
 
-def kilobyte(name: str, number: int) -> bytes:
+def kilobyte(name: str, part: str) -> bytes:
     """A ConfigMap of 1 kB that is in one of the parts."""
-    metadata = {"name": name, "labels": {"part": str(number % _PARTS)}}
+    metadata = {"name": name, "labels": {"part": part}}
     return json.dumps({"metadata": metadata, "data": {"value": "x" * 700}}).encode()
 
 
@@ -47,7 +48,7 @@ def fill(bench: Bench, first: int, end: int) -> None:
     while True:
         busy = [(connection, number) for connection, number in zip(connections, numbers, strict=False)]
         for connection, number in busy:
-            connection.send(request("POST", path, kilobyte(f"g-{number:07d}", number)))
+            connection.send(request("POST", path, kilobyte(f"g-{number:07d}", str(number % _PARTS))))
         for connection, _ in busy:
             code, answer = connection.receive()
             assert code == 201, answer
@@ -62,8 +63,12 @@ def _single(bench: Bench, size: int) -> None:
     gets = [request("GET", f"{path}/g-{number:07d}") for number in range(0, size, max(1, size // 997))]
     bench.throughput(f"GET beside {size:,}", lambda number: gets[number % len(gets)], (_IN_FLIGHT,))
     bench.throughput(
-        f"CREATE beside {size:,}", lambda _: request("POST", path, kilobyte(bench.number(), 0)), (_IN_FLIGHT,)
+        f"CREATE beside {size:,}", lambda _: request("POST", path, kilobyte(bench.number(), _MADE)), (_IN_FLIGHT,)
     )
+    connection = Connection(bench.target)  # so that what follows is beside as many as it says
+    code, answer = connection.roundtrip(request("DELETE", f"{path}?labelSelector=part%3D{_MADE}"))
+    assert code == 200, answer[:300]
+    connection.close()
 
 
 def _pages(bench: Bench, size: int) -> None:
