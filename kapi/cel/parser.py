@@ -5,6 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.cel.errors import CompileErrors, Issue, Source
+from kapi.cel.grammar import (
+    AFTER_OPENING,
+    EXPRESSION,
+    FIELDS,
+    PRODUCTS,
+    RELATIONS,
+    RESERVED,
+    SUMS,
+    WORDS,
+    begins_expression,
+    begins_field,
+)
 from kapi.cel.lexer import Token, tokenize
 from kapi.cel.macros import MACROS, MacroError
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
@@ -14,25 +26,6 @@ MAX_CODE_POINTS = 100_000
 MAX_DEPTH = 250
 _CLOSING = ")]}"
 _EVERY = 16  # tokens between two checkpoints
-
-_LITERALS = "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
-_EXPRESSION = f"'[', '{{', '(', '.', '-', '!', {_LITERALS}"
-#: what may stand after an opening: its bracket -> the tokens in the grammar's order
-_AFTER_OPENING = {
-    ")": f"'[', '{{', '(', ')', '.', '-', '!', {_LITERALS}",
-    "]": f"'[', ']', '{{', '(', '.', ',', '-', '!', '?', {_LITERALS}",
-    "}": f"'[', '{{', '}}', '(', '.', ',', '-', '!', '?', {_LITERALS}",
-}
-_FIELDS = "'}', ',', '?', IDENTIFIER, ESC_IDENTIFIER"
-_BEGINNINGS = frozenset(["[", "{", "(", ".", "-", "!"])
-_VALUES = frozenset(["int", "uint", "float", "string", "bytes", "ident"])
-_RESERVED = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
-)
-_RELATIONS = {"==": "_==_", "!=": "_!=_", "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_"}
-_SUMS = {"+": "_+_", "-": "_-_"}
-_PRODUCTS = {"*": "_*_", "/": "_/_", "%": "_%_"}
-_WORDS = {"true": True, "false": False, "null": None}
 
 
 class _Stop(Exception):
@@ -160,7 +153,7 @@ class _Parser:
         tree = self.sum()
         depth = self.depth
         while True:
-            function = _RELATIONS.get(self.token.text) if self.token.kind == "op" else None
+            function = RELATIONS.get(self.token.text) if self.token.kind == "op" else None
             if function is None and self.token.kind == "ident" and self.token.text == "in":
                 function = "@in"
             if function is None:
@@ -173,20 +166,20 @@ class _Parser:
     def sum(self) -> Expr:
         tree = self.product()
         depth = self.depth
-        while self.token.kind == "op" and self.token.text in _SUMS:
+        while self.token.kind == "op" and self.token.text in SUMS:
             self.descend()
             op = self.advance()
-            tree = Call(op.offset, _SUMS[op.text], [tree, self.product()])
+            tree = Call(op.offset, SUMS[op.text], [tree, self.product()])
         self.depth = depth
         return tree
 
     def product(self) -> Expr:
         tree = self.unary()
         depth = self.depth
-        while self.token.kind == "op" and self.token.text in _PRODUCTS:
+        while self.token.kind == "op" and self.token.text in PRODUCTS:
             self.descend()
             op = self.advance()
-            tree = Call(op.offset, _PRODUCTS[op.text], [tree, self.unary()])
+            tree = Call(op.offset, PRODUCTS[op.text], [tree, self.unary()])
         self.depth = depth
         return tree
 
@@ -255,7 +248,7 @@ class _Parser:
         return Select(dot.offset, tree, name.value or name.text)
 
     def name(self, escaped: bool = True) -> Token:
-        if self.token.kind == "ident" and self.token.text not in ("in", *_WORDS):
+        if self.token.kind == "ident" and self.token.text not in ("in", *WORDS):
             return self.advance()
         if self.token.kind == "escaped" and escaped:
             return self.advance()
@@ -271,7 +264,7 @@ class _Parser:
 
     def arguments(self, close: str) -> list[Expr]:
         args: list[Expr] = []
-        if not self.opened(close, _AFTER_OPENING[close], _begins_expression):
+        if not self.opened(close, AFTER_OPENING[close], begins_expression):
             self.advance()
             return args
         while True:
@@ -323,20 +316,20 @@ class _Parser:
                 return self.identifier(".")
         if kind == "escaped":
             raise self.fail(
-                token.offset, "Syntax error: mismatched input '" + token.text + "' expecting {" + _EXPRESSION + "}"
+                token.offset, "Syntax error: mismatched input '" + token.text + "' expecting {" + EXPRESSION + "}"
             )
-        if token.kind != "eof" and _begins_expression(self.peek()):
-            text = f"Syntax error: extraneous input '{token.text}' expecting {{{_EXPRESSION}}}"
+        if token.kind != "eof" and begins_expression(self.peek()):
+            text = f"Syntax error: extraneous input '{token.text}' expecting {{{EXPRESSION}}}"
             raise self.fail(token.offset, text)
-        raise self.mismatch("{" + _EXPRESSION + "}")
+        raise self.mismatch("{" + EXPRESSION + "}")
 
     def identifier(self, dot: str) -> Expr:
         token = self.advance()
-        if not dot and token.text in _WORDS:
-            return Literal(token.offset, _WORDS[token.text])
-        if token.text == "in" or token.text in _WORDS:
-            raise self.fail(token.offset, f"Syntax error: mismatched input '{token.text}' expecting {{{_EXPRESSION}}}")
-        if token.text in _RESERVED:
+        if not dot and token.text in WORDS:
+            return Literal(token.offset, WORDS[token.text])
+        if token.text == "in" or token.text in WORDS:
+            raise self.fail(token.offset, f"Syntax error: mismatched input '{token.text}' expecting {{{EXPRESSION}}}")
+        if token.text in RESERVED:
             self.issues.append(Issue(token.offset, f"reserved identifier: {token.text}"))
         if self.at("("):
             op = self.advance()
@@ -348,7 +341,7 @@ class _Parser:
         self.descend()
         elements: list[Expr] = []
         optional: set[int] = set()
-        self.opened("]", _AFTER_OPENING["]"], _begins_expression)
+        self.opened("]", AFTER_OPENING["]"], begins_expression)
         while not self.at("]"):
             if self.optional_mark():
                 optional.add(len(elements))
@@ -364,7 +357,7 @@ class _Parser:
         op = self.advance()
         self.descend()
         entries: list[tuple[Expr, Expr, bool, int]] = []
-        self.opened("}", _AFTER_OPENING["}"], _begins_expression)
+        self.opened("}", AFTER_OPENING["}"], begins_expression)
         while not self.at("}"):
             optional = self.optional_mark()
             key = self.expression()
@@ -380,7 +373,7 @@ class _Parser:
     def struct(self, name: str) -> Expr:
         op = self.advance()
         entries: list[tuple[str, Expr, bool, int]] = []
-        self.opened("}", _FIELDS, _begins_field)
+        self.opened("}", FIELDS, begins_field)
         while not self.at("}"):
             optional = self.optional_mark()
             field = self.name()
@@ -391,16 +384,6 @@ class _Parser:
             self.advance()
         self.expect("}")
         return StructExpr(op.offset, name, entries)
-
-
-def _begins_expression(token: Token) -> bool:
-    if token.kind == "ident":
-        return token.text != "in"
-    return token.kind in _VALUES or token.kind == "op" and token.text in _BEGINNINGS
-
-
-def _begins_field(token: Token) -> bool:
-    return token.kind == "escaped" or token.kind == "ident" and token.text not in ("in", *_WORDS)
 
 
 def _balance(terms: list[Expr], ops: list[int], function: str) -> Expr:

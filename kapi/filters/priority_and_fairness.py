@@ -15,7 +15,8 @@ from kapi.filters.chain import Filter
 from kapi.flowcontrol.concurrency import Concurrency
 from kapi.flowcontrol.controller import Classification, FlowController
 from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
-from kapi.flowcontrol.fair_queues import CANCELLED, Request
+from kapi.flowcontrol.fair_queues import CANCELLED
+from kapi.flowcontrol.queue import Request
 from kapi.flowcontrol.shares import Flow
 from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.request.context import RequestContext

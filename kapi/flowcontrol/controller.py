@@ -21,10 +21,10 @@ from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.allocation import Claim, allocate, half_up
 from kapi.flowcontrol.bootstrap import GROUP
 from kapi.flowcontrol.estimator import Work
-from kapi.flowcontrol.fair_queues import Request
 from kapi.flowcontrol.level import PriorityLevel
 from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
 from kapi.flowcontrol.metrics import Meter
+from kapi.flowcontrol.queue import Request
 from kapi.flowcontrol.sharding import flow_hash
 from kapi.flowcontrol.shares import Flow
 from kapi.flowcontrol.tally import Tally

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 from kapi.flowcontrol.controller import FlowController
-from kapi.flowcontrol.fair_queues import CANCELLED, TIME_OUT, Request
+from kapi.flowcontrol.fair_queues import CANCELLED, TIME_OUT
 from kapi.flowcontrol.level import PriorityLevel
+from kapi.flowcontrol.queue import Request
 from kapi.machinery.gvk import GroupVersion
 
 _MIN_COLUMN_WIDTH = 8  # characters of a column

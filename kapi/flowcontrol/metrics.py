@@ -13,8 +13,8 @@ from kapi.flowcontrol.usage import Ratios, Usage
 from kapi.machinery.meters import Counter, Histogram, cumulative
 
 if TYPE_CHECKING:
-    from kapi.flowcontrol.fair_queues import Request
     from kapi.flowcontrol.level import PriorityLevel
+    from kapi.flowcontrol.queue import Request
 
 _PREFIX = "apiserver_flowcontrol_"
 _SECONDS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)

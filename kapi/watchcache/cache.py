@@ -20,7 +20,7 @@ from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial, past
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.contents import Contents
-from kapi.watchcache.entry import Entry, Fields, Scope, SharedScope
+from kapi.watchcache.entry import Entry, Fields, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
 from kapi.watchcache.history import History
 from kapi.watchcache.pages import Stretch, read, read_one
@@ -324,21 +324,17 @@ class Cache:
         self.end_watches(Compacted(0, self._feed.revision + 1))
 
     def _note_unreadable(self, entry: Entry, problem: str) -> Unreadable:
-        error = self.unreadable[entry.key] = self._unreadable(entry, problem)
+        error = self.unreadable[entry.key] = Unreadable.of(self.resource, entry.key, entry.revision, problem)
         if len(self.unreadable) <= _MAX_NAMED:
             log.error(
                 "an object cannot be read: {resource} {key}: {why}", resource=error.resource, key=entry.key, why=problem
             )
         return error
 
-    def _unreadable(self, entry: Entry, problem: str) -> Unreadable:
-        name = self.resource.resource if not self.resource.group else f"{self.resource.group}/{self.resource.resource}"
-        return Unreadable(name, entry.key, entry.revision, problem)
-
     def set_aside(self, entry: Entry, problem: str) -> Unreadable:
         """Somebody looked into an object that cannot be decoded: it leaves the lists."""
         if self._entries.by_key.get(entry.key) is not entry:  # what is there now may well be readable
-            return self._unreadable(entry, problem).former()
+            return Unreadable.of(self.resource, entry.key, entry.revision, problem).former()
         error = self._note_unreadable(entry, problem)
         self._entries.remove(entry.key)
         self.changes += 1
@@ -396,15 +392,6 @@ class Cache:
 
     def set_fields(self, fields: Fields | None, namespaced: bool | None) -> None:
         """Which fields can be selected; None leaves what is.  Raises ValueError for other fields than a shared scope has."""
-        scope = self._scope
-        changed = fields is not None and fields is not scope.fields
-        if not changed and namespaced in (None, scope.namespaced):
-            return
-        if isinstance(scope, SharedScope):
-            raise ValueError(f"the fields of {self.resource} are the same in all stores")
-        if fields is not None:
-            scope.fields = fields
-        if namespaced is not None:
-            scope.namespaced = namespaced
-        for entry in self._entries.by_key.values():
-            entry.forget_fields()
+        if self._scope.change(fields, namespaced):
+            for entry in self._entries.by_key.values():
+                entry.forget_fields()

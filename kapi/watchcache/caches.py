@@ -22,41 +22,29 @@ from kapi.request.call import Call
 from kapi.request.pending import Pending
 from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable
-from kapi.store.interface import CREATED, UPDATED, Change, Store, StoredObject
 from kapi.store.interface import DELETED as GONE
+from kapi.store.interface import Change, Store, StoredObject
 from kapi.store.value import Value
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Kept, Scope, SharedScope
-from kapi.watchcache.event import ADDED, DELETED, MODIFIED, Batch, CacheEvent
+from kapi.watchcache.event import Batch
 from kapi.watchcache.event_log import HISTORY_AGE, HISTORY_BYTES, EventLog, Logged
 from kapi.watchcache.fan_out import FanOut
 from kapi.watchcache.freshness import Freshness
+from kapi.watchcache.loading import TYPES, KeptElsewhere, Loaded, read_history, read_objects
 from kapi.watchcache.observers import Observer, Observers
 from kapi.watchcache.reload import Reload
-from kapi.watchcache.unreadable import Unreadable, problem_of
+from kapi.watchcache.unreadable import Unreadable
 from kapi.watchcache.watch import Source
 
 log = Logger()
 
 _TRIM_EVERY = 10  # seconds, or as long as history lasts where that is less
-_TYPES = {CREATED: ADDED, UPDATED: MODIFIED, GONE: DELETED}
 #: of JSON; trees take six to eight times that, and 5 us for each kB when one that was let go is asked for again
 DECODED_BYTES = 500_000
 ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
-
-
-#: by their keys in the store the objects that were read, and what is to hold them
-Loaded = dict[str, tuple[Entry, Cache, Contents]]
-
-
-class KeptElsewhere(ValueError):
-    """An object of a resource that another store keeps: it is left where it is, and not served."""
-
-    def __init__(self, resource: GroupResource) -> None:
-        super().__init__(f"{resource} are kept in another store")
-        self.resource = resource
 
 
 class Caches:
@@ -206,7 +194,10 @@ class Caches:
 
     def reset(self, objects: Iterable[StoredObject | Value], history: Sequence[Change], revision: int) -> None:
         """Takes all there is; a second time, every watch ends with 410, for its history has a gap."""
-        found, events = self._prepared(objects, history)
+        found, loaded = self._contents(objects, history)
+        for contents in found.values():
+            contents.finish()
+        events = read_history(history, found, loaded, self._located)
         with in_one_piece():
             self._take(found, events, history, revision)
 
@@ -231,74 +222,15 @@ class Caches:
                 cache.end_watches(Compacted(0, self.floor + 1))
             self._observers.loaded(self.all())
 
-    def _prepared(
-        self, objects: Iterable[StoredObject | Value], history: Sequence[Change]
-    ) -> tuple[dict[Cache, Contents], deque[Logged]]:
-        """What the caches are to hold, and the log of all events."""
-        found, loaded = self._contents(objects, history)
-        for contents in found.values():
-            contents.finish()
-        return found, self._remembered(history, found, loaded)
-
     def _contents(
         self, objects: Iterable[StoredObject | Value], history: Sequence[Change]
     ) -> tuple[dict[Cache, Contents], Loaded]:
-        found: dict[Cache, Contents] = {}
-        loaded: Loaded = {}
-        misplaced: Counter[str] = Counter()
-        places: dict[
-            str, tuple[Cache, str, Contents]
-        ] = {}  # by what is before the name, which many keys have in common
-        for obj in steps(objects):
-            start, _, name = obj.key.rpartition("/")
-            place = places.get(start)
-            if place is None:
-                located = self._located(obj.key, misplaced)
-                if located is None:
-                    continue
-                cache, namespace, whole_name = located
-                place = cache, namespace, _of(found, cache)
-                if name == whole_name:
-                    places[start] = place
-                name = whole_name
-            cache, namespace, contents = place
-            entry = cache.entry(namespace, name, obj.revision, obj.data)
-            if contents.add(entry):
-                loaded[obj.key] = entry, cache, contents
-        for resource, count in misplaced.items():
+        found, loaded, self.misplaced = read_objects(objects, self._located)
+        for name, count in self.misplaced.items():
             log.warn(
-                "{count} {name} are not served: they are in a store that does not keep them", count=count, name=resource
+                "{count} {name} are not served: they are in a store that does not keep them", count=count, name=name
             )
-        self.misplaced = misplaced
         return found, loaded
-
-    def _remembered(self, history: Sequence[Change], found: dict[Cache, Contents], loaded: Loaded) -> deque[Logged]:
-        previous: dict[str, Entry | None] = {}
-        events: deque[Logged] = deque()
-        for change in steps(history):
-            known = loaded.get(change.key)
-            if known is not None and known[0].revision == change.revision:
-                entry, cache, contents = known  # it was looked at when it was loaded
-            else:
-                located = self._located(change.key)
-                if located is None:
-                    continue
-                cache, namespace, name = located
-                contents = _of(found, cache)
-                entry = cache.entry(namespace, name, change.revision, change.data)
-                stored = contents.by_key.get(entry.key)
-                if stored is not None and stored.revision == change.revision:
-                    entry = stored
-                elif problem_of(entry.data, entry.revision, entry.name):
-                    contents.remember_gap(change.revision)
-                    previous.pop(change.key, None)
-                    continue
-            kind = _TYPES[change.kind]
-            event = CacheEvent(change.revision, kind, entry, previous.get(change.key))
-            previous[change.key] = None if kind == DELETED else entry
-            contents.remember(event)
-            events.append(Logged(cache, event))
-        return events
 
     def changed(self, changes: Sequence[Change]) -> None:
         """Further changes, in order."""
@@ -310,7 +242,7 @@ class Caches:
                 if cache.reload.running:
                     cache.reload.missed(change)
                 else:
-                    event = cache.apply(_TYPES[change.kind], cache.entry(namespace, name, change.revision, change.data))
+                    event = cache.apply(TYPES[change.kind], cache.entry(namespace, name, change.revision, change.data))
                     if event is not None:
                         self._log.add(cache, event)
                         if event.is_selected:
@@ -462,11 +394,3 @@ class Caches:
             await self.store.compact(revision)
         except StoreError as error:
             log.info("compaction postponed: {error}", error=str(error))
-
-
-def _of(found: dict[Cache, Contents], cache: Cache) -> Contents:
-    """What a cache is to hold, begun when nothing is there yet."""
-    contents = found.get(cache)
-    if contents is None:
-        contents = found[cache] = Contents()
-    return contents

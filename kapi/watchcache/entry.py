@@ -94,6 +94,14 @@ class Scope:
         self.namespaced = namespaced
         self.holders: WeakSet[Holder] = WeakSet()
 
+    def change(self, fields: Fields | None, namespaced: bool | None) -> bool:
+        """Replaces what is not None; whether that was another.  Raises ValueError where that cannot be."""
+        changed = (fields is not None and fields is not self.fields) or namespaced not in (None, self.namespaced)
+        if changed:
+            self.fields = self.fields if fields is None else fields
+            self.namespaced = self.namespaced if namespaced is None else namespaced
+        return changed
+
     def unreadable(self, entry: Entry, problem: Exception) -> Exception:
         """What to raise for an entry that cannot be decoded."""
         found = [holder.set_aside(entry, str(problem)) for holder in list(self.holders)]
@@ -111,6 +119,11 @@ class SharedScope(Scope):
     def __init__(self, decoded: Kept, encoded: Kept, fields: Fields, namespaced: bool, place: tuple[str, str]) -> None:
         super().__init__(decoded, encoded, fields, namespaced)
         self.place = place
+
+    def change(self, fields: Fields | None, namespaced: bool | None) -> bool:
+        if (fields is not None and fields is not self.fields) or namespaced not in (None, self.namespaced):
+            raise ValueError(f"the fields of {'/'.join(self.place)} are the same in all stores")
+        return False
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):

@@ -20,10 +20,11 @@ from kapi.store.memory import MemoryStore
 from kapi.store.table import Table
 from kapi.store.value import Value
 from kapi.watchcache.cache import Cache
-from kapi.watchcache.caches import Caches, Loaded
+from kapi.watchcache.caches import Caches
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, SharedScope
 from kapi.watchcache.event_log import Logged
+from kapi.watchcache.loading import Loaded
 from kapi.watchcache.observers import Observer
 from kapi.watchcache.unreadable import problem_of
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 import orjson
 
+from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import InternalError
 
 _HEAD = 1024  # bytes within which the stored form has its revision
@@ -34,6 +35,11 @@ class Unreadable(InternalError):
         self.revision = revision
         self.why = why
         self.is_former = False  # it is a former state of the object, not the one there is now
+
+    @classmethod
+    def of(cls, resource: GroupResource, key: str, revision: int, why: str) -> Unreadable:
+        name = f"{resource.group}/{resource.resource}" if resource.group else resource.resource
+        return cls(name, key, revision, why)
 
     def again(self) -> Unreadable:
         """The same, to be raised once more: an exception that is kept would gather tracebacks."""

@@ -13,7 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.flowcontrol.allocation import Claim, allocate
 from kapi.flowcontrol.dropped import RetryAfter
-from kapi.flowcontrol.fair_queues import CONCURRENCY_LIMIT, QUEUE_FULL, TIME_OUT, FairQueues, Request
+from kapi.flowcontrol.fair_queues import CONCURRENCY_LIMIT, QUEUE_FULL, TIME_OUT, FairQueues
+from kapi.flowcontrol.queue import Request
 from kapi.flowcontrol.sharding import deal, flow_hash
 
 

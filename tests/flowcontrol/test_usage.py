@@ -6,7 +6,8 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from kapi.flowcontrol.fair_queues import FairQueues, Request
+from kapi.flowcontrol.fair_queues import FairQueues
+from kapi.flowcontrol.queue import Request
 from kapi.flowcontrol.usage import DEMAND, REQUESTS, SEATS, Ratios, Usage
 
 

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.store import redis_store
+from kapi.store import primary_connection
 from kapi.store.address import Address, parse
 from kapi.store.errors import StoreUnavailable
 from kapi.store.factory import external_store
@@ -228,7 +228,7 @@ class Signs(SynchronousTestCase):
             dialled.append(connections.place)
             raise StoreUnavailable("no matter")
 
-        self.patch(redis_store, "find_primary", ask)
+        self.patch(primary_connection, "find_primary", ask)
         self.patch(connections, "connect", connect)
         self.failureResultOf(Deferred.fromCoroutine(store._connect()), StoreUnavailable)
         self.assertEqual(dialled, [NEXT])

@@ -1,0 +1,345 @@
+"""The connections of a store on Redis or Valkey: made, watched, made anew, and the follower brought up to date.
+
+Two connections: one carries commands, pipelined; the other one waits in XREAD for what all processes write.  A store
+that nobody else writes to (``exclusive``: the embedded server) needs no XREAD: the replies to its own writes, in
+order, are the changes.  Where replicas must have what was written, two more serve ``kapi.store.confirmation``.  When a
+connection goes, or the Sentinels name another primary, all are made anew with back-off and the follower is brought up
+to date before writes go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import txredisapi
+from twisted.internet import defer
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.logger import Logger
+
+from kapi.request.call import Call
+from kapi.request.reactor import Reactor
+from kapi.store.address import Address
+from kapi.store.confirmation import Confirmation
+from kapi.store.connection import Connection, ConnectionGone
+from kapi.store.connections import LOOK, REPLY_TIMEOUT, Connections
+from kapi.store.entries import Skipped
+from kapi.store.errors import (
+    StoreError,
+    StoreLoading,
+    StoreUnavailable,
+)
+from kapi.store.failover import Sentinels
+from kapi.store.feed import HistoryCheck, StreamReader
+from kapi.store.interface import Follower
+from kapi.store.loading import Progress, synchronize
+from kapi.store.reading import Reading
+from kapi.store.replicas import Replicas, role_at
+from kapi.store.replies import Replies
+from kapi.store.script import Keys
+from kapi.store.sentinel import find_primary
+from kapi.store.suitability import check, knows_disk
+from kapi.store.writing import Writing, load_scripts
+
+if TYPE_CHECKING:
+    from kapi.store.encryption.transformer import Encryption
+
+log = Logger()
+
+LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
+_AGAIN = (0.05, 1.0)  # seconds between attempts to connect at start
+BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
+_FAIL_OVER = 0.5  # seconds between attempts at most, where Sentinels choose a primary
+_STABLE = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
+
+
+class PrimaryConnection:
+    """``min_replicas`` must have a write before it is acknowledged; ``patience``: seconds that the server may be away when the
+    store is started.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        reactor: Reactor,
+        *,
+        prefix: str = "kapi",
+        exclusive: bool = False,
+        min_replicas: int = 0,
+        patience: float = 0.0,
+    ) -> None:
+        self.address = address
+        self.exclusive = exclusive
+        self._reactor = reactor
+        self._keys = Keys.under(prefix)
+        self._connection: Connection | None = None  # the one that commands go through; None while away
+        self._connections = Connections(address, reactor)
+        self._why = f"{address}: not connected yet"
+        self._progress: Progress | None = None
+        self._sentinels = Sentinels(reactor, address, self._named) if address.master else None
+        self._confirmation: Confirmation | None = None
+        self._replicas: Replicas | None = None
+        if min_replicas:
+            if address.master:
+                self._replicas = Replicas(
+                    reactor, lambda at: defer.Deferred.fromCoroutine(role_at(reactor, address, at))
+                )
+            self._confirmation = Confirmation(reactor, self._keys, min_replicas, self._distrust, self._replicas)
+        self._patience = patience
+        self._attempts = 0  # to connect, since the connection was stable
+        self._stopping = False
+        self._started = False
+        self._pause: defer.Deferred[None] | None = None
+        self._running: defer.Deferred[None] | None = None
+        self._check: HistoryCheck | None = None
+        self.encryption: Encryption | None = None  # without one everything is stored as it is
+        self.skipped = Skipped()
+        self.call: Call = defer.execute  # runs what takes long
+        self.resets = 0  # how often the store was found to have gone back
+        self._watchdog = LoopingCall(self._look)
+        self._watchdog.clock = reactor
+        self._writing = Writing(self._keys)
+        self._replies = Replies(
+            str(address), self._keys, self.skipped, self._writing, self._confirmation, self._drop, self._went_back
+        )
+        self._reading = Reading(str(address), self._keys, self.skipped, self._current, self._confirmation)
+
+    @property
+    def available(self) -> bool:
+        return self._connection is not None
+
+    @property
+    def silence(self) -> float:
+        return 0.0 if self._connection is None else self._connections.silence(self._connection)
+
+    @property
+    def run(self) -> bytes:
+        return self._progress.run if self._progress is not None else b""
+
+    def checks(self) -> dict[str, Callable[[], str]]:
+        """Further health checks by name; each answers what is wrong, or nothing."""
+        checks = {"store-writes": lambda: self._writing.failing}
+        confirmation = self._confirmation
+        if confirmation is not None:
+            checks["store-replicas"] = lambda: confirmation.problem
+        if self._sentinels is not None:
+            checks["store-sentinels"] = self._distrust
+        return checks
+
+    # -- life
+
+    def launch(self) -> None:
+        """Begins what takes long before there is a reactor or a follower; ``start`` goes on.  Raises UnsuitableStore.
+
+        Here nothing: the server is somebody else's.
+        """
+
+    def abandon(self) -> None:
+        """Takes ``launch`` back when there will be no ``start``."""
+
+    async def start(self, follower: Follower | None = None) -> None:
+        """What cannot be used is an error there and then, what cannot be reached after ``patience``."""
+        if follower is not None:
+            if self.encryption is not None:
+                follower = self.encryption.following(follower)
+            self._progress = Progress(follower, self.skipped, self.call)
+            if self.encryption is not None:
+                self._progress.prepare = self.encryption.prepare
+                await self.encryption.begin(self._reactor, self._load_again)
+            if self.exclusive:
+                self._replies.feed = self._progress
+            connection = lambda: self._connection  # noqa: E731
+            self._check = HistoryCheck(self._reactor, self._keys, self._progress, connection, self._went_back)
+        self._watchdog.start(LOOK, now=False)
+        if self._sentinels is not None:
+            self._sentinels.start()
+        try:
+            await self._first_connection()
+        except BaseException:
+            self._stop_looking()
+            self._drop()
+            raise
+        self._started = True
+        self._running = defer.Deferred.fromCoroutine(self._keep_connected())
+        if self._check is not None:
+            self._check.start()
+
+    async def _first_connection(self) -> None:
+        begin, delay, logged = self._reactor.seconds(), _AGAIN[0], ""
+        while True:
+            try:
+                return await self._connect()
+            except StoreUnavailable as error:
+                self._drop()
+                patience = max(self._patience, LOADING_PATIENCE if isinstance(error, StoreLoading) else 0.0)
+                if self._stopping or self._reactor.seconds() - begin >= patience:
+                    raise
+                if logged != (logged := str(error)):
+                    log.warn("waiting for the store: {why}", why=logged)
+            self._pause = deferLater(self._reactor, delay, lambda: None)
+            delay = min(2 * delay, _AGAIN[1])
+            try:
+                await self._pause
+            except defer.CancelledError:
+                if self._stopping:
+                    raise StoreUnavailable(self._why) from None
+            finally:
+                self._pause = None
+
+    async def stop(self) -> None:
+        self._stopping = True
+        if self._check is not None:
+            self._check.stop()
+        self._stop_looking()
+        self._why = f"{self.address}: stopped"
+        if self._pause is not None:
+            self._pause.cancel()
+        for connection in list(self._connections.open):
+            if connection.pending and connection is self._connection:
+                continue  # let what is on its way be answered
+            connection.transport.loseConnection()
+        if self._connection is not None and self._connection.pending:
+            await deferLater(self._reactor, 0.2, lambda: None)
+        self._drop()
+        if self._running is not None:
+            await self._running
+        if self.encryption is not None:
+            self.encryption.end()
+
+    def _stop_looking(self) -> None:
+        if self._watchdog.running:
+            self._watchdog.stop()
+        if self._sentinels is not None:
+            self._sentinels.stop()
+        if self._replicas is not None:
+            self._replicas.stop()
+
+    async def _keep_connected(self) -> None:
+        while not self._stopping:
+            if self._connection is None:
+                longest = _FAIL_OVER if self._sentinels is not None else BACK_OFF[1]
+                delay = min(BACK_OFF[0] * 2 ** min(self._attempts, 20), longest)
+                self._attempts += 1
+                self._pause = deferLater(self._reactor, delay, lambda: None)
+                try:
+                    await self._pause
+                except defer.CancelledError:
+                    if self._stopping:
+                        return
+                finally:
+                    self._pause = None
+                try:
+                    await self._connect()
+                except StoreError as error:
+                    self._drop()
+                    if self._why != str(error):
+                        self._why = str(error)
+                        log.error("store not available: {why}", why=self._why)
+                    continue
+                except Exception as error:
+                    self._drop()
+                    self._why = f"{self.address}: {error}"
+                    log.failure("connecting to the store failed")
+                    continue
+                log.info("store available again: {where}", where=str(self.address))
+            since = self._reactor.seconds()
+            gone = await self._connections.any_lost()
+            if self._reactor.seconds() - since > _STABLE:
+                self._attempts = 0
+            self._drop()
+            if not self._stopping:
+                self._why = f"{self.address}: connection lost: {gone}"
+                log.error("store not available: {why}", why=self._why)
+
+    def _drop(self) -> None:
+        """Ends all connections; what waits for them fails with StoreUnavailable."""
+        self._connection = None
+        self._replies.end()
+        self._connections.drop()
+        if self._confirmation is not None:
+            self._confirmation.detach(f"{self.address}: the connection was lost")
+
+    def _named(self, place: tuple[str, int]) -> None:
+        """A Sentinel says which server is the primary."""
+        known = self._connections.place
+        if known[0] and place != known and not self._stopping:
+            self._connections.place = place
+            self._why = f"{self.address}: the primary is another one now: {place[0]}:{place[1]}"
+            self._attempts = 0
+            self._drop()
+            if self._pause is not None:
+                self._pause.cancel()
+
+    def _distrust(self) -> str:
+        return self._sentinels.distrust(self._connections.place) if self._sentinels is not None else ""
+
+    async def _connect(self) -> None:
+        if self.address.master:
+            before = self._connections.place
+            found = await find_primary(self._reactor, self.address)
+            if self._connections.place == before:  # else a Sentinel has announced another since they were asked
+                self._connections.place = found
+        place = self._connections.place
+        connection = await self._connections.connect()
+        try:
+            info = await check(connection, str(self.address), bool(self.address.master))
+            await load_scripts(connection)
+            if self.exclusive and self._started:
+                # nothing that an earlier connection left unread may be executed after we have caught up
+                await connection.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            reader = connection if self.exclusive else await self._connections.connect()
+            confirmation, confirm = self._confirmation, None
+            if confirmation is not None:
+                if self._replicas is not None:
+                    self._replicas.follow(place)
+                fence, asker = await self._connections.connect(), await self._connections.connect()
+                await confirmation.attach(connection, fence, asker, knows_disk(info))
+                confirm = confirmation.revision
+                if not self._started:
+                    await confirmation.first(str(self.address))
+            if self._progress is not None:
+                await synchronize(reader, self._keys, self._progress, str(self.address), confirm)
+                if confirmation is not None:
+                    confirmation.continues(self._progress.revision)
+        except (ConnectionGone, txredisapi.ResponseError) as error:
+            raise self._replies.interpret(error) from None
+        if self._stopping or place != self._connections.place:  # what was opened since ``_drop`` is not wanted any more
+            raise StoreUnavailable(self._why)
+        self._replies.begin(connection, compares=not self.exclusive and self._progress is not None)
+        self._connection = connection
+        if not self.exclusive and self._progress is not None:
+            confirmed = confirmation.reached if confirmation is not None else None
+            StreamReader(reader, self._keys, self._progress, confirmed).start()
+
+    def _look(self) -> None:
+        """Once a second: what nobody else would notice."""
+        if self._confirmation is not None:
+            self._confirmation.look()
+        if self._connection is not None:
+            self._writing.probe(self._connection)
+            if not self._connection.pending:
+                self._connection.execute_command("PING").addErrback(lambda _: None)
+        if self._connections.end_silent():
+            self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
+
+    def _load_again(self) -> None:
+        """What is stored can be decrypted now, and could not before."""
+        if self._progress is not None and self._connection is not None:
+            self._why = f"{self.address}: encrypted objects can be read again"
+            log.info("{why}; loading everything again", why=self._why)
+            self._progress.loaded = False
+            self._drop()
+
+    def _went_back(self, why: str) -> None:
+        """The store has lost what the follower was fed: everything is loaded again."""
+        self.resets += 1
+        self._why = f"{self.address}: the store went back: {why}"
+        log.error("{why}; loading everything again", why=self._why)
+        if self._progress is not None:
+            self._progress.loaded = False
+        self._drop()
+
+    def _current(self) -> Connection:
+        if self._connection is None:
+            raise StoreUnavailable(self._why)
+        return self._connection
