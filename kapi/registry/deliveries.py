@@ -7,20 +7,17 @@ in order, and when there are many the watch is held back.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Protocol
 
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
+from kapi.client.in_order import InOrder
 from kapi.client.interface import EventHandler
 from kapi.machinery.tree import Object
 from kapi.watchcache.cache import Batch, Cache, WatchEvent
 
 log = Logger()
 _MAX_WAITING = 1000  # events, and a batch
-#: an event, and the objects of it that are decoded: they may be let go by the time it is handled
-_Waiting = tuple[WatchEvent, "Object | None", "Object | None"]
 
 
 class Source(Protocol):
@@ -36,59 +33,45 @@ class Deliveries:
     def __init__(self, cache: Cache, handler: EventHandler) -> None:
         self._cache = cache
         self._handler = handler
-        self._waiting: deque[_Waiting] = deque()  # while one is handled in slices it is the first
-        self._handling = False
+        self._order = InOrder(cache.call, cache.later)
         self._paused = False
         self._stopped = False
         #: is held back while too much waits
         self.source: Source | None = None
 
     def take(self, batch: Batch) -> None:
+        order = self._order
         for event in batch.events:
             entry, previous = event.entry, event.previous
             if entry is None or self._stopped:
                 continue
-            if self._waiting or _is_large(event):
-                self._waiting.append((event, entry.decoded, None if previous is None else previous.decoded))
+            long = _is_large(event)
+            if long or order:
                 self._cache.undecoded += 1
-                if len(self._waiting) == 1:
-                    self._begin()
+                # their trees may be let go by the time the event is handled
+                trees = entry.decoded, None if previous is None else previous.decoded
+                order.add(self._handle, event, *trees, long=long)
             else:
                 self._hand_over(event)
-        if len(self._waiting) >= _MAX_WAITING and not self._paused and self.source is not None:
+        if len(order) >= _MAX_WAITING and not self._paused and self.source is not None:
             self._paused = True
             self.source.pause()
 
     def stop(self) -> None:
         """Nothing is handed over any more."""
         self._stopped = True
-        self._cache.undecoded -= len(self._waiting)
-        self._waiting.clear()
+        self._cache.undecoded -= self._order.clear()
 
-    def _next(self) -> _Waiting:
+    def _handle(self, event: WatchEvent, obj: Object | None, old: Object | None) -> None:
+        """What has waited."""
+        self._hand_over(event, obj, old)
         self._cache.undecoded -= 1
-        return self._waiting.popleft()
-
-    def _begin(self) -> None:
-        """What is the first to wait, in slices."""
-        if self._waiting and not self._handling:
-            self._handling = True
-            self._cache.call(self._hand_over, *self._waiting[0]).addBoth(self._go_on)
-
-    def _go_on(self, result: object) -> None:
-        """It was handled."""
-        self._handling = False
-        waiting = self._waiting
-        if isinstance(result, Failure):
-            log.failure("an event was not handled", result)
-        if waiting:
-            self._next()
-        while waiting and not _is_large(waiting[0][0]):
-            self._hand_over(*self._next())
-        if waiting:
-            self._cache.later(self._begin)
-        if self._paused and len(waiting) <= _MAX_WAITING // 2 and not self._stopped and self.source is not None:
+        if self._paused and len(self._order) <= _MAX_WAITING // 2:
             self._paused = False
+            self._cache.later(self._resume)
+
+    def _resume(self) -> None:
+        if self.source is not None and not self._stopped:
             self.source.resume()
 
     def _hand_over(self, event: WatchEvent, obj: Object | None = None, old: Object | None = None) -> None:

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from twisted.internet.task import Clock
 
 from kapi.controllers.garbagecollector import reconcile
 from kapi.controllers.garbagecollector.graph import Graph
@@ -25,8 +26,11 @@ from kapi.controllers.garbagecollector.metadata import (
 )
 from kapi.controllers.garbagecollector.reconcile import Delete, Owner, Release, decide
 from kapi.machinery.gvk import GroupResource
+from kapi.server.slices import Slices
+from tests.growth.counting import stretches
 
 MAPS = GroupResource("", "configmaps")
+MANY = 2000
 NAMES = [f"u{number}" for number in range(7)]
 
 
@@ -73,6 +77,73 @@ def test_what_is_forgotten_leaves_nothing_behind(changes: list[Metadata]) -> Non
         graph.forget(uid)
     assert not graph
     assert [value for name, value in vars(graph).items() if value] == []
+
+
+@given(st.lists(st.one_of(states, st.sampled_from(NAMES)), max_size=20))
+def test_who_reads_it_while_it_changes_finds_what_was_before_and_what_comes(changes: list[Metadata | str]) -> None:
+    """At each checkpoint: an owner that stays is named all the time, and one that comes or goes at most a little longer."""
+    clock = Clock()
+    call = Slices(clock, length=-1.0).call
+    graph, there = Graph(), dict[str, Metadata]()
+    for change in changes:
+        before = dict(there)
+        if isinstance(change, Metadata):
+            changed = call(graph.observe, MAPS, "n", change.uid, change)
+            there[change.uid] = change
+        else:
+            changed = call(graph.forget, change)
+            there.pop(change, None)
+        while not changed.called:
+            for uid in NAMES:
+                found = {node.uid for node in graph.dependents(uid)}
+                assert dependents(before, uid) & dependents(there, uid) <= found
+                assert found <= dependents(before, uid) | dependents(there, uid)
+                assert graph.blocked(uid) or not blocks(before, uid) & blocks(there, uid)
+                graph.set_gone(uid)  # by a decision meanwhile
+            clock.advance(0)
+        for uid in NAMES:
+            assert {node.uid for node in graph.dependents(uid)} == dependents(there, uid)
+            assert graph.blocked(uid) == bool(blocks(there, uid))
+            assert not graph.gone(uid) or dependents(there, uid)
+
+
+def dependents(there: dict[str, Metadata], uid: str) -> set[str]:
+    return {seen.uid for seen in there.values() if any(one.uid == uid for one in seen.owners)}
+
+
+def blocks(there: dict[str, Metadata], uid: str) -> set[str]:
+    """Those that block an owner."""
+    return {
+        seen.uid for seen in there.values() if any(one.uid == uid != seen.uid and one.blocks for one in seen.owners)
+    }
+
+
+def test_thousands_of_owners_are_taken_in_in_steps() -> None:
+    names = [f"{number}" for number in range(MANY)]
+    first = Metadata("x", owners=tuple(reference(name, True) for name in names))
+    second = Metadata("x", owners=tuple(reference(f"o{name}") for name in names))
+    owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": name} for name in names]
+    data = orjson.dumps({"metadata": {"uid": "x", "ownerReferences": owners}})
+    graph = Graph()
+    for work in (
+        lambda: read(data),
+        lambda: graph.observe(MAPS, "n", "x", first),
+        lambda: graph.observe(MAPS, "n", "x", second),
+        lambda: graph.forget("x"),
+    ):
+        found = stretches(work)
+        assert found.longest < MANY / 2, found.where
+
+
+def test_thousands_of_dependents_are_walked_in_steps() -> None:
+    graph = Graph()
+    for number in range(MANY):
+        graph.observe(MAPS, "n", f"{number}", Metadata(f"{number}", owners=(reference("x"),)))
+    waiting = Metadata("x", finalizers=(FOREGROUND,), going=True)
+    for work in (lambda: graph.observe(MAPS, "n", "x", waiting), lambda: graph.forget("x")):
+        assert graph.has_many_dependents("x")
+        found = stretches(work)
+        assert found.longest < MANY / 2, found.where
 
 
 @dataclass

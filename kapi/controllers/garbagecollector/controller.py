@@ -1,6 +1,8 @@
 """Follows all caches by the streams that feed them, and carries out what is decided.
 
-What there was before is read in slices soon after the start; until that is done nothing is decided.
+What there was before is read in slices soon after the start; until that is done nothing is decided.  What takes long to
+take in, an object with thousands of owners or the end of one with thousands of dependents, is taken in in slices, and what
+happens meanwhile waits (``kapi/client/in_order.py``): the graph always follows the order of events.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kapi.client.in_order import InOrder
 from kapi.client.sliced import begin
 from kapi.client.work import register
 from kapi.client.workqueue import WorkQueue
@@ -34,12 +37,11 @@ from kapi.controllers.garbagecollector.metadata import (
 )
 from kapi.controllers.garbagecollector.places import Place, Places
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.checkpoint import checkpoint, in_one_piece, steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
 from kapi.watchcache.cache import Cache
-from kapi.watchcache.entry import Entry
 from kapi.watchcache.event import DELETED, CacheEvent
 from kapi.watchcache.split_caches import AnyCaches, caught_up
 
@@ -47,6 +49,8 @@ WORKERS = 20
 _FIRST_READING = 0.1  # seconds after the start: requests come first
 _RETRY_SECONDS = 0.5  # seconds after which kinds that come together are looked for
 _AT_ONCE = 256  # owners of one object that are looked for without a pause
+_FEW = 8  # owners that are looked for at once; each may be large
+_MAX_WAITING = 10_000  # changes that wait for their turn; of more, the resource is read again
 _IGNORED = frozenset([GroupResource("", "events")])
 
 
@@ -73,6 +77,7 @@ class GarbageCollector:
         self._call = call
         self._delay = delay
         self.graph = Graph()
+        self._order = InOrder(call, lambda function: reactor.callLater(0, function))
         self._queue: WorkQueue[str] = WorkQueue(reactor, self.name, self._handle, WORKERS)
         self._unread: dict[Cache, None] = {}
         self._reading: Deferred[None] | None = None
@@ -103,36 +108,55 @@ class GarbageCollector:
             self._retry.cancel()
         if self._reading is not None:
             self._reading.cancel()
+        self._order.clear()
         self._queue.stop()
 
     @property
     def idle(self) -> bool:
         """Everything seen so far has been dealt with."""
-        return self._reading is None and self._queue.idle
+        return self._reading is None and not self._order and self._queue.idle
 
     def busy(self, within: float) -> bool:
         """What is in the queue is its own affair."""
-        return self._reading is not None and not self._stopped
+        return (self._reading is not None or bool(self._order)) and not self._stopped
 
     # -- the stream
 
     def concerns(self, event: CacheEvent) -> bool:
         if event.kind == DELETED:
-            return bool(self.graph) or self._reading is not None
+            return bool(self.graph) or bool(self._order) or self._reading is not None
         previous = event.previous
         return concerned(event.entry.data) or (previous is not None and owned(previous.data))
 
     def changed(self, events: Sequence[tuple[Cache, CacheEvent]]) -> None:
         for cache, event in events:
-            try:
-                if event.kind == DELETED:
-                    self._look_at(self.graph.forget(uid_of(event.entry.data)))
+            previous = event.previous
+            long = event.entry.is_large or (previous is not None and previous.is_large)
+            if long or self._order:
+                if len(self._order) < _MAX_WAITING:
+                    self._order.add(self._take_in, cache, event, self._observe, self._forget, long=long)
                 else:
-                    self._observe(cache.resource, event.entry)
-            except UNREADABLE as error:
-                self.log.info("{key} cannot be read: {error}", key=event.entry.key, error=str(error))
-            except Exception:  # of this object alone
-                self.log.failure("a change of {key} was not understood", key=event.entry.key)
+                    self.loaded([cache])
+            else:
+                self._take_in(cache, event, self.observe, self.forget)
+
+    def _take_in(
+        self,
+        cache: Cache,
+        event: CacheEvent,
+        observe: Callable[[GroupResource, str, str, Metadata], None],
+        forget: Callable[[str], None],
+    ) -> None:
+        entry = event.entry
+        try:
+            if event.kind == DELETED:
+                forget(uid_of(entry.data))
+            elif cache.resource not in _IGNORED:
+                observe(cache.resource, entry.namespace, entry.name, read(entry.data))
+        except UNREADABLE as error:
+            self.log.info("{key} cannot be read: {error}", key=entry.key, error=str(error))
+        except Exception:  # of this object alone
+            self.log.failure("a change of {key} was not understood", key=entry.key)
 
     def loaded(self, caches: Iterable[Cache]) -> None:
         """What is in these is to be read, as at the start or after a fault."""
@@ -151,14 +175,10 @@ class GarbageCollector:
         while self._unread:
             cache = next(iter(self._unread))
             del self._unread[cache]
-            try:
-                await self._call(self._read_cache, cache)
-                if not self._unread:
-                    await self._call(self._look_at_all)
-            except CancelledError:
-                raise
-            except Exception:  # the others are read all the same
-                self.log.failure("{resource} could not be read", resource=str(cache.resource))
+            self._order.add(self._read_cache, cache, long=True)
+            if not self._unread:
+                self._order.add(self._look_at_all, long=True)
+            await self._all_taken_in()
         self._reading = None
         due, self._due = self._due, set()
         self._look_at(due)
@@ -174,11 +194,11 @@ class GarbageCollector:
                 self.log.info("{key} cannot be read: {error}", key=entry.key, error=str(error))
         for node in steps(list(self.graph.of(cache.resource))):
             if not self._is_there(cache, node):
-                self._look_at(self.graph.forget(node.uid))
+                self._forget(node.uid)
 
     def _look_at_all(self) -> None:
         """What was loaded may lack owners of which nobody has heard that they went."""
-        for node in steps(list(self.graph.nodes.values())):
+        for node in steps(list(self.graph.nodes.values()), 1):
             if node.waits or node.orphans or not self._surely_stays(node):
                 self._due.add(node.uid)
 
@@ -189,27 +209,54 @@ class GarbageCollector:
         except Exception:  # it is there and cannot be read
             return True
 
-    def _observe(self, resource: GroupResource, entry: Entry) -> None:
-        if resource in _IGNORED:
-            return
-        seen = read(entry.data)
-        self.observe(resource, entry.namespace, entry.name, seen)
+    async def _all_taken_in(self) -> None:
+        """What has happened up to now is in the graph."""
+        waiting = self._order.done()
+        if waiting is not None:
+            await waiting
 
     def observe(self, resource: GroupResource, namespace: str, name: str, seen: Metadata) -> None:
-        """An object as it is now; what follows from that is put into the queue."""
+        """An object as it is now; what follows from that is put into the queue.
+
+        Raises TooManyRequests when so much waits for its turn that it has to be told again.
+        """
+        node = self.graph.nodes.get(seen.uid)
+        long = (
+            len(seen.owners) > _AT_ONCE
+            or (node is not None and len(node.owners) > _AT_ONCE)
+            or (seen.waits and self.graph.has_many_dependents(seen.uid))
+        )
+        self._do(self._observe, resource, namespace, name, seen, long=long)
+
+    def forget(self, uid: str) -> None:
+        """An object does not exist any more.  Raises as ``observe``."""
+        node = self.graph.nodes.get(uid)
+        long = (node is not None and len(node.owners) > _AT_ONCE) or self.graph.has_many_dependents(uid)
+        self._do(self._forget, uid, long=long)
+
+    def _do(self, function: Callable[..., None], *arguments: object, long: bool) -> None:
+        """One change of the graph after the other."""
+        if not (long or self._order):
+            with in_one_piece():
+                function(*arguments)
+        elif len(self._order) < _MAX_WAITING:
+            self._order.add(function, *arguments, long=long)
+        else:
+            raise status.too_many_requests("too many changes wait for the garbage collector", 1)
+
+    def _observe(self, resource: GroupResource, namespace: str, name: str, seen: Metadata) -> None:
         concerned_now = self.graph.observe(resource, namespace, name, seen)
         if seen.uid in concerned_now and not (seen.waits or seen.orphans):
             if self._surely_stays(self.graph.nodes[seen.uid]):
                 concerned_now.discard(seen.uid)
         self._look_at(concerned_now)
 
-    def forget(self, uid: str) -> None:
-        """An object does not exist any more."""
+    def _forget(self, uid: str) -> None:
         self._look_at(self.graph.forget(uid))
 
     def _surely_stays(self, node: Node) -> bool:
         """All owners are there, as nearly always; nobody needs to be asked."""
-        if len(node.owners) > _AT_ONCE:
+        if len(node.owners) > _FEW:
             return False
         for reference in node.owners:
             owner = self.graph.nodes.get(reference.uid)
@@ -224,7 +271,7 @@ class GarbageCollector:
         if self._reading is not None:
             self._due.update(uids)
             return
-        for uid in uids:
+        for uid in steps(uids):
             self._queue.add(uid)
 
     def _served_otherwise(self) -> None:
@@ -248,12 +295,12 @@ class GarbageCollector:
         try:
             seen = await place.metadata(node.namespace, node.name)
             if seen is None or seen.uid != uid:
-                self._look_at(self.graph.forget(uid))
+                self.forget(uid)
             elif node.orphans and seen.orphans:
-                await caught_up(self._caches, self._reactor)  # a dependent may be in another store
+                await self._caught_up()
                 await self._orphan(place, node)
             elif node.waits and seen.waits:
-                await caught_up(self._caches, self._reactor)
+                await self._caught_up()
                 if not self.graph.blocked(uid):
                     await self._change(place, node, lambda tree: reconcile.without_finalizer(tree, FOREGROUND))
             elif seen.owners:
@@ -264,9 +311,15 @@ class GarbageCollector:
             return 0.0  # it is another now: look again
         return None
 
+    async def _caught_up(self) -> None:
+        """The dependents that were acknowledged before the call are in the graph: they may be in another store, or large."""
+        await caught_up(self._caches, self._reactor)
+        await self._all_taken_in()
+
     async def _decide(self, place: Place, node: Node, seen: Metadata) -> None:
         states = []
         for number, reference in enumerate(seen.owners, 1):
+            checkpoint()
             states.append(await self._state(node, reference))
             if number % _AT_ONCE == 0:
                 await deferLater(self._reactor, 0)

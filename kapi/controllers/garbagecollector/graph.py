@@ -2,6 +2,9 @@
 
 Upstream: ``graph.go``, ``graph_builder.go``.  An object without owners is in it only while it waits.  An owner is
 known by its uid alone: whether it exists is asked of the caches when that matters, so that there are no virtual nodes.
+
+``observe`` and ``forget`` come to checkpoints: one at a time, and who reads the graph meanwhile finds an object that gets other
+owners named by those before and those after.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ from collections.abc import Iterator
 import msgspec
 
 from kapi.controllers.garbagecollector.metadata import Metadata, Reference
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 
 _FIRST = 4  # references of another dependent that are looked at for a like one
+_MANY = 1000  # dependents
 
 
 class Node(msgspec.Struct, eq=False, gc=False):
@@ -49,8 +54,10 @@ class Graph:
             return []
         return list(found) if isinstance(found, set) else [found]
 
-    def has_dependents(self, uid: str) -> bool:
-        return uid in self._dependents
+    def has_many_dependents(self, uid: str) -> bool:
+        """Whether it takes long to walk them."""
+        found = self._dependents.get(uid)
+        return isinstance(found, set) and len(found) > _MANY
 
     def blocked(self, uid: str) -> bool:
         """Whether some dependent keeps an owner from going; an object does not wait for itself."""
@@ -85,7 +92,7 @@ class Graph:
                 concerned.add(uid)
         if seen.waits and not node.waits:
             concerned.add(uid)
-            concerned.update(dependent.uid for dependent in self.dependents(uid))
+            concerned.update(dependent.uid for dependent in steps(self.dependents(uid)))
         if seen.orphans and not node.orphans:
             concerned.add(uid)
         node.waits, node.orphans = seen.waits, seen.orphans
@@ -95,8 +102,8 @@ class Graph:
         """An object does not exist any more."""
         node = self.nodes.get(uid)
         concerned = set() if node is None else self._drop(node)
-        for dependent in self.dependents(uid):
-            self._gone.add(uid)
+        for dependent in steps(self.dependents(uid)):
+            self.set_gone(uid)
             concerned.add(dependent.uid)
         concerned.discard(uid)
         return concerned
@@ -109,19 +116,19 @@ class Graph:
     def _own(self, node: Node, owners: tuple[Reference, ...]) -> set[str]:
         """Gives a node other owners; the ones that wait and may have waited for it."""
         before = node.owners
-        for reference in before:
-            self._unblock(node, reference)
-        for reference in owners:
+        kept = {reference.uid for reference in steps(owners)}
+        named = {reference.uid for reference in steps(before)}
+        for reference in steps(owners):
             if reference.blocks and reference.uid != node.uid:
                 self._blocking[reference.uid] = self._blocking.get(reference.uid, 0) + 1
-        kept = {reference.uid for reference in owners}
-        named = {reference.uid for reference in before}
-        for uid in kept - named:
+        for uid in steps(kept - named):
             self._link(uid, node)
-        for uid in named - kept:
+        node.owners = tuple([self._shared(reference) for reference in steps(owners)])
+        for reference in steps(before):
+            self._unblock(node, reference)
+        for uid in steps(named - kept):
             self._unlink(uid, node)
-        node.owners = tuple([self._shared(reference) for reference in owners])
-        return {uid for uid in named if uid in self.nodes and self.nodes[uid].waits and not self.blocked(uid)}
+        return {uid for uid in steps(named) if uid in self.nodes and self.nodes[uid].waits and not self.blocked(uid)}
 
     def _unblock(self, node: Node, reference: Reference) -> None:
         if not reference.blocks or reference.uid == node.uid:

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from kapi.controllers.garbagecollector.metadata import FOREGROUND, ORPHAN, Metadata, Reference
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 
 
@@ -62,7 +63,7 @@ def decide(seen: Metadata, owners: Sequence[Owner], *, has_dependents: bool, in_
 def without_owners(tree: Object, uids: frozenset[str]) -> Object | None:
     """The patch that takes owners out of an object; None when it names none of them."""
     references = tree["metadata"].get("ownerReferences") or []
-    kept = [reference for reference in references if reference.get("uid") not in uids]
+    kept = [reference for reference in steps(references) if reference.get("uid") not in uids]
     return None if len(kept) == len(references) else _patch(tree, "ownerReferences", kept)
 
 
@@ -71,13 +72,15 @@ def unblocking(tree: Object) -> Object | None:
     references = tree["metadata"].get("ownerReferences") or []
     if not any(reference.get("blockOwnerDeletion") for reference in references):
         return None
-    return _patch(tree, "ownerReferences", [{**reference, "blockOwnerDeletion": False} for reference in references])
+    return _patch(
+        tree, "ownerReferences", [{**reference, "blockOwnerDeletion": False} for reference in steps(references)]
+    )
 
 
 def without_finalizer(tree: Object, finalizer: str) -> Object | None:
     """The patch that takes a finalizer off; None when it is not there."""
     finalizers = tree["metadata"].get("finalizers") or []
-    kept = [name for name in finalizers if name != finalizer]
+    kept = [name for name in steps(finalizers) if name != finalizer]
     return None if len(kept) == len(finalizers) else _patch(tree, "finalizers", kept)
 
 
