@@ -11,14 +11,18 @@ import gzip
 import os
 import re
 import shutil
+import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from twisted.logger import Logger
+
 from kapi.audit.record import Record
 
+log = Logger()
 MEGABYTE = 1024 * 1024
 _DAY = 86400
 _STAMP = "%Y-%m-%dT%H-%M-%S"
@@ -28,7 +32,8 @@ InThread = Callable[[Callable[[], None]], None]
 class LogFile:
     """``max_size`` in MB (0 = never rotated), ``max_age`` in days, ``max_backups`` files (0 = all are kept).
 
-    ``in_thread`` runs compression and removal off the reactor.  Raises OSError when the file cannot be written.
+    ``in_thread`` runs compression and removal off the reactor.  Raises OSError when the file cannot be written.  A FIFO
+    that nobody reads fails when it is full; it holds up nobody.
     """
 
     name = "log"
@@ -57,11 +62,17 @@ class LogFile:
         self._stdout = path == "-"
         self._file = -1
         self._size = 0
+        self._torn = False  # a line was begun and could not be ended
+        self._stuck = False  # the last rotation failed
         if self._stdout:
             self._file = sys.stdout.fileno()
         else:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._open()
+            self._file = self._open()
+            status = os.fstat(self._file)
+            self._size = status.st_size
+            if not stat.S_ISREG(status.st_mode):  # a FIFO, a device: nothing to rotate
+                self._limit = 0
 
     def send(self, records: Sequence[Record]) -> None:
         if self._legacy:
@@ -70,29 +81,57 @@ class LogFile:
             data = b"\n".join([*[record.data for record in records], b""])
         if self._limit and not self._stdout and self._size + len(data) > self._limit and self._size:
             self._rotate()
+        if self._torn:
+            data = b"\n" + data
         written = os.write(self._file, data)
-        while written < len(data):
-            written += os.write(self._file, data[written:])
-        self._size += len(data)
+        if written < len(data):
+            written = self._write_on(data, written)
+        self._torn = False
+        self._size += written
+
+    def _write_on(self, data: bytes, written: int) -> int:
+        try:
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+        except OSError:
+            self._torn = data[written - 1 : written] != b"\n"
+            self._size += written
+            raise
+        return written
 
     def close(self) -> None:
         if self._file >= 0 and not self._stdout:
             os.close(self._file)
             self._file = -1
 
-    def _open(self) -> None:
-        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._size = os.fstat(self._file).st_size
+    def _open(self) -> int:
+        flags = os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        try:
+            fifo = stat.S_ISFIFO(os.stat(self.path).st_mode)
+        except FileNotFoundError:
+            fifo = False
+        # opened for both, a FIFO does not wait for who reads it
+        return os.open(self.path, flags | (os.O_RDWR | os.O_NONBLOCK if fifo else os.O_WRONLY), 0o600)
 
     def _rotate(self) -> None:
+        """Goes on in the file of before when there can be no other."""
         now = self._clock()
         stamp = datetime.fromtimestamp(now, UTC).strftime(_STAMP) + f".{int(now * 1000) % 1000:03d}"
         backup = self.path.with_name(f"{self.path.stem}-{stamp}{self.path.suffix}")
-        os.close(self._file)
         try:
-            self.path.rename(backup)
-        finally:
-            self._open()
+            with contextlib.suppress(FileNotFoundError):  # somebody took it away, or the last attempt came so far
+                self.path.rename(backup)
+            file = self._open()
+        except OSError as error:
+            if not self._stuck:
+                log.error("the audit log cannot be rotated, and grows: {error}", error=str(error))
+            self._stuck = True
+            return
+        self._stuck = False
+        before, self._file = self._file, file
+        os.close(before)
+        self._size = os.fstat(file).st_size
+        self._torn = False
         self._in_thread(lambda: self._tidy(now))
 
     def _tidy(self, now: float) -> None:

@@ -23,6 +23,8 @@ from kapi.audit.record import Record
 
 log = Logger()
 _SILENCE = 1.0  # seconds between two lines about what a back end has lost
+MAX_BUFFERED_BYTES = 128 * 1024 * 1024  # of events that wait for a back end or are on their way to it
+MAX_SENDING = 64  # batches on their way at once
 
 #: False when the request must fail; a Deferred of that when the back end makes it wait
 Outcome = Union[bool, "Deferred[bool]"]
@@ -137,6 +139,7 @@ class Truncating:
 class Batching:
     """Collects events and sends them in batches, at a bounded rate; what the buffer cannot take is lost and counted.
 
+    A back end that is slow or away has so many batches and bytes on their way to it, and no more.
     ``max_wait`` in seconds; ``qps`` 0 does not throttle; ``max_bytes`` 0 does not split by size.
     """
 
@@ -169,16 +172,19 @@ class Batching:
         self._max_bytes = max_bytes
         self._timer: IDelayedCall | None = None
         self._sending: set[Deferred[None]] = set()
+        self._bytes = 0  # of events here and on their way
+        self._draining = False
         self._stopped = False
 
     def process(self, *records: Record) -> Outcome:
         for record in records:
             if self._stopped:
                 report(self._meter, "buffered", 1, RuntimeError("audit backend shut down"))
-            elif len(self._buffer) >= self._buffer_size:
+            elif len(self._buffer) >= self._buffer_size or self._bytes + len(record.data) > MAX_BUFFERED_BYTES:
                 report(self._meter, "buffered", 1, RuntimeError("audit buffer queue blocked"))
             else:
                 self._buffer.append(record)
+                self._bytes += len(record.data)
                 if len(self._buffer) >= self._max_size:
                     self._drain(full_only=True)
                 if self._buffer and self._timer is None:
@@ -192,14 +198,22 @@ class Batching:
             self._timer = self._reactor.callLater(self._max_wait, self._tick)
 
     def _drain(self, full_only: bool) -> None:
-        while self._buffer and (not full_only or len(self._buffer) >= self._max_size):
-            wait = self._take_token()
-            if wait > 0:
-                if self._timer is not None:
-                    self._timer.cancel()
-                self._timer = self._reactor.callLater(wait, self._tick)
-                return
-            self._send(self._batch())
+        if self._draining:  # what is sent at once comes back here
+            return
+        self._draining = True
+        try:
+            while self._buffer and (not full_only or len(self._buffer) >= self._max_size):
+                if len(self._sending) >= MAX_SENDING:
+                    return  # goes on when one has arrived
+                wait = self._take_token()
+                if wait > 0:
+                    if self._timer is not None:
+                        self._timer.cancel()
+                    self._timer = self._reactor.callLater(wait, self._tick)
+                    return
+                self._send(self._batch())
+        finally:
+            self._draining = False
 
     def _batch(self) -> list[Record]:
         batch: list[Record] = []
@@ -234,9 +248,15 @@ class Batching:
             except Exception as error:
                 report(self._meter, self._backend.name, len(batch), error)
 
+        size = sum(len(record.data) for record in batch)
         done: Deferred[None] = Deferred.fromCoroutine(run())
         self._sending.add(done)
-        done.addBoth(lambda result: self._sending.discard(done))
+        done.addBoth(lambda _: self._sent(done, size))
+
+    def _sent(self, done: Deferred[None], size: int) -> None:
+        self._sending.discard(done)
+        self._bytes -= size
+        self._drain(full_only=True)
 
     async def stop(self) -> None:
         """Sends what is still waiting."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gzip
 import os
 import shutil
@@ -13,6 +15,7 @@ from unittest.mock import patch
 
 import orjson
 from twisted.internet import defer, reactor, ssl
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
@@ -99,6 +102,75 @@ class Files(SynchronousTestCase):
         log.close()
         self.assertEqual(os.listdir(self.path.parent), ["audit.log"])
 
+    def test_a_rotation_that_fails_loses_nothing(self) -> None:
+        """A directory that was taken away, a table of files that is full: it goes on in the file that there is."""
+        log = LogFile(str(self.path), max_size=1)
+        log.send([record(1, 700_000)])
+        lines: list[LogEvent] = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
+        with patch("os.open", side_effect=OSError(errno.EMFILE, "Too many open files")):
+            for number in (2, 3):
+                log.send([record(number, 700_000)])
+        told = [line for line in lines if line["log_namespace"] == "kapi.audit.log_file"]
+        self.assertEqual(len(told), 1)
+        (kept,) = self.path.parent.iterdir()
+        self.assertEqual([orjson.loads(line)["number"] for line in kept.read_bytes().splitlines()], [1, 2, 3])
+        log.send([record(4)])
+        log.close()
+        self.assertEqual(orjson.loads(self.path.read_bytes())["number"], 4)
+
+    def test_a_rotation_that_fails_writes_into_no_other_file(self) -> None:
+        """The descriptor of a file that was closed is soon somebody's connection."""
+        log = LogFile(str(self.path), max_size=1)
+        log.send([record(1, 700_000)])
+        shutil.move(self.path.parent, self.directory / "elsewhere")
+        with contextlib.suppress(OSError):
+            log.send([record(2, 700_000)])
+        other = os.open(self.directory / "other", os.O_RDWR | os.O_CREAT)
+        self.addCleanup(os.close, other)
+        log.send([record(3)])
+        self.assertEqual(os.fstat(other).st_size, 0)
+        log.close()
+        lines = (self.directory / "elsewhere" / "audit.log").read_bytes().splitlines()
+        self.assertEqual([orjson.loads(line)["number"] for line in lines], [1, 2, 3])
+
+    def test_a_line_that_was_cut_off_by_a_full_disk_spoils_no_other(self) -> None:
+        log = LogFile(str(self.path))
+        log.send([record(1)])
+        write, room = os.write, [10]
+
+        def full(file: int, data: bytes) -> int:
+            if not room:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(file, data[: room.pop()])
+
+        with patch("os.write", full), self.assertRaises(OSError):
+            log.send([record(2)])
+        log.send([record(3)])
+        log.close()
+        lines = self.path.read_bytes().splitlines()
+        self.assertEqual([orjson.loads(line)["number"] for line in (lines[0], lines[-1])], [1, 3])
+
+    def test_a_fifo_that_nobody_reads_holds_up_nobody(self) -> None:
+        """Neither at the start nor when it is full; what fits no more is an error."""
+        self.path.parent.mkdir()
+        os.mkfifo(self.path)
+        log = LogFile(str(self.path), max_size=1)
+        with self.assertRaises(OSError):
+            for number in range(100):
+                log.send([record(number, 100_000)])
+        reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        while True:
+            try:
+                os.read(reader, 1_000_000)
+            except BlockingIOError:
+                break
+        log.send([record(7)])
+        self.assertEqual(orjson.loads(os.read(reader, 10_000).splitlines()[-1])["number"], 7)
+        log.close()
+
 
 class Sinks(SynchronousTestCase):
     def setUp(self) -> None:
@@ -124,6 +196,41 @@ class Sinks(SynchronousTestCase):
         self.clock.advance(10)
         self.assertEqual(self.backend.batches, [[0, 1, 2, 3, 4]])
         self.assertEqual(self.meter.errors, {"buffered": 3})
+
+    def test_events_are_bounded_in_bytes_until_they_have_arrived(self) -> None:
+        """Ten thousand events with objects of 3 MB are no buffer; nor is what is on its way to a server that is away."""
+        waiting: list[Deferred[None]] = []
+
+        def send(records: Sequence[Record]) -> Deferred[None]:
+            waiting.append(Deferred())
+            return waiting[-1]
+
+        self.backend.send = send  # type: ignore[method-assign,assignment]
+        sink = self.batching(max_size=1)
+        with patch.object(sinks, "MAX_BUFFERED_BYTES", 10_000):
+            for number in range(20):
+                self.assertTrue(sink.process(record(number, 1000)))
+            self.assertEqual((len(waiting), self.meter.errors), (9, {"buffered": 11}))
+            waiting[0].callback(None)
+            sink.process(record(20, 1000))
+        self.assertEqual((len(waiting), self.meter.errors), (10, {"buffered": 11}))
+
+    def test_a_server_that_is_away_has_a_bounded_number_of_batches_on_their_way(self) -> None:
+        waiting: list[Deferred[None]] = []
+
+        def send(records: Sequence[Record]) -> Deferred[None]:
+            waiting.append(Deferred())
+            return waiting[-1]
+
+        self.backend.send = send  # type: ignore[method-assign,assignment]
+        sink = self.batching(max_size=1, buffer_size=100)
+        for number in range(300):
+            sink.process(record(number))
+        self.assertEqual(len(waiting), sinks.MAX_SENDING)
+        self.assertEqual(self.meter.errors, {"buffered": 300 - sinks.MAX_SENDING - 100})
+        for sent in waiting:  # grows while it is walked
+            sent.callback(None)
+        self.assertEqual(len(waiting), sinks.MAX_SENDING + 100)
 
     def test_batches_are_throttled(self) -> None:
         sink = self.batching(max_size=1, qps=2.0, burst=2)
