@@ -19,6 +19,7 @@ from kapi.client.sliced import begin
 from kapi.client.work import register
 from kapi.client.workqueue_figures import QueueFigures
 from kapi.machinery.status import Conflict, StatusError
+from kapi.store.errors import StoreUnavailable
 
 FIRST_RETRY, LONGEST_RETRY = 0.05, 60.0  # seconds
 RETRY_RATE, RETRY_BURST = 10.0, 100  # of all keys together; retries a second
@@ -143,6 +144,9 @@ class WorkQueue(Generic[Key]):
             self._retry(key)
         except StatusError as error:
             self.log.info("{name}: {key}: {message}", name=self._name, key=str(key), message=error.message)
+            self._retry(key)
+        except StoreUnavailable as error:  # the store says so itself, once for all who wait for it
+            self.log.info("{name}: {key}: {message}", name=self._name, key=str(key), message=str(error))
             self._retry(key)
         except Exception:
             self.log.failure("{name}: {key} failed", name=self._name, key=str(key))

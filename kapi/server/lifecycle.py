@@ -17,8 +17,10 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kapi.machinery.status import StatusError
 from kapi.request.context import Stream
 from kapi.server.delegation import PostStartHook, PreShutdownHook
+from kapi.store.errors import StoreError
 
 log = Logger()
 Result = TypeVar("Result")
@@ -60,7 +62,10 @@ class Hooks:
             raise
         except Exception as error:
             self.pending[name] = str(error) or type(error).__name__
-            log.failure("The post-start hook {name} failed", name=name)
+            if isinstance(error, (StatusError, StoreError)):  # it says itself what is wrong, and where that is not here
+                log.error("The post-start hook {name} failed: {why}", name=name, why=self.pending[name])
+            else:
+                log.failure("The post-start hook {name} failed", name=name)
             raise HookError(f"post-start hook {name}: {self.pending[name]}") from error
         del self.pending[name]
 

@@ -52,6 +52,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.on_replies: ReplyHandler = fire
         self.lost: defer.Deferred[str] = defer.Deferred()
         self.gone = False
+        self._why = ""  # it was aborted
         self.error: Exception = ConnectionGone("the connection was lost")  # what unanswered writes fail with
         self.heard = 0  # replies so far: a watchdog sees progress by it
 
@@ -63,7 +64,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.connected = 0
         self.gone = True
         self._waiting.clear()
-        reason = why.getErrorMessage() if why is not None else "closed"
+        reason = self._why or (why.getErrorMessage() if why is not None else "closed")
         pending, self.pending = self.pending, deque()
         gone = ConnectionGone(f"the connection was lost: {reason}")
         for deferred, write in pending:
@@ -72,6 +73,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
 
     def dataReceived(self, data: bytes, unpause: bool = False) -> None:
         batch: list[tuple[Pending, Reply]] = []
+        reply: Reply = False
         try:
             reader = self._reader
             reader.feed(data)
@@ -81,8 +83,11 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
                 batch.append((pending.popleft(), reply))
                 reply = reader.gets()
         except Exception as error:  # no RESP, or a reply that nobody asked for; those before it count
-            log.error("the store's server said what it should not: {error}", error=error or type(error).__name__)
-            self.abort()
+            why = str(reply if isinstance(reply, Exception) else error) or type(error).__name__
+            if reply is not False and not isinstance(reply, Exception):
+                why = "a reply that nobody asked for"
+            log.error("the store's server said what it should not: {error}", error=why)
+            self.abort(f"the server said what it should not: {why}")
         if batch:
             self.heard += len(batch)
             try:
@@ -92,7 +97,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
                 for (deferred, write), _ in batch:
                     if not deferred.called:
                         deferred.errback(ConnectionGone("its reply was lost") if write is None else self.error)
-                self.abort()
+                self.abort("its replies could not be handed on")
 
     def execute_command(self, *args: object, **kwargs: object) -> defer.Deferred[Reply]:
         """Sends a command.  Errs with ConnectionGone or the server's error (txredisapi.ResponseError)."""
@@ -131,8 +136,10 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         if not transport.disconnecting:
             transport.doWrite()  # an error comes again from the reactor, which ends the connection then
 
-    def abort(self) -> None:
+    def abort(self, why: str = "") -> None:
+        """``why``, in words for an operator, is what ``lost`` and all who wait for replies are told."""
         if not self.gone and self.transport is not None:
+            self._why = self._why or why
             self.transport.abortConnection()
 
 

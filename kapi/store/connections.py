@@ -75,7 +75,7 @@ class Connections:
             self._silent[connection] = (connection.heard, silent)
             if silent * LOOK >= REPLY_TIMEOUT:
                 ended = True
-                connection.abort()
+                connection.abort(f"no answer for {REPLY_TIMEOUT:.0f} s")
         return ended
 
 

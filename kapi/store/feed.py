@@ -58,6 +58,7 @@ class StreamReader:
 
     async def _run(self) -> None:
         connection, keys = self._connection, self._keys
+        why = "its history is read anew"
         block = int(BLOCK * 1000)
         try:
             while True:
@@ -73,9 +74,10 @@ class StreamReader:
             pass
         except txredisapi.ResponseError as error:  # the server's reason, as that it has become a replica
             log.error("reading the store's history was refused; it is begun anew: {error}", error=error)
+            why = str(error)
         except Exception:
             log.failure("reading the store's history failed; it is begun anew")
-        connection.abort()
+        connection.abort(why)
 
     async def _take(self, entries: Sequence[Sequence[Reply]]) -> bool:
         """Hands the changes on; False when the follower has to be brought up to date by other means."""

@@ -171,5 +171,5 @@ class Replies:
         """What the server or the connection said, as a store error."""
         text = explain(error)
         if text.startswith(RECONNECT) and self._connection is not None:
-            self._connection.abort()  # connecting anew checks the server
+            self._connection.abort(text)  # connecting anew checks the server
         return StoreUnavailable(f"{self.where}: {text}")

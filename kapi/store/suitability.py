@@ -49,7 +49,7 @@ def refusal(where: str, error: Exception) -> Exception:
     word = text.partition(" ")[0]
     if word == "LOADING":
         return StoreLoading(f"{where}: the server is loading its data")
-    if word in ("BUSY", "MASTERDOWN", "TRYAGAIN", "MISCONF"):
+    if word in ("BUSY", "MASTERDOWN", "TRYAGAIN", "MISCONF", "CLUSTERDOWN") or "max number of clients" in text:
         return StoreUnavailable(f"{where}: {text}")
     return UnsuitableStore(f"{where}: {text}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from kapi.client.work import run_by
@@ -12,6 +13,7 @@ from kapi.client.workqueue_figures import FIGURES
 from kapi.machinery import status
 from kapi.machinery.checkpoint import checkpoint, commit, in_slices
 from kapi.server.slices import Slices
+from kapi.store.errors import StoreUnavailable
 
 
 class WorkQueues(TestCase):
@@ -95,6 +97,24 @@ class WorkQueues(TestCase):
         self.assertEqual(waits, sorted(waits))
         queue.stop()
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_store_that_is_away_is_no_traceback_for_each_key(self) -> None:
+        """The store says so itself; whatever else a handler fails with is told whole."""
+        lines: list[LogEvent] = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
+
+        async def handle(key: str) -> None:
+            raise StoreUnavailable("the store is away") if key == "a" else ValueError("wrong")
+
+        queue = WorkQueue(self.clock, "test", handle)
+        for key in ("a", "b"):
+            queue.add(key)
+        self.clock.pump([0, 10, 10])
+        told = [line for line in lines if "log_failure" in line]
+        self.assertEqual({line["key"] for line in told}, {"b"})
+        self.assertGreaterEqual(len(self.flushLoggedErrors(ValueError)), 2)
+        queue.stop()
 
     def test_a_handler_says_when_it_wants_the_key_again(self) -> None:
         async def handle(key: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -117,6 +118,21 @@ class Refusals(ExternalCase):
         store = external_store(self.server(maxmemory_policy="allkeys-lru").url, reactor, patience=1000)
         with self.assertRaises(UnsuitableStore):
             await store.start(Recorder())
+
+    async def test_one_that_has_no_place_for_another_client_is_waited_for(self) -> None:
+        server, recorder = self.server(), Recorder()
+        other = socket.create_connection(("127.0.0.1", server.port))
+        self.addCleanup(other.close)
+        other.sendall(b"CONFIG SET maxclients 1\r\n")
+        self.assertEqual(other.recv(5), b"+OK\r\n")
+        store = external_store(server.url, reactor, patience=30)
+        self.addCleanup(store.stop)
+        starting = defer.Deferred.fromCoroutine(store.start(recorder))
+        await pause(0.2)
+        self.assertFalse(starting.called)
+        other.sendall(b"CONFIG SET maxclients 100\r\n")
+        await starting
+        await recorder.reached(await store.create("k", HEAD, TAIL))
 
     async def test_who_waits_for_it_can_be_stopped(self) -> None:
         store = external_store(f"redis://127.0.0.1:{free_port()}", reactor, patience=1000)
@@ -268,8 +284,28 @@ class Outage(ExternalCase):
             os.kill(server.process.pid, signal.SIGSTOP)
             with self.assertRaises(StoreUnavailable):
                 await store.create("a", HEAD, TAIL)
+            await eventually(lambda: not store.available)
+            with self.assertRaisesRegex(StoreUnavailable, "no answer for"):
+                await store.get("a")
         finally:
             os.kill(server.process.pid, signal.SIGCONT)
+            await store.stop()
+
+    async def test_rights_that_are_taken_away_are_named(self) -> None:
+        """To everybody who asks, and not only to the one that met it."""
+        server = self.server()
+        store = external_store(server.url, reactor)
+        await store.start(Recorder())
+        try:
+            with socket.create_connection(("127.0.0.1", server.port)) as operator:
+                operator.sendall(b"ACL SETUSER default -evalsha\r\n")
+                self.assertEqual(operator.recv(5), b"+OK\r\n")
+            with self.assertRaisesRegex(StoreUnavailable, "NOPERM.*evalsha"):
+                await store.create("a", HEAD, TAIL)
+            await eventually(lambda: not store.available)
+            with self.assertRaisesRegex(StoreUnavailable, "NOPERM.*evalsha"):
+                await store.get("a")
+        finally:
             await store.stop()
 
     async def test_a_health_check_sees_that_a_server_hangs(self) -> None:

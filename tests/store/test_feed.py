@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twisted.internet import defer, reactor
+from twisted.internet.error import ConnectionAborted
 from twisted.internet.task import deferLater
 from twisted.internet.testing import StringTransport
 from twisted.logger import globalLogPublisher
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
@@ -86,6 +88,18 @@ class Batches(SynchronousTestCase):
         first = connection.execute_command("A")
         connection.dataReceived(b":1\r\n:2\r\n")
         self.assertEqual(self.successResultOf(first), 1)
+
+    def test_whoever_waits_is_told_why_the_connection_was_ended(self) -> None:
+        for said, why in (
+            (b"?broken\r\n", "Protocol error"),
+            (b":1\r\n:2\r\n", "a reply that nobody asked for"),
+            (b":1\r\n-ERR max number of clients reached\r\n", "max number of clients"),
+        ):
+            connection = self.connected()
+            connection.execute_command("A").addErrback(lambda _: None)
+            connection.dataReceived(said)
+            connection.connectionLost(Failure(ConnectionAborted()))
+            self.assertIn(why, self.successResultOf(connection.lost))
 
     def test_a_handler_that_fails_leaves_nobody_waiting(self) -> None:
         connection = self.connected()
