@@ -21,6 +21,7 @@ _PAGES = 20  # measured in one run
 _IN_FLIGHT = 16
 _LISTS = 20  # selective ones, one a second
 _FILLERS = 16
+_REST = 10  # seconds after so many creates: the store writes its file anew then
 
 
 def growth(bench: Bench, sizes: list[int]) -> None:
@@ -29,6 +30,7 @@ def growth(bench: Bench, sizes: list[int]) -> None:
     for size in sizes:
         fill(bench, there, size)
         there = size
+        time.sleep(_REST)
         bench.add(Row(f"memory with {size:,} ConfigMaps", bench.target.memory(), "MB", note="1 kB each"))
         _single(bench, size)
         _pages(bench, size)
