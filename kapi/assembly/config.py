@@ -22,15 +22,15 @@ from kapi.client.work import run_by
 from kapi.console.pages import PATHS as CONSOLE_PATHS
 from kapi.filters.metrics import IdentityMeter
 from kapi.filters.shutdown import RequestWaitGroup
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.gvk import GroupResource
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalPolicy
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
+from kapi.scheduling.slices import Slices
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.metrics import Metrics
 from kapi.server.pki import Files
-from kapi.server.slices import Slices
 from kapi.store.interface import Store
 from kapi.store.redis_store import RedisStore
 

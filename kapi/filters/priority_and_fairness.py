@@ -17,10 +17,10 @@ from kapi.flowcontrol.controller import Classification, FlowController
 from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
 from kapi.flowcontrol.fair_queues import CANCELLED
 from kapi.flowcontrol.queue import Request
-from kapi.flowcontrol.shares import Flow
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.scheduling.shares import Flow
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 _READS = frozenset({"get", "list", "watch"})
 _LONGEST_WAIT = 60.0  # seconds

@@ -26,12 +26,12 @@ from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_ma
 from kapi.flowcontrol.metrics import Meter
 from kapi.flowcontrol.queue import Request
 from kapi.flowcontrol.sharding import flow_hash
-from kapi.flowcontrol.shares import Flow
 from kapi.flowcontrol.tally import Tally
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
+from kapi.scheduling.shares import Flow
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 log = Logger()
 

@@ -6,7 +6,7 @@ nobody saves up and nobody has to catch up. The time a request takes is guessed 
 it ends.
 
 What is shared out is what is scarce.  While seats are, a request counts for as long as it has them, as upstream.  While
-there are seats enough, requests wait for the one thread they all run on (``thread_scheduler.py``), and one that itself waits
+there are seats enough, requests wait for the one thread they all run on (``kapi.scheduling``), and one that itself waits
 for the store or a webhook takes nothing from anybody: it counts for the time it has worked.
 
 The last seats are kept for queues in which nothing runs.  The store answers many writes at once, so that one who writes a

@@ -1,6 +1,6 @@
 """Where a long computation may be suspended, or ended: pure functions call ``checkpoint`` while they walk a client's data.
 
-Outside a slice (``kapi/server/slices.py``) and on other threads it does nothing.  It stands only where nothing shared is half
+Outside a slice (``kapi/scheduling/slices.py``) and on other threads it does nothing.  It stands only where nothing shared is half
 changed: whatever else the server does may happen inside the call.
 """
 

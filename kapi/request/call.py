@@ -11,6 +11,6 @@ Result = TypeVar("Result")
 
 
 class Call(Protocol):
-    """Runs a function with arguments, in slices (``kapi.server.slices``) or, as Twisted's ``execute``, in one piece."""
+    """Runs a function with arguments, in slices (``kapi.scheduling.slices``) or, as Twisted's ``execute``, in one piece."""
 
     def __call__(self, function: Callable[..., Result], /, *arguments: object) -> Deferred[Result]: ...

@@ -13,8 +13,8 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IListeningPort
 
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.request.reactor import Reactor
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.http import Connections
 from kapi.server.tls import ServerContexts
 from kapi.server.tls_connection import TLSConnection

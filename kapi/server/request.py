@@ -15,7 +15,7 @@ from twisted.web.http_headers import Headers
 
 from kapi.request.pending import COUNTED, Share
 from kapi.request.streamed_body import StreamedBody
-from kapi.server.deferred_answer import DeferredAnswer
+from kapi.scheduling.deferred_answer import DeferredAnswer
 from kapi.server.request_headers import RequestHeaders, canonical
 from kapi.server.runner import RequestRunner
 

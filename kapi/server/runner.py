@@ -17,8 +17,6 @@ from kapi.endpoints.errors import status_response, to_status
 from kapi.endpoints.writer import write
 from kapi.filters.chain import FilterChain
 from kapi.filters.panic_recovery import recover
-from kapi.flowcontrol.shares import Flow
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.checkpoint import LARGE, in_slices
 from kapi.machinery.status import StatusError
 from kapi.machinery.tracebacks import let_go
@@ -29,10 +27,12 @@ from kapi.request.parse import split_uri
 from kapi.request.pending import MAX_PENDING, Pending
 from kapi.request.reactor import RequestReactor
 from kapi.request.response import Response, leaves_whole
-from kapi.server.answer_batch import Answer, AnswerBatch
-from kapi.server.deadlines import Deadlines
-from kapi.server.deferred_answer import READS, DeferredAnswer
-from kapi.server.slices import Slices, Suspended
+from kapi.scheduling.answer_batch import Answer, AnswerBatch
+from kapi.scheduling.deadlines import Deadlines
+from kapi.scheduling.deferred_answer import READS, DeferredAnswer
+from kapi.scheduling.shares import Flow
+from kapi.scheduling.slices import Slices, Suspended
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 
 async def _as_coroutine(answer: Awaitable[Response]) -> Response:

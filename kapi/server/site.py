@@ -17,7 +17,7 @@ from twisted.web.server import NOT_DONE_YET
 
 from kapi.request.http import HTTPRequest
 from kapi.request.target import origin_form
-from kapi.server.deferred_answer import DeferredAnswer
+from kapi.scheduling.deferred_answer import DeferredAnswer
 from kapi.server.request import MAX_BODY, write_plainly
 
 

@@ -19,8 +19,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from kapi.client.tls_writing import READS, RECORD, TLSWriting
-from kapi.flowcontrol.shares import Flow
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
+from kapi.scheduling.shares import Flow
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 log = Logger()
 

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
 from kapi.machinery.tree import Object, Tree
-from kapi.server.deferred_answer import DeferredAnswer
+from kapi.scheduling.deferred_answer import DeferredAnswer
 from kapi.server.request import write_plainly
 
 

@@ -16,7 +16,7 @@ from kapi.admission.source import GROUP, PATIENCE
 from kapi.admission.webhook.hooks import read_hooks
 from kapi.client.work import run_by
 from kapi.machinery.tree import Object
-from kapi.server.slices import Slices
+from kapi.scheduling.slices import Slices
 from tests.admission.fakes import FakeClient, attributes, initializer
 from tests.growth.counting import lines, stretches
 

@@ -11,7 +11,7 @@ from kapi.admission.interface import UPDATE, AdmissionChain, Attributes, Plugin
 from kapi.client import work
 from kapi.machinery.status import bad_request
 from kapi.machinery.tree import Object
-from kapi.server.slices import Slices
+from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

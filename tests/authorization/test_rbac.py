@@ -14,7 +14,7 @@ from kapi.authorization.rbac.index import PolicyIndex
 from kapi.authorization.rbac.policy import PolicyRule
 from kapi.authorization.rbac.role_rules import RoleRules
 from kapi.request.user import UserInfo
-from kapi.server.slices import Slices
+from kapi.scheduling.slices import Slices
 from tests.authorization.policies import account, ask, authorizer, binding, group, role, rule, user
 from tests.growth.counting import effort, stretches
 

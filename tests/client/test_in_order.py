@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.client.in_order import InOrder
 from kapi.machinery.checkpoint import checkpoint
-from kapi.server.slices import Slices
+from kapi.scheduling.slices import Slices
 
 
 class Ordered(SynchronousTestCase):

@@ -12,7 +12,7 @@ from kapi.client.workqueue import MAX_TURN, RETRY_BURST, RETRY_RATE, WorkQueue
 from kapi.client.workqueue_figures import FIGURES
 from kapi.machinery import status
 from kapi.machinery.checkpoint import checkpoint, commit, in_slices
-from kapi.server.slices import Slices
+from kapi.scheduling.slices import Slices
 from kapi.store.errors import StoreUnavailable
 
 

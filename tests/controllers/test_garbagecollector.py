@@ -20,7 +20,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
 from kapi.resources.catalogue import BUILT_IN
-from kapi.server.slices import Slices
+from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
 from kapi.watchcache import entry
 

@@ -29,7 +29,7 @@ from kapi.machinery.checkpoint import engage
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.install import install
-from kapi.server.slices import Slices
+from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import TESTER, MemoryAPI, succeed
 
 EVERY = -1.0  # a length with which each checkpoint suspends

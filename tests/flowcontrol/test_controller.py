@@ -17,11 +17,11 @@ from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
 from kapi.flowcontrol.estimator import Work, estimate, watches_of
 from kapi.flowcontrol.metrics import Meter
-from kapi.flowcontrol.shares import Flow
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.gvk import GroupResource
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
+from kapi.scheduling.shares import Flow
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 from tests.filters.requests import request
 
 AUTHENTICATED = "system:authenticated"

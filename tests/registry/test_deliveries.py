@@ -10,7 +10,7 @@ from kapi.machinery import checkpoint
 from kapi.registry import deliveries
 from kapi.registry.client import Subscription
 from kapi.registry.deliveries import Deliveries
-from kapi.server.slices import Slices
+from kapi.scheduling.slices import Slices
 from kapi.watchcache import entry
 from kapi.watchcache.unreadable import Unreadable
 from tests.watchcache.test_cache import CacheTest

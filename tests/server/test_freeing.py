@@ -13,8 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.machinery import freeing
 from kapi.machinery.freeing import dismantle, drain, free_in_steps
 from kapi.resources.shared.strategies import keep
+from kapi.scheduling.slices import Slices
 from kapi.server.freeing import _MAX_SECONDS, _MAX_TREES, Freeing
-from kapi.server.slices import Slices
 
 
 class Part(dict[str, Any]):

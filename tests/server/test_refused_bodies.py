@@ -15,8 +15,8 @@ from kapi.machinery.checkpoint import checkpoint, engage
 from kapi.machinery.status import ServiceUnavailable
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.scheduling.slices import Slices
 from kapi.server.runner import RequestRunner
-from kapi.server.slices import Slices
 from kapi.store.errors import StoreUnavailable
 from kapi.testing.http import MemoryRequest
 

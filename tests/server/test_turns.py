@@ -20,10 +20,10 @@ from kapi.filters.request_info import request_info
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.metrics import Meter
-from kapi.flowcontrol.shares import Flow, Level
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.request.context import RequestContext
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
+from kapi.scheduling.shares import Flow, Level
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.http2_sending import Sending
 from kapi.server.http2_stream import Stream
 from kapi.server.runner import RequestRunner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.server.deadlines import Deadlines
+from kapi.scheduling.deadlines import Deadlines
 
 
 class Waits:

@@ -15,8 +15,8 @@ from kapi.audit.policy import METADATA, AuditConfig
 from kapi.filters.chain import FilterChain
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
-from kapi.server import answer_batch
-from kapi.server.answer_batch import MAX_ANSWERS, Answer, AnswerBatch
+from kapi.scheduling import answer_batch
+from kapi.scheduling.answer_batch import MAX_ANSWERS, Answer, AnswerBatch
 from kapi.server.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 

@@ -8,8 +8,8 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.flowcontrol.shares import Flow, Level
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
+from kapi.scheduling.shares import Flow, Level
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 COST = 0.0004  # seconds of a piece of work
 

@@ -20,10 +20,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.flowcontrol.shares import Flow
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import Interrupted
+from kapi.scheduling.shares import Flow
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 log = Logger()
 Argument = TypeVar("Argument")

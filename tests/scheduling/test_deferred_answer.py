@@ -11,13 +11,13 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.flowcontrol.shares import Flow, Level
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery.status import NotFound, Timeout
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.deadlines import Deadlines
-from kapi.server.deferred_answer import DeferredAnswer
+from kapi.scheduling.deadlines import Deadlines
+from kapi.scheduling.deferred_answer import DeferredAnswer
+from kapi.scheduling.shares import Flow, Level
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 from tests.filters.requests import request
 
 

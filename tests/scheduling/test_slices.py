@@ -10,16 +10,16 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.filters.chain import FilterChain
-from kapi.flowcontrol.shares import Flow, Level
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery import checkpoint as checkpoint_module
 from kapi.machinery.checkpoint import LARGE, Interrupted, checkpoint, commit, engage, in_slices, steps
 from kapi.machinery.status import Timeout
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server import slices as slices_module
+from kapi.scheduling import slices as slices_module
+from kapi.scheduling.shares import Flow, Level
+from kapi.scheduling.slices import Slices
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.runner import RequestRunner
-from kapi.server.slices import Slices
 from kapi.testing.http import MemoryRequest
 
 EVERY = -1.0  # a length with which each checkpoint suspends

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kapi.flowcontrol.shares import BURST, DEBT, Flow, Level, Shares
+from kapi.scheduling.shares import BURST, DEBT, Flow, Level, Shares
 
 
 class Busy:

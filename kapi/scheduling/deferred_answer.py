@@ -12,14 +12,14 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
-from kapi.flowcontrol.shares import Flow
-from kapi.flowcontrol.thread_scheduler import ThreadScheduler
 from kapi.machinery import status
 from kapi.machinery.checkpoint import Interrupted, in_slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.deadlines import Deadlines
-from kapi.server.slices import Slices, Suspended
+from kapi.scheduling.deadlines import Deadlines
+from kapi.scheduling.shares import Flow
+from kapi.scheduling.slices import Slices, Suspended
+from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 READS = frozenset(["GET", "HEAD", "OPTIONS"])
 _TEXT = "request did not complete within the allotted timeout"
