@@ -36,6 +36,7 @@ class FanOut:
         self._running = False
         self._rest: Iterator[None] | None = None  # what the last turn had no time for
         self._group: Group | None = None  # whose watches are being handed theirs
+        self._left = _TOGETHER  # before the next look at the clock
 
     @property
     def busy(self) -> bool:
@@ -84,27 +85,35 @@ class FanOut:
         dirty, selected = self.dirty[:], self.selected[:]
         self.dirty.clear()
         self.selected.clear()
-        left = _TOGETHER
+        self._left = _TOGETHER
         for group in dirty:
-            events, group.pending = group.pending, []
-            batch = Batch(events)
             self._group = group
-            share = 1 if batch.size < _SMALL else _TOGETHER
-            for watch in list(group.watches):
-                if watch not in group.watches:  # it has ended meanwhile
-                    continue
-                try:
-                    watch.deliver(batch)
-                except Exception:
-                    log.failure("delivering watch events failed; the watch ends")
+            try:
+                yield from self._hand_to(group)
+            except Exception:
+                log.failure("handing out watch events failed; the watches of this selection end")
+                for watch in list(group.watches):
                     watch.end(None)
-                left -= share
-                if left <= 0:
-                    left = _TOGETHER
-                    yield
         self._group = None
         if self.noted:
             self.noted = False
             self._observers.flush()
         for event in selected:
             event.forget()
+
+    def _hand_to(self, group: Group) -> Iterator[None]:
+        events, group.pending = group.pending, []
+        batch = Batch(events)
+        share = 1 if batch.size < _SMALL else _TOGETHER
+        for watch in list(group.watches):
+            if watch not in group.watches:  # it has ended meanwhile
+                continue
+            try:
+                watch.deliver(batch)
+            except Exception:
+                log.failure("delivering watch events failed; the watch ends")
+                watch.end(None)
+            self._left -= share
+            if self._left <= 0:
+                self._left = _TOGETHER
+                yield

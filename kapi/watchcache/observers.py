@@ -66,9 +66,15 @@ class Observers:
                 observer.changed(waiting)
             except Exception:
                 log.failure("an observer of all caches has failed; it reads them again")
-                observer.loaded(dict.fromkeys(cache for cache, _ in waiting))
+                self._tell_loaded(observer, dict.fromkeys(cache for cache, _ in waiting))
 
     def loaded(self, caches: Iterable[Cache]) -> None:
         caches = list(caches)
         for observer in list(self._waiting):
+            self._tell_loaded(observer, caches)
+
+    def _tell_loaded(self, observer: Observer, caches: Iterable[Cache]) -> None:
+        try:
             observer.loaded(caches)
+        except Exception:  # of this observer alone
+            log.failure("an observer of all caches does not know what was loaded")

@@ -6,7 +6,7 @@ from typing import Any
 from unittest.mock import patch
 
 from kapi.watchcache import fan_out
-from kapi.watchcache.event import BOOKMARK
+from kapi.watchcache.event import BOOKMARK, Batch, CacheEvent, WatchEvent
 from tests.watchcache.test_cache import CacheTest, Client
 
 
@@ -107,3 +107,52 @@ class FanOut(CacheTest):
         self.create("b")
         self.run_async(self.caches.stop())
         self.assertEqual(self.reached(), [2] * 6)
+
+    def test_a_selection_that_fails_ends_and_the_others_go_on(self) -> None:
+        """Whose events are lost has to know: a watch without an end would be silent about them for ever."""
+        everybody = self.clients[0].watch
+        failing = [Batch, MemoryError("of the first selection")]
+
+        def batch(events: list[WatchEvent]) -> Batch:
+            problem = failing.pop()
+            if isinstance(problem, Exception):
+                raise problem
+            failing.append(problem)
+            return Batch(events)
+
+        with patch.object(fan_out, "Batch", batch):
+            self.create("a")
+            self.turn()
+        self.assertEqual(self.reached(), [0, 0, 0, 1, 1, 1])
+        self.assertTrue(everybody.ended)
+        self.assertEqual([client.watch.ended for client in self.clients], [True] * 3 + [False] * 3)
+        self.create("b")
+        self.turn()
+        self.assertEqual(self.reached(), [0, 0, 0, 2, 2, 2])
+        self.assertEqual(len(self.flushLoggedErrors(MemoryError)), 1)
+
+    def test_an_observer_that_fails_twice_costs_the_others_nothing(self) -> None:
+        class Broken:
+            def concerns(self, event: CacheEvent) -> bool:
+                return True
+
+            def changed(self, events: Any) -> None:
+                raise ValueError("changed")
+
+            def loaded(self, caches: Any) -> None:
+                raise ValueError("loaded")
+
+        class Sound(Broken):
+            seen: list[str] = []
+
+            def changed(self, events: Any) -> None:
+                self.seen.extend(event.entry.name for _, event in events)
+
+        self.caches.observe(Broken())
+        self.caches.observe(Sound())
+        self.create("a")
+        self.turn()
+        self.create("b")
+        self.turn()
+        self.assertEqual(Sound.seen, ["a", "b"])
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 4)
