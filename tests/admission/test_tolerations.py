@@ -57,7 +57,7 @@ def test_one_of_a_list_covers_it(wide: list[Toleration], narrow: Toleration) -> 
 
 
 def test_many_are_merged_at_once() -> None:
-    many = [{"key": f"k{number}", "operator": "Exists"} for number in range(10_000)]
+    many = [{"key": f"k{number}", "operator": "Exists"} for number in range(2_000)]
     other = {"operator": "Exists", "effect": "NoExecute"}
     assert merged(many, [*many, other]) == [*many, other]
     counted = texts(many)  # its comparisons are seen

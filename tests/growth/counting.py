@@ -13,7 +13,7 @@ from typing import Any
 
 from kapi.machinery import checkpoint
 
-Counts = dict[tuple[CodeType, int], int]
+Counts = dict[tuple[str, str, int], int]  # by file, function and line
 
 
 def _bounded(values: Iterable[Any]) -> list[Any]:
@@ -54,21 +54,44 @@ def texts(value: Any) -> Any:
     return Text(value) if type(value) is str else value
 
 
+Tracer = Callable[[FrameType, str, Any], Any]
+
+
 def lines(work: Callable[[], Any]) -> Counts:
     """How often each line ran."""
-    counts: Counts = {}
+    # by identity: the hash of a code object is computed anew from all that it consists of
+    counted: dict[int, tuple[CodeType, dict[int, int], Tracer | None]] = {}
 
-    def on_line(frame: FrameType, event: str, argument: Any) -> Any:
+    def on_call(frame: FrameType, event: str, argument: Any) -> Tracer | None:
+        code = frame.f_code
+        found = counted.get(id(code))
+        if found is None:
+            runs: dict[int, int] = {}
+            # differences are only asked of a bounded number of lines
+            tracer = None if code.co_filename == difflib.__file__ else _line_counter(runs)
+            found = counted[id(code)] = (code, runs, tracer)
+        return found[2]
+
+    _trace(work, on_call)
+    counts: Counts = {}
+    for code, runs, _ in counted.values():
+        for line, count in runs.items():
+            key = (code.co_filename, code.co_qualname, line)
+            counts[key] = counts.get(key, 0) + count
+    return counts
+
+
+def _line_counter(runs: dict[int, int]) -> Tracer:
+    def on_line(frame: FrameType, event: str, argument: Any) -> Tracer:
         if event == "line":
-            key = (frame.f_code, frame.f_lineno)
-            counts[key] = counts.get(key, 0) + 1
+            line = frame.f_lineno
+            runs[line] = runs.get(line, 0) + 1
         return on_line
 
-    def on_call(frame: FrameType, event: str, argument: Any) -> Any:
-        return (
-            None if frame.f_code.co_filename == difflib.__file__ else on_line
-        )  # is only asked of a bounded number of lines
+    return on_line
 
+
+def _trace(work: Callable[[], Any], on_call: Tracer) -> None:
     for cached in _caches():
         cached.cache_clear()  # what is remembered of one run would hide lines of the next
     before = sys.gettrace()
@@ -77,7 +100,6 @@ def lines(work: Callable[[], Any]) -> Counts:
         work()
     finally:
         sys.settrace(before)
-    return counts
 
 
 def steepest(few: Counts, many: Counts, least: int) -> tuple[float, str]:
@@ -86,7 +108,7 @@ def steepest(few: Counts, many: Counts, least: int) -> tuple[float, str]:
     for key, count in many.items():
         before = few.get(key, 0)
         if before and count >= least and count / before > worst:
-            worst, where = count / before, f"{key[0].co_filename}:{key[1]} ran {before}, then {count} times"
+            worst, where = count / before, f"{key[0]}:{key[2]} ran {before}, then {count} times"
     return worst, where
 
 
@@ -150,4 +172,13 @@ def _is_counted(code: CodeType) -> bool:
 
 def effort(work: Callable[[], Any]) -> int:
     """How many lines run."""
-    return sum(lines(work).values())
+    count = 0
+
+    def on_line(frame: FrameType, event: str, argument: Any) -> Tracer:
+        nonlocal count
+        if event == "line":
+            count += 1
+        return on_line
+
+    _trace(work, lambda frame, event, argument: None if frame.f_code.co_filename == difflib.__file__ else on_line)
+    return count

@@ -17,6 +17,7 @@ from tests.waiting import until
 websocket = pytest.importorskip("websocket")
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+TEMPLATES = "/api/v1/namespaces/default/podtemplates"  # nobody else watches them
 ORIGIN = "https://client.example"
 
 
@@ -33,9 +34,9 @@ def ask(server: ServerProcess, method: str, path: str, body: Any = None, **heade
         connection.close()
 
 
-def connect(server: ServerProcess, query: str, **options: Any) -> Any:
+def connect(server: ServerProcess, query: str, path: str = CONFIGMAPS, **options: Any) -> Any:
     return websocket.create_connection(
-        server.url.replace("https", "wss") + CONFIGMAPS + query,
+        server.url.replace("https", "wss") + path + query,
         header=["Authorization: Bearer admintoken"], origin=options.pop("origin", ORIGIN),
         sslopt={"ca_certs": str(server.authority)}, timeout=20, **options,
     )  # fmt: skip
@@ -85,16 +86,18 @@ def test_a_client_that_closes_is_not_watched_for(server: ServerProcess, labelled
         connection.close()
         lines = [line for line in text.splitlines() if line.startswith("apiserver_longrunning_requests{")]
         return sum(
-            float(line.rpartition(" ")[2]) for line in lines if 'resource="configmaps"' in line and "WATCH" in line
+            float(line.rpartition(" ")[2]) for line in lines if 'resource="podtemplates"' in line and "WATCH" in line
         )
 
-    before = watching()
-    socket = connect(server, f"?watch=true&labelSelector=suite%3D{labelled}")
-    create(server, f"{labelled}-0")
+    assert watching() == 0
+    socket = connect(server, "?watch=true", TEMPLATES)
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    body = {"metadata": {"name": labelled}, "template": pod}
+    assert ask(server, "POST", TEMPLATES, body, **{"Content-Type": "application/json"})[0] == 201
     assert json.loads(socket.recv())["type"] == "ADDED"
-    assert watching() == before + 1
+    assert watching() == 1
     socket.close()
-    until(lambda: watching() == before)
+    until(lambda: watching() == 0)
 
 
 def test_what_is_wrong_with_the_watch_is_an_ordinary_answer(server: ServerProcess) -> None:

@@ -56,20 +56,17 @@ def _private(name: str) -> bool:
     return name.startswith("_") and not name.endswith("__") and name != "_" and not name.startswith("_kapi_")
 
 
-def _defined(tree: ast.AST) -> Iterator[str]:
-    """Private names that a module or a class makes."""
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
-                yield node.attr  # what is set from outside may be another project's
-        elif isinstance(node, (ast.Tuple, ast.List)):  # of __slots__
-            yield from (
-                part.value for part in node.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)
-            )
+def _defined(node: ast.AST) -> Iterator[str]:
+    """Private names that a part of a module or a class makes."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
+            yield node.attr  # what is set from outside may be another project's
+    elif isinstance(node, (ast.Tuple, ast.List)):  # of __slots__
+        yield from (part.value for part in node.elts if isinstance(part, ast.Constant) and isinstance(part.value, str))
 
 
 @cache
@@ -78,7 +75,7 @@ def _of_class(foreign: type) -> frozenset[str]:
         tree = ast.parse(textwrap.dedent(inspect.getsource(foreign)))
     except (OSError, TypeError):
         return frozenset(vars(foreign))
-    return frozenset(_defined(tree))
+    return frozenset(name for node in ast.walk(tree) for name in _defined(node))
 
 
 def _is_foreign(module: str) -> bool:
@@ -94,46 +91,69 @@ def _is_foreign(module: str) -> bool:
     )
 
 
-def used() -> dict[str, set[str]]:
-    """Of each module: private names that are not kapi's own."""
-    files = sorted((ROOT / "kapi").rglob("*.py"))
-    trees = {file: ast.parse(file.read_text()) for file in files}
-    everywhere = {name for tree in trees.values() for name in _defined(tree)}
-    found: dict[str, set[str]] = {}
-    for file, tree in trees.items():
-        here = set(_defined(tree))
-        names: set[str] = set()
-        mentioned = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and not node.level and not (node.module or "").startswith("kapi"):
-                path = [part for part in (node.module or "").split(".") if _private(part)]
-                names.update(f"{node.module}.{alias.name}" for alias in node.names if path or _private(alias.name))
-            elif isinstance(node, ast.Attribute) and _private(node.attr):
-                mentioned.add(node.attr)
+_TELLING = frozenset(
+    [
+        ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Name, ast.Attribute, ast.Tuple, ast.List, ast.ImportFrom,
+        ast.Call,
+    ]
+)  # fmt: skip
+
+
+class _Module:
+    """What a file says; its tree is not kept, as a thousand of them are gone through again and again by the collector."""
+
+    def __init__(self, file: Path) -> None:
+        self.name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        self.at_the_edge = file.parent.name in _AT_THE_EDGE
+        self.defined: set[str] = set()
+        self.imported: set[str] = set()
+        self.own: set[str] = set()  # attributes of ``self`` and of the class
+        self.others: set[str] = set()  # attributes of anything else
+        self.asked_for: set[str] = set()  # by ``getattr``
+        self.has_classes = False
+        for node in ast.walk(ast.parse(file.read_text())):
+            if type(node) in _TELLING:
+                self.defined.update(_defined(node))
+                self._look_at(node)
+
+    def _look_at(self, node: ast.AST) -> None:
+        match node:
+            case ast.ImportFrom(module=str(source), level=0) if not source.startswith("kapi"):
+                path = [part for part in source.split(".") if _private(part)]
+                self.imported.update(f"{source}.{alias.name}" for alias in node.names if path or _private(alias.name))
+            case ast.Attribute(attr=name) if _private(name):
                 own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-                foreign = not own and node.attr not in here and file.parent.name in _AT_THE_EDGE
-                if (node.attr not in everywhere or foreign) and node.attr not in _DOCUMENTED:
-                    names.add(node.attr)
-            elif (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id in ("getattr", "hasattr")
-            ):
-                name = node.args[1]
-                if isinstance(name, ast.Constant) and _private(name.value) and name.value not in here:
-                    names.add(name.value)
-        module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-        if any(isinstance(node, ast.ClassDef) for node in ast.walk(tree)) and "__main__" not in module:
-            mentioned |= {name for name in here if _private(name)}
-            loaded = imported(module.removesuffix(".__init__"))
+                (self.own if own else self.others).add(name)
+            case ast.Call(func=ast.Name(id="getattr" | "hasattr"), args=[_, ast.Constant(str(name)), *_]):
+                if _private(name):
+                    self.asked_for.add(name)
+            case ast.ClassDef():
+                self.has_classes = True
+
+    def foreign(self, everywhere: set[str]) -> set[str]:
+        """Private names that are not kapi's own, which makes those of ``everywhere``."""
+        mentioned = self.own | self.others
+        names = {name for name in mentioned if name not in everywhere}
+        if self.at_the_edge:
+            names |= self.others - self.defined
+        names = self.imported | self.asked_for - self.defined | names.difference(_DOCUMENTED)
+        if self.has_classes and "__main__" not in self.name:
+            mentioned |= {name for name in self.defined if _private(name)}
+            name = self.name.removesuffix(".__init__")
+            loaded = imported(name)
             for made in vars(loaded).values() if loaded is not None else ():
-                if isinstance(made, type) and made.__module__ == module.removesuffix(".__init__"):
+                if isinstance(made, type) and made.__module__ == name:
                     for base in made.__mro__:
                         if _is_foreign(base.__module__):
                             names |= mentioned & _of_class(base)
-        if names:
-            found[module] = names
-    return found
+        return names
+
+
+def used() -> dict[str, set[str]]:
+    """Of each module: private names that are not kapi's own."""
+    modules = [_Module(file) for file in sorted((ROOT / "kapi").rglob("*.py"))]
+    everywhere = {name for module in modules for name in module.defined}
+    return {module.name: names for module in modules if (names := module.foreign(everywhere))}
 
 
 def test_every_private_name_is_known() -> None:
