@@ -133,12 +133,12 @@ class ThreadScheduler:
         """One after the other until the budget is used up; at least one."""
         self._scheduled = False
         self._used = 0.0
-        self._most = most = self._budget * (_LONGER if self._reactor.seconds() > self._alone_from else 1.0)
+        self._most = self._budget * (_LONGER if self._reactor.seconds() > self._alone_from else 1.0)
         shares = self._shares
         while shares:
             worker, flow = shares.take()
             self._take(worker, flow)
-            if self._used > most:
+            if self._used > self._most:
                 break
         if shares:
             self._come_back()
@@ -156,7 +156,7 @@ class ThreadScheduler:
         """As ``begin``, for one whose turn it is; ``end_turn`` follows."""
         before = self.begin(flow)
         if before is None:
-            if flow is not self._served:
+            if flow is not self._served or flow.level is self._newcomers:  # handshakes done together cost no less
                 self._served = flow
                 self._alone_from = self._reactor.seconds() + _ALONE_SECONDS
                 self._most = self._budget

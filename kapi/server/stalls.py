@@ -1,6 +1,7 @@
 """How long the reactor was busy without looking at its sockets: meanwhile nobody is served.
 
-Each turn is measured between two polls.  What takes long is counted, and of what takes very long one line is logged, with the
+Each turn is measured between two polls, and a poll gives a bounded number of sockets: the others are in the next ones, as the
+kernel goes round.  What takes long is counted, and of what takes very long one line is logged, with the
 request and the stack as a thread beside the reactor saw them; the thread looks four times a second.
 """
 
@@ -25,6 +26,7 @@ COUNTED = 0.01  # seconds: shorter turns are no stalls
 LOGGED = 0.25  # seconds
 _LOG_INTERVAL = 10.0  # seconds between two lines in the log
 _BOUNDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+MAX_SOCKETS = 128  # that one poll gives: a thousand connections that end at once would make a turn of 50 ms
 _FRAMES = 25  # innermost frames of a stack that are logged
 
 
@@ -117,7 +119,7 @@ class _Measured:
             monitor.ended(now)
         monitor.busy_since = 0.0
         try:
-            return self._poll(timeout, events)
+            return self._poll(timeout, min(events, MAX_SOCKETS))
         finally:
             monitor.busy_since = perf_counter()
 

@@ -71,6 +71,18 @@ class Turns(SynchronousTestCase):
         self.turn()
         self.assertEqual(take(self.noisy, 20), 3)
 
+    def test_handshakes_do_not_however_long_there_was_nothing_else(self) -> None:
+        newcomer = self.scheduler.newcomer("192.0.2.1")
+        for _ in range(9):
+            self.scheduler.wait(self.piece("a", newcomer))
+        self.clock.rightNow += 1
+        self.assertEqual([len(self.turn()) for _ in range(3)], [3, 3, 3])
+        for _ in range(9):
+            self.scheduler.wait(self.piece("b", newcomer))
+        self.clock.rightNow += 1
+        self.scheduler.wait(self.piece("known", self.quiet))
+        self.assertIn("known", self.turn() + self.turn(), "nor do those who are known wait for all of them")
+
     def test_one_is_served_in_each_turn_however_long_it_takes(self) -> None:
         for name in "ab":
             self.scheduler.wait(self.piece(name, self.noisy, 5.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -93,6 +95,22 @@ class Stalls(SynchronousTestCase):
         for _ in range(3):
             self.assertEqual(reactor._poller.poll(1.0, 1), [])
         self.assertEqual((clock.polled, sum(self.monitor.turns.counts)), (3, 0))
+
+    def test_a_thousand_sockets_that_are_ready_are_given_in_parts_and_each_has_its_turn(self) -> None:
+        poller = select.epoll()
+        self.addCleanup(poller.close)
+        pairs = [socket.socketpair() for _ in range(300)]
+        for here, there in pairs:
+            self.addCleanup(here.close)
+            self.addCleanup(there.close)
+            poller.register(here.fileno(), select.EPOLLIN)
+            there.send(b"x")
+        reactor: Any = SimpleNamespace(_poller=poller, addSystemEventTrigger=lambda *_: None)
+        self.monitor.install(reactor)
+        self.addCleanup(self.monitor._stopped.set)
+        polls = [reactor._poller.poll(0, 300) for _ in range(3)]
+        self.assertEqual([len(events) <= 128 for events in polls], [True] * 3)
+        self.assertEqual({number for events in polls for number, _ in events}, {here.fileno() for here, _ in pairs})
 
     def test_a_reactor_that_cannot_be_measured_is_left_alone(self) -> None:
         self.monitor.install(SimpleNamespace())
