@@ -55,6 +55,7 @@ class App(APIService):
         self.kubeconfig = foundation.directory / "admin.kubeconfig"
         self.announce: Callable[[], object] = self._print
         self._socket = listener
+        self._is_worker = listener is not None
         self._port: Port | None = None
         path = options.features.debug_socket_path
         self._debug: DebugSocket | None = None
@@ -145,7 +146,14 @@ class App(APIService):
     def _open(self) -> None:
         assert self._socket is not None
         where = socket_name(self._socket)
-        self._port = Port(self.reactor, self._socket, self.connections, self._contexts, self.prepared.config.scheduler)
+        self._port = Port(
+            self.reactor,
+            self._socket,
+            self.connections,
+            self._contexts,
+            self.prepared.config.scheduler,
+            shared=self._is_worker,
+        )
         log.info("Serving securely on {where}", where=where)
         self._write_kubeconfig()
         self._handle_hangup()

@@ -20,6 +20,7 @@ from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import EmbeddedStore, embedded_store, external_store, shared_store, store_at
 from kapi.store.private_files import make_private
 from kapi.store.redis_store import RedisStore
+from kapi.store.shared_revisions import SharedRevisions
 
 _CONNECT_TIMEOUT = 5.0  # seconds, as without a proxy
 
@@ -42,10 +43,14 @@ class Foundation:
     """The data directory, which no other kapi may use from now on, and the store.  Raises ConfigError.
 
     ``shared`` is that of a worker process: its supervisor holds the directory and runs the embedded store's server.
+    ``revisions`` is what workers tell each other.
     """
 
-    def __init__(self, options: Options, reactor: Reactor, *, shared: bool = False) -> None:
+    def __init__(
+        self, options: Options, reactor: Reactor, *, shared: bool = False, revisions: SharedRevisions | None = None
+    ) -> None:
         self._shared = shared
+        self._revisions = revisions
         self.directory = Path(options.storage.data_dir).absolute()
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,7 +82,13 @@ class Foundation:
         self._dial = egress_to_stores(options)
         if storage.embedded:
             if self._shared:
-                return shared_store(self.directory / "store", reactor, prefix=storage.redis_prefix, patience=patience)
+                return shared_store(
+                    self.directory / "store",
+                    reactor,
+                    prefix=storage.redis_prefix,
+                    patience=patience,
+                    shared=self._revisions,
+                )
             return embedded_store(self.directory / "store", reactor, prefix=storage.redis_prefix)
         if len(storage.redis_servers) > 1:
             raise ConfigError("--redis-servers: one URL is needed; name several Sentinels inside it")

@@ -90,8 +90,16 @@ def default_address(bind_address: str) -> str:
     return "127.0.0.1"
 
 
+class _OneATurn:
+    """Takes one connection in each turn of the reactor: of many that come at once the other processes get their share."""
+
+    numberAccepts = property(
+        lambda port: 1, lambda port, wanted: None
+    )  # it would take up to 100, and more after each time
+
+
 class Port:
-    """An open port."""
+    """An open port; ``shared`` when other processes take connections from the same socket."""
 
     def __init__(
         self,
@@ -100,10 +108,14 @@ class Port:
         connections: Connections,
         contexts: ServerContexts,
         scheduler: ThreadScheduler | None = None,
+        *,
+        shared: bool = False,
     ) -> None:
         listener.listen(BACKLOG)
         port: Any = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
         bound = {"create": staticmethod(contexts.connection), "scheduler": scheduler}
+        if shared:
+            port.__class__ = type("SharedPort", (_OneATurn, port.__class__), {})
         port.transport = type("BoundConnection", (TLSConnection,), bound)
         self._port: IListeningPort = port
         accept = port.doRead

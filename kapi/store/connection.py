@@ -25,8 +25,9 @@ from kapi.store.reply import Reply
 
 log = Logger()
 
-#: What a write was: kind, key, expected, head, tail, when it was sent (seconds of perf_counter), further arguments.
-PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[object, ...]]
+#: What a write was: kind, key, expected, head, tail, when it was sent (seconds of perf_counter), further arguments, and the
+#: newest revision that was known then.
+PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[object, ...], int]
 #: A reply still to come: who waits, and for a write, or several that were sent together, what it was.
 Pending = tuple["defer.Deferred[Reply]", "PendingWrite | list[PendingWrite] | None"]
 ReplyHandler = Callable[["list[tuple[Pending, Reply]]"], None]

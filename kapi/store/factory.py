@@ -11,6 +11,7 @@ from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.interface import Follower
 from kapi.store.redis_store import RedisStore
+from kapi.store.shared_revisions import SharedRevisions
 
 
 class EmbeddedStore(RedisStore):
@@ -51,13 +52,20 @@ def embedded_store(directory: str | Path, reactor: Reactor, *, prefix: str = "ka
     return EmbeddedStore(directory, reactor, prefix=prefix)
 
 
-def shared_store(directory: str | Path, reactor: Reactor, *, prefix: str = "kapi", patience: float = 0.0) -> RedisStore:
+def shared_store(
+    directory: str | Path,
+    reactor: Reactor,
+    *,
+    prefix: str = "kapi",
+    patience: float = 0.0,
+    shared: SharedRevisions | None = None,
+) -> RedisStore:
     """The same for one of several processes: another one starts and ends the server, and starts it again.
 
-    ``patience``: as below.
+    ``patience``: as below; ``shared`` is what they tell each other.
     """
     path = EmbeddedValkey(directory, reactor).socket_path
-    return RedisStore(Address(path=path), reactor, prefix=prefix, patience=patience)
+    return RedisStore(Address(path=path), reactor, prefix=prefix, patience=patience, shared=shared)
 
 
 def external_store(

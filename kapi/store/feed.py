@@ -125,6 +125,18 @@ def written(batch: Iterable[tuple[Pending, Reply]]) -> list[Change]:
     return found
 
 
+def granted(batch: Iterable[tuple[Pending, Reply]]) -> list[tuple[int, int]]:
+    """The revisions that were given to one's own writes, each with the newest that was known when the write was sent."""
+    found: list[tuple[int, int]] = []
+    for (_, write), reply in batch:
+        if type(write) is tuple:
+            if type(reply) is int and reply > 0:
+                found.append((reply, write[7]))
+        elif type(write) is list and type(reply) is list:
+            found += [(revision, one[7]) for one, revision in zip(write, reply, strict=True) if revision > 0]
+    return found
+
+
 class HistoryCheck:
     """Looks every second whether the store still has the history that the follower was fed.
 

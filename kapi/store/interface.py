@@ -155,6 +155,9 @@ class Store(Protocol):
     def revision(self) -> Awaitable[int]:
         """The newest revision given out.  Raises StoreUnavailable, also when the store has lost what it fed us."""
 
+    def is_current(self, revision: int) -> bool:
+        """Whether nobody can know of anything newer; False when only ``revision()`` can tell."""
+
     def stale(self, key: str) -> bool:
         """Whether writing the same once more would change how it is stored: with another key of encryption."""
 

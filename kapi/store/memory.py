@@ -241,6 +241,9 @@ class MemoryStore:
     async def revision(self) -> int:
         return self._revision
 
+    def is_current(self, revision: int) -> bool:
+        return self.exclusive
+
     def stale(self, key: str) -> bool:
         return False
 

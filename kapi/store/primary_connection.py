@@ -5,6 +5,8 @@ that nobody else writes to (``exclusive``: the embedded server) needs no XREAD: 
 order, are the changes.  Where replicas must have what was written, two more serve ``kapi.store.confirmation``.  When a
 connection goes, or the Sentinels name another primary, all are made anew with back-off and the follower is brought up
 to date before writes go on.
+
+Processes that share a store with nobody else (``shared``) tell each other what they have shown to anybody.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from kapi.store.replicas import Replicas, role_at
 from kapi.store.replies import Replies
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
+from kapi.store.shared_revisions import SharedRevisions
 from kapi.store.suitability import check, knows_disk
 from kapi.store.writing import Writing, load_scripts
 
@@ -67,9 +70,11 @@ class PrimaryConnection:
         exclusive: bool = False,
         min_replicas: int = 0,
         patience: float = 0.0,
+        shared: SharedRevisions | None = None,
     ) -> None:
         self.address = address
         self.exclusive = exclusive
+        self._shared = shared
         self._reactor = reactor
         self._keys = Keys.under(prefix)
         self._connection: Connection | None = None  # the one that commands go through; None while away
@@ -100,7 +105,15 @@ class PrimaryConnection:
         self._watchdog.clock = reactor
         self._writing = Writing(self._keys)
         self._replies = Replies(
-            str(address), self._keys, self.skipped, self._writing, self._confirmation, self._drop, self._went_back
+            str(address),
+            self._keys,
+            self.skipped,
+            self._writing,
+            self._confirmation,
+            self._drop,
+            self._went_back,
+            shared,
+            self._show_newest,
         )
         self._reading = Reading(str(address), self._keys, self.skipped, self._current, self._confirmation)
 
@@ -142,6 +155,8 @@ class PrimaryConnection:
         if follower is not None:
             if self.encryption is not None:
                 follower = self.encryption.following(follower)
+            if self._shared is not None:
+                follower = self._shared.following(follower)
             self._progress = Progress(follower, self.skipped, self.call)
             if self.encryption is not None:
                 self._progress.prepare = self.encryption.prepare
@@ -281,6 +296,8 @@ class PrimaryConnection:
                 self._connections.place = found
         place = self._connections.place
         connection = await self._connections.connect()
+        if self._shared is not None:
+            self._shared.connected()
         try:
             info = await check(connection, str(self.address), bool(self.address.master))
             await load_scripts(connection)
@@ -305,6 +322,8 @@ class PrimaryConnection:
             raise self._replies.interpret(error) from None
         if self._stopping or place != self._connections.place:  # what was opened since ``_drop`` is not wanted any more
             raise StoreUnavailable(self._why)
+        if self._shared is not None and not self._shared.lives():  # this may be the server of those who came after us
+            raise StoreUnavailable(f"{self.address}: the supervisor has ended")
         self._replies.begin(connection, compares=not self.exclusive and self._progress is not None)
         self._connection = connection
         if not self.exclusive and self._progress is not None:
@@ -338,6 +357,28 @@ class PrimaryConnection:
         if self._progress is not None:
             self._progress.loaded = False
         self._drop()
+
+    async def revision(self) -> int:
+        """The newest revision given out.  Raises StoreUnavailable, also when the store has lost what it fed us."""
+        progress, check = self._progress, self._check
+        before = progress.revision if progress is not None and progress.loaded else None
+        connections = self._shared.connections() if self._shared is not None else 0
+        newest, run = await self._reading.position()
+        if check is not None and before is not None:
+            why = check.judge(before, newest, run)
+            if why:
+                if self._connection is not None:
+                    self._went_back(why)
+                raise StoreUnavailable(self._why)
+            if self._shared is not None:
+                self._shared.agree(connections)
+        return newest
+
+    async def _show_newest(self) -> None:
+        """Before something is told that has come from the store at a revision that is not known."""
+        newest = await self.revision()
+        if self._shared is not None:
+            self._shared.show(newest)
 
     def _current(self) -> Connection:
         if self._connection is None:

@@ -21,6 +21,7 @@ from kapi.store.errors import (
 )
 from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Deletion, Follower, StoredObject
 from kapi.store.primary_connection import PrimaryConnection
+from kapi.store.shared_revisions import SharedRevisions
 from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.suitability import read_info
 from kapi.store.sweeper import Due, Sweeper
@@ -42,9 +43,16 @@ class RedisStore(PrimaryConnection):
         min_replicas: int = 0,
         patience: float = 0.0,
         clock: Callable[[], float] = time.time,
+        shared: SharedRevisions | None = None,
     ) -> None:
         super().__init__(
-            address, reactor, prefix=prefix, exclusive=exclusive, min_replicas=min_replicas, patience=patience
+            address,
+            reactor,
+            prefix=prefix,
+            exclusive=exclusive,
+            min_replicas=min_replicas,
+            patience=patience,
+            shared=shared,
         )
         self.max_object_bytes = MAX_OBJECT_BYTES
         self._sweeper = Sweeper(self, reactor, clock)
@@ -89,7 +97,7 @@ class RedisStore(PrimaryConnection):
         if self.encryption is not None:  # what is stored is another text than the one that is known here
             return defer.Deferred.fromCoroutine(self._delete_each(deletions))
         try:
-            return self._writing.send_deletions(self._writable(), deletions)
+            return self._writing.send_deletions(self._writable(), deletions, self._known())
         except StoreUnavailable as error:
             return defer.fail(error)
 
@@ -105,6 +113,11 @@ class RedisStore(PrimaryConnection):
 
     async def get(self, key: str) -> StoredObject | None:
         found = await self._reading.get(key)
+        if self._shared is not None:
+            if found is None:
+                await self._show_newest()
+            else:
+                self._shared.show(found.revision)
         if found is None or self.encryption is None:
             return found
         await self.encryption.prepare([found])
@@ -113,17 +126,8 @@ class RedisStore(PrimaryConnection):
     def stale(self, key: str) -> bool:
         return self.encryption is not None and self.encryption.stale(key)
 
-    async def revision(self) -> int:
-        progress, check = self._progress, self._check
-        before = progress.revision if progress is not None and progress.loaded else 0
-        newest, run = await self._reading.position()
-        if check is not None and before:
-            why = check.judge(before, newest, run)
-            if why:
-                if self._connection is not None:
-                    self._went_back(why)
-                raise StoreUnavailable(self._why)
-        return newest
+    def is_current(self, revision: int) -> bool:
+        return self.exclusive or self._shared is not None and self._shared.is_current(revision)
 
     async def scan(self, prefix: str) -> Sequence[StoredObject]:
         found = await self._reading.scan(prefix)
@@ -166,7 +170,12 @@ class RedisStore(PrimaryConnection):
                 head, tail = self.encryption.conceal(key, head, tail)
         except (StoreUnavailable, NotEncryptable) as error:
             return defer.fail(error)
-        return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted)
+        known = self._known()
+        return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted, known)
+
+    def _known(self) -> int:
+        """The newest revision that there is for certain."""
+        return self._progress.revision if self._progress is not None else 0
 
     def _writable(self) -> Connection:
         """The connection that writes go through.  Raises StoreUnavailable."""

@@ -7,21 +7,24 @@ nothing to do with the object.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite
 from kapi.store.entries import Skipped
 from kapi.store.errors import OutcomeUnknown, StoreError, StoreUnavailable
-from kapi.store.feed import written
+from kapi.store.feed import granted, written
 from kapi.store.interface import CREATED, DELETED, UPDATED
 from kapi.store.loading import Progress
 from kapi.store.repair import repair
 from kapi.store.reply import Reply
 from kapi.store.script import Keys
+from kapi.store.shared_revisions import SharedRevisions
 from kapi.store.writing import RECONNECT, Writing, explain, refusal_of
 
 log = Logger()
@@ -33,7 +36,8 @@ _OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
 class Replies:
     """``feed``, if any, gets the changes from the replies themselves, since no other process writes.
 
-    ``lost`` is called when it misses something, ``went_back`` with the reason when the store has lost what it had.
+    ``lost`` is called when it misses something, ``went_back`` with the reason when the store has lost what it had.  What replies
+    tell of is shown in ``shared``, if any, before it is handed on; ``show_newest`` does that when they do not name the revision.
     """
 
     def __init__(
@@ -45,6 +49,8 @@ class Replies:
         confirmation: Confirmation | None,
         lost: Callable[[], None],
         went_back: Callable[[str], None],
+        shared: SharedRevisions | None,
+        show_newest: Callable[[], Coroutine[Deferred[Any], Any, None]],
     ) -> None:
         self.where = where
         self.feed: Progress | None = None
@@ -56,6 +62,8 @@ class Replies:
         self._confirmation = confirmation
         self._lost = lost
         self._went_back = went_back
+        self._shared = shared
+        self._show_newest = show_newest
         self._connection: Connection | None = None
         self._compares = False
         self._last_written = 0  # the revision of our latest write on this connection
@@ -107,6 +115,8 @@ class Replies:
             deferred.errback(OutcomeUnknown(f"{self.where}: {_UNKNOWN}"))
         elif confirmation is not None:
             confirmation.hold(deferred, results)
+        elif self._shared is not None and not self._show_refusals(reply):
+            self._when_shown(deferred, results, OutcomeUnknown(f"{self.where}: {_UNKNOWN}"))
         else:
             deferred.callback(results)
 
@@ -114,28 +124,38 @@ class Replies:
         """Whether the writes among them can be seen, or will be."""
         if self.feed is None and not self._compares:
             return True
+        if self.feed is None:
+            return self._grown(granted(batch))
         changes = written(batch)
-        if not changes:
-            return True
-        fed = True
-        if self.feed is not None:
-            fed = self.feed.advance(changes)
-            if not fed:
-                log.error("the store's history has a gap; loading everything again")
-                self._lost()
-        elif changes[0].revision <= self._last_written:
-            fed = False
-            self._went_back(f"it gave revision {changes[0].revision} again")
-        self._last_written = changes[-1].revision
-        return fed
+        if changes and not self.feed.advance(changes):
+            log.error("the store's history has a gap; loading everything again")
+            self._lost()
+            return False
+        return True
+
+    def _grown(self, revisions: list[tuple[int, int]]) -> bool:
+        """Whether each revision is newer than those that were known when its write was sent."""
+        last = self._last_written
+        for revision, known in revisions:
+            if revision <= last or revision <= known:
+                self._went_back(f"it gave revision {revision} again")
+                return False
+            last = revision
+        self._last_written = last
+        if self._shared is not None:
+            self._shared.show(last)
+        return True
 
     def _refused(self, pending: Pending, write: PendingWrite, reply: object) -> None:
         deferred = pending[0]
         if not isinstance(reply, Exception):
+            refusal = refusal_of(write, reply)
             if self._confirmation is not None:  # it may be about something that fail-over can lose
-                self._confirmation.hold(deferred, refusal_of(write, reply))
+                self._confirmation.hold(deferred, refusal)
+            elif self._shared is not None and not self._show_refusals((reply,)):
+                self._when_shown(deferred, refusal, None)
             else:
-                deferred.errback(refusal_of(write, reply))
+                deferred.errback(refusal)
         elif str(reply).startswith("NOSCRIPT") and self._connection is not None:
             self._writing.send_again(self._connection, pending)
         else:
@@ -148,6 +168,31 @@ class Replies:
                 Deferred.fromCoroutine(self._repair()).addErrback(
                     lambda failure: log.failure("a repair failed", failure)
                 )
+
+    def _show_refusals(self, replies: Sequence[Reply]) -> bool:
+        """Shows at which revisions objects were found; False when one was gone, or had been charged, at an unknown one."""
+        assert self._shared is not None
+        known = True
+        for reply in replies:
+            if type(reply) is not int or reply == 0:
+                known = False
+            elif reply < 0:
+                self._shared.show(-reply)
+        return known
+
+    def _when_shown(self, deferred: Deferred[Reply], answer: Reply, otherwise: StoreError | None) -> None:
+        """Answers once every revision that it can tell of is shown; with ``otherwise``, if given, when that fails."""
+
+        def shown(_: None) -> None:
+            if isinstance(answer, StoreError):
+                deferred.errback(answer)
+            else:
+                deferred.callback(answer)
+
+        def failed(failure: Failure) -> None:
+            deferred.errback(otherwise or failure)
+
+        Deferred.fromCoroutine(self._show_newest()).addCallbacks(shown, failed)
 
     def _observe(self, write: PendingWrite, now: float) -> None:
         if self.on_request is None:

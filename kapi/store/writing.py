@@ -49,7 +49,9 @@ class Writing:
         expires: float | None,
         charges: Sequence[Charge],
         counted: int | None,
+        known: int,
     ) -> defer.Deferred[int]:
+        """``known`` is the newest revision that there is for certain."""
         deferred: defer.Deferred[int] = defer.Deferred()
         further = (
             b"" if expires is None else b"%.3f" % expires,
@@ -59,17 +61,17 @@ class Writing:
         sha = DELETION_SHA if kind == DELETED else SHA
         connection.send(
             (b"EVALSHA", sha, 5, *self._names, kind, key, expected, head, tail, *further),
-            (deferred, (kind, key, expected, head, tail, time.perf_counter(), further)),
+            (deferred, (kind, key, expected, head, tail, time.perf_counter(), further, known)),
         )
         return deferred
 
     def send_deletions(
-        self, connection: Connection, deletions: Sequence[Deletion]
+        self, connection: Connection, deletions: Sequence[Deletion], known: int
     ) -> defer.Deferred[Sequence[int | StoreError]]:
         """Of objects as they are stored: the server has their bytes."""
         deferred: defer.Deferred[Sequence[int | StoreError]] = defer.Deferred()
         sent = time.perf_counter()
-        writes: list[PendingWrite] = [(DELETED, *deletion, sent, _NOTHING) for deletion in deletions]
+        writes: list[PendingWrite] = [(DELETED, *deletion, sent, _NOTHING, known) for deletion in deletions]
         connection.send((b"EVALSHA", DELETIONS_SHA, 5, *self._names, *_compared(writes)), (deferred, writes))
         return deferred
 
@@ -80,7 +82,7 @@ class Writing:
         if isinstance(write, list):
             connection.send((b"EVAL", DELETIONS, 5, *self._names, *_compared(write)), pending)
             return
-        kind, key, expected, head, tail, _, further = write
+        kind, key, expected, head, tail, _, further, _ = write
         source = DELETION if kind == DELETED else SOURCE
         connection.send((b"EVAL", source, 5, *self._names, kind, key, expected, head, tail, *further), pending)
 

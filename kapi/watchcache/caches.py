@@ -155,7 +155,8 @@ class Caches:
             if not self.store.exclusive:  # what is loaded may be older than this call
                 deferred.addCallback(lambda _: self._freshness.ask())
             return deferred
-        return None if self.store.exclusive else self._freshness.ask()
+        store = self.store
+        return None if store.exclusive or store.is_current(self.revision) else self._freshness.ask()
 
     def seconds(self) -> float:
         return float(self._reactor.seconds())

@@ -36,11 +36,14 @@ from kapi.server.listening import BACKLOG, ListenError, bind, local_url
 from kapi.server.notify import notify
 from kapi.server.signals import on_signal, stop_reactor
 from kapi.store.errors import StoreError
-from kapi.workers.worker import LISTENER, READY
+from kapi.store.shared_revisions import make_shared_file
+from kapi.workers.worker import LISTENER, READY, REVISIONS
 
 log = Logger()
 _BACK_OFF = (0.0, 0.5, 2.0, 5.0)
 _STEADY = 30.0  # seconds after which an end is no longer one of a row
+_SLOTS = 4  # processes for each worker that may live at a time: those that were replaced end when their requests have
+_MIN_SLOTS = 16
 _PATIENCE = 75.0  # seconds on top of the shutdown delay until a worker that does not end is killed
 
 
@@ -102,6 +105,7 @@ class Supervisor(Service):
         self._arguments = list(arguments)
         self._foundation = foundation
         self._listener: socket.socket | None = None
+        self._revisions = -1  # the file of what workers tell each other
         self._slots: list[_Slot] = []
         self._stopping: Deferred[None] | None = None
         self._replacing = False
@@ -114,6 +118,10 @@ class Supervisor(Service):
             self._listener.listen(BACKLOG)
         except (ListenError, OSError) as error:
             raise ConfigError(f"--secure-port: {error}") from None
+        try:
+            self._revisions = make_shared_file(max(_MIN_SLOTS, _SLOTS * self.options.processes.workers))
+        except OSError as error:
+            raise ConfigError(f"--workers: no memory can be shared: {error}") from None
         self.url = local_url(*self._listener.getsockname()[:2])
 
     def startService(self) -> None:
@@ -145,7 +153,13 @@ class Supervisor(Service):
             flags.append(f"--audit-log-path={own_log(log_path, number)}")
         command = [sys.executable, "-m", "kapi.workers.worker", *flags]
         environment = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
-        streams: dict[int, str | int] = {0: "w", 1: "r", 2: 2, LISTENER: self._listener.fileno()}
+        streams: dict[int, str | int] = {
+            0: "w",
+            1: "r",
+            2: 2,
+            LISTENER: self._listener.fileno(),
+            REVISIONS: self._revisions,
+        }
         self.reactor.spawnProcess(worker, command[0], command, env=environment, path=None, childFDs=streams)
         return worker
 

@@ -1,13 +1,15 @@
 """One of several servers on a port: what ``python -m kapi.workers.worker flags...`` runs, started by the supervisor.
 
 It is an ordinary server but for what the supervisor has: the listening socket comes as a file, the data directory is not its own,
-the store's server runs already. It ends when its standard input does, which is when the supervisor is gone.
+the store's server runs already. What it shows of the embedded store it tells the other workers in memory,
+which comes as a file, too. It ends when its standard input does, which is when the supervisor is gone.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import socket
 import sys
@@ -19,12 +21,15 @@ from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.main import CONNECTION_DONE
 from zope.interface import implementer
 
+from kapi.options.errors import ConfigError
 from kapi.request.reactor import Reactor
+from kapi.store.shared_revisions import SharedRevisions, take_slot
 
 if TYPE_CHECKING:
     from kapi.app import App
 
 LISTENER = 3  # the listening socket's file descriptor
+REVISIONS = 4  # that of the memory in which workers tell each other what they have shown
 READY = b"ready"  # the line on standard output that tells the supervisor so
 
 
@@ -57,6 +62,21 @@ class Lifeline:
             self._ended()
 
 
+def supervised() -> bool:
+    """Whether the supervisor lives, who alone has the other end of standard input."""
+    poll = select.poll()
+    poll.register(0, 0)  # that it was closed is told in any case
+    return not poll.poll(0)
+
+
+def shared_revisions() -> SharedRevisions:
+    """Raises ConfigError when more workers live than there is room for."""
+    try:
+        return SharedRevisions(REVISIONS, take_slot(REVISIONS), supervised)
+    except OSError as error:
+        raise ConfigError(f"--workers: {error}") from None
+
+
 def orphaned(app: App, reactor: Reactor) -> None:
     """Without a supervisor: whoever is started next needs the port at once, not only when all requests are answered."""
     Deferred.fromCoroutine(app.close_port()).addBoth(lambda _: reactor.stop())
@@ -70,7 +90,7 @@ def main() -> None:
     from kapi.app import App
     from kapi.clock import use_monotonic_clock
     from kapi.foundation import Foundation
-    from kapi.options.errors import ConfigError, complain
+    from kapi.options.errors import complain
     from kapi.options.options import Options
     from kapi.request.reactor import installed_reactor
     from kapi.server.logging import observer
@@ -80,7 +100,9 @@ def main() -> None:
     os.umask(0o077)
     try:
         options = Options.from_command_line(sys.argv[1:])
-        foundation = Foundation(options, reactor, shared=True)
+        os.set_inheritable(REVISIONS, False)
+        revisions = shared_revisions() if options.storage.embedded else None
+        foundation = Foundation(options, reactor, shared=True, revisions=revisions)
         app = App(options, reactor, foundation, listener=socket.socket(fileno=LISTENER))
         app.prepare()
     except ConfigError as error:

@@ -35,7 +35,13 @@ class Faults:
         if isinstance(topology, Embedded):
             self.table |= {Faults.kill_embedded: 6, Faults.stop_embedded: 1, Faults.kill_both: 2}
         if isinstance(topology, Workers):
-            self.table |= {Faults.kill_worker: 10, Faults.kill_kapi: 2, Faults.failpoint: 0}
+            self.table |= {
+                Faults.kill_worker: 10,
+                Faults.stop_worker: 6,
+                Faults.replace_workers: 2,
+                Faults.kill_kapi: 2,
+                Faults.failpoint: 0,
+            }
         if isinstance(topology, External):
             self.table |= {Faults.kill_store: 8, Faults.stop_store: 1, Faults.flush_scripts: 2}
         if type(topology) is External:
@@ -95,6 +101,26 @@ class Faults:
             _send(self.rng.choice(pids), signal.SIGKILL)
             self._count("kills of kapi")
         return f"kill one of {len(pids)} workers"
+
+    async def stop_worker(self) -> str:
+        """What the others write meanwhile it has not got when it goes on."""
+        server = self._server()
+        assert isinstance(server, Supervised)
+        pids = server.worker_pids()
+        if not pids:
+            return "stop no worker"
+        pid = self.rng.choice(pids)
+        _send(pid, signal.SIGSTOP)
+        seconds = await self._hold(0.05, 2.0)
+        _send(pid, signal.SIGCONT)
+        return f"stop one of {len(pids)} workers for {seconds:.2f} s"
+
+    async def replace_workers(self) -> str:
+        """Old and new ones serve at the same time."""
+        server = self._server()
+        server.send(signal.SIGUSR2)
+        seconds = await self._hold(0.5, 4.0)
+        return f"replace the workers, within {seconds:.2f} s"
 
     async def end_kapi(self) -> str:
         server = self._server()

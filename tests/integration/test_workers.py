@@ -34,17 +34,31 @@ def children(pid: int, name: str = "kapi.workers.worker") -> set[int]:
     return found
 
 
-def ask(server: KapiProcess, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-    """Over a connection of its own."""
+def connected(server: KapiProcess) -> http.client.HTTPSConnection:
+    """A connection, to whichever of them takes it."""
     context = ssl.create_default_context(cafile=str(server.authority))
     context.load_cert_chain(server.data / "pki" / "admin.crt", server.data / "pki" / "admin.key")
-    host = server.url.removeprefix("https://")
-    connection = http.client.HTTPSConnection(host, context=context, timeout=120)
+    connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=120)
+    connection.connect()
+    return connection
+
+
+def send(connection: http.client.HTTPSConnection, method: str, path: str, body: object = None) -> None:
+    headers = {"Content-Type": "application/json"}
+    connection.request(method, path, None if body is None else json.dumps(body), headers)
+
+
+def answered(connection: http.client.HTTPSConnection) -> tuple[int, bytes]:
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def ask(server: KapiProcess, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    """Over a connection of its own."""
+    connection = connected(server)
     try:
-        headers = {"Content-Type": "application/json"}
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        send(connection, method, path, body)
+        return answered(connection)
     finally:
         connection.close()
 
@@ -114,6 +128,48 @@ def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: 
         and entry["stage"] == "ResponseComplete"
     ]
     assert {f"m{number}" for number in range(20)} <= set(read)
+
+
+def one_to_each(server: KapiProcess) -> dict[int, http.client.HTTPSConnection]:
+    """A connection to each worker by its pid: it is the other one's when this one stands still and it is answered."""
+    workers = sorted(children(pid_of(server)))
+    found: dict[int, http.client.HTTPSConnection] = {}
+    for pid in workers:
+        (other,) = set(workers) - {pid}
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            found[other] = connected(server)
+            send(found[other], "GET", "/version")
+            assert answered(found[other])[0] == 200
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    return found
+
+
+def test_a_worker_that_stood_still_reads_nothing_that_others_have_changed_since(server: KapiProcess) -> None:
+    """Its feed and the request wait for it together."""
+    path = "/api/v1/namespaces/default/configmaps"
+    (writer, writing), (reader, reading) = one_to_each(server).items()
+    for name in ("still", "later"):
+        send(writing, "POST", path, {"metadata": {"name": name}, "data": {"n": "0"}})
+        assert answered(writing)[0] == 201
+    for number in range(1, 11):
+        os.kill(reader, signal.SIGSTOP)
+        try:
+            send(writing, "PUT", f"{path}/still", {"metadata": {"name": "still"}, "data": {"n": f"{number}"}})
+            assert answered(writing)[0] == 200
+            send(reading, "GET", f"{path}/still")
+        finally:
+            os.kill(reader, signal.SIGCONT)
+        assert json.loads(answered(reading)[1])["data"] == {"n": f"{number}"}
+        send(writing, "GET", f"{path}/still")  # and nobody goes back behind what was read
+        assert json.loads(answered(writing)[1])["data"] == {"n": f"{number}"}
+    send(writing, "DELETE", f"{path}/later")
+    assert answered(writing)[0] == 200
+    send(reading, "GET", f"{path}/later")
+    assert answered(reading)[0] == 404
+    for connection in (writing, reading):
+        connection.close()
 
 
 def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server: KapiProcess) -> None:

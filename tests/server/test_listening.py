@@ -1,0 +1,43 @@
+"""Connections that come at once to a socket that several processes listen on."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from typing import Any
+
+from twisted.internet import reactor
+
+from kapi.server.http import Connections
+from kapi.server.listening import BACKLOG, Port, bind
+from kapi.server.tls import KeyPair, ServerContexts, TLSSettings
+from tests.server.sockets import SocketCase
+from tests.waiting import eventually
+
+
+class SharedSocket(SocketCase):
+    """Two ports in one process, as two processes have them."""
+
+    async def test_many_connections_are_shared_by_who_listens(self) -> None:
+        taken: Counter[int] = Counter()
+        listener = bind("127.0.0.1", 0, False)
+        listener.listen(BACKLOG)
+        for _ in range(10):
+            client = socket.create_connection(listener.getsockname())
+            self.addCleanup(client.close)
+        contexts = ServerContexts(TLSSettings(KeyPair(str(self.files.serving), str(self.files.serving_key))))
+        for number, shared in enumerate((listener.dup(), listener)):
+            connections = Connections(self.api.runner)
+            build = connections.buildProtocol
+
+            def counted(address: Any, number: int = number, build: Any = build) -> Any:
+                taken[number] += 1
+                return build(address)
+
+            connections.buildProtocol = counted  # type: ignore[method-assign]
+            port = Port(reactor, shared, connections, contexts, shared=True)
+            self.addCleanup(connections.all_closed)
+            self.addCleanup(connections.abort_all)
+            self.addCleanup(port.stop)
+        await eventually(lambda: taken.total() == 10)
+        assert taken == {0: 5, 1: 5}
