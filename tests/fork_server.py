@@ -1,15 +1,18 @@
 """Starts kapi as forks of a process that has imported it: each takes a third of the processor time of a start by exec.
 
-``spawn`` is for tests that need a server, not for those that test how one starts.  Each pytest process has one fork
-server, started when it is first needed.  It gets an order with two descriptors: the output of the new process, and a
-pipe on which it writes the process's id and, when it has ended, its return code.  The new process has the arguments,
-environment, working directory and umask of the order, the default signal handlers, and a reactor of its own; it ends
-as any Python process.  When pytest ends, so do the fork server and all its processes.
+``spawn`` and ``run`` are for tests that need a server or a command, not for those that test how one starts.  Each
+pytest process has one fork server, started when it is first needed.  It gets an order with four descriptors: the
+three standard streams of the new process, and a pipe on which it writes the process's id and, when it has ended, its
+return code.  The new process has the program, arguments, environment, working directory and umask of the order, the
+default signal handlers, and a reactor of its own; it ends as any Python process.  When pytest ends, so do the fork
+server and all its processes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import json
 import os
 import select
@@ -17,12 +20,15 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
 _MAX_ORDER = 1 << 17  # bytes; an environment is some thousand
 _MAX_SECONDS = 120.0  # until the fork server has imported kapi and has started a process
+_KAPI = "kapi.__main__"
 
 
 class ForkedProcess:
@@ -105,21 +111,55 @@ class _Connection:
 _connections: list[_Connection] = []  # one at most
 
 
-def spawn(arguments: list[str]) -> ForkedProcess:
-    """``python -m kapi`` with these arguments; its output and errors can be read from ``stdout``."""
+def spawn(arguments: list[str], program: str = _KAPI, output: int | None = None) -> ForkedProcess:
+    """The module's ``main`` with these arguments; it writes to ``output``, or to what can be read from ``stdout``."""
+    readable, writable = os.pipe()
+    with open(os.devnull, "rb") as nothing:
+        its_output = writable if output is None else output
+        try:
+            status = _ordered(program, arguments, os.environ, [nothing.fileno(), its_output, its_output])
+        finally:
+            os.close(writable)
+    return ForkedProcess(arguments, readable, status)
+
+
+def run(
+    arguments: list[str], program: str = _KAPI, *, env: Mapping[str, str] | None = None, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """As ``subprocess.run`` with captured output."""
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(3)]
+        streams[0].write(stdin)
+        streams[0].seek(0)
+        status = _ordered(program, arguments, env or os.environ, [stream.fileno() for stream in streams])
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        process = ForkedProcess(arguments, nothing, status)
+        try:
+            code = process.wait()
+        finally:
+            process.kill()
+            process.stdout.close()
+        for stream in streams[1:]:
+            stream.seek(0)
+        return subprocess.CompletedProcess(arguments, code, streams[1].read(), streams[2].read())
+
+
+def _ordered(program: str, arguments: list[str], environment: Mapping[str, str], streams: list[int]) -> int:
+    """Where a new process and its end are reported."""
     if not _connections:
         _connections.append(_Connection())
     umask = os.umask(0o077)
     os.umask(umask)
-    output, its_output = os.pipe()
     status, its_status = os.pipe()
-    order = {"arguments": arguments, "environment": dict(os.environ), "directory": os.getcwd(), "umask": umask}
+    order = {
+        "program": program, "arguments": arguments, "environment": dict(environment), "directory": os.getcwd(),
+        "umask": umask,
+    }  # fmt: skip
     try:
-        _connections[0].order(order, [its_output, its_status])
+        _connections[0].order(order, [*streams, its_status])
     finally:
-        os.close(its_output)
         os.close(its_status)
-    return ForkedProcess(arguments, output, status)
+    return status
 
 
 def stop() -> None:
@@ -165,24 +205,26 @@ class _ForkServer:
     def _receive(self) -> tuple[bytes, list[int]]:
         connection = socket.socket(fileno=self._connection)
         try:
-            data, descriptors, _, _ = socket.recv_fds(connection, _MAX_ORDER, 2)
+            data, descriptors, _, _ = socket.recv_fds(connection, _MAX_ORDER, 4)
         finally:
             connection.detach()
         return data, descriptors
 
-    def _fork(self, output: int, status: int) -> bool:
+    def _fork(self, *descriptors: int) -> bool:
         """Whether this is the new process."""
+        *streams, status = descriptors
         pid = os.fork()
         if not pid:
-            os.dup2(output, 1)
-            os.dup2(output, 2)
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            for descriptor in (output, status, self._connection, self._woken, self._wake, *self._running.values()):
+            for descriptor in (*descriptors, self._connection, self._woken, self._wake, *self._running.values()):
                 os.close(descriptor)
             return True
-        os.close(output)
+        for stream in streams:
+            os.close(stream)
         self._running[pid] = status
         os.write(status, f"{pid}\n".encode())
         return False
@@ -201,11 +243,10 @@ class _ForkServer:
 
 
 def _run(order: dict[str, Any]) -> None:
-    """Is kapi from now on."""
+    """Is that program from now on."""
     from twisted.internet import reactor
 
-    from kapi.__main__ import __file__ as program
-    from kapi.__main__ import main
+    program = importlib.import_module(order["program"])
 
     # imported modules hold the reactor, which has not run yet: it gets a poller and a waker of its own
     reactor._poller.close()  # type: ignore[attr-defined]
@@ -214,12 +255,16 @@ def _run(order: dict[str, Any]) -> None:
     os.environ.update(order["environment"])
     os.chdir(order["directory"])
     os.umask(order["umask"])
-    sys.argv = [program, *order["arguments"]]
-    main()
+    tempfile.tempdir = None  # as the environment says
+    sys.argv = [program.__file__ or "", *order["arguments"]]
+    program.main()
 
 
 def _main() -> None:
     import kapi.app
+    import kapi.cli.main
+    import kapi.dropin.etcd
+    import kapi.dropin.kube_apiserver
     import kapi.tap  # noqa: F401
 
     gc.collect()

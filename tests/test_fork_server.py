@@ -59,6 +59,17 @@ def test_it_has_environment_and_directory_of_the_time(tmp_path: Path, monkeypatc
     done.stdout.close()
 
 
+def test_a_command_has_streams_of_its_own(tmp_path: Path) -> None:
+    config = "apiVersion: v1\nkind: Config\ncurrent-context: there\n"
+    (tmp_path / "config").write_text(config)
+    done = fork_server.run(["config", "current-context"], env={"KUBECONFIG": str(tmp_path / "config")})
+    assert (done.stdout, done.stderr, done.returncode) == ("there\n", "", 0)
+    done = fork_server.run(["config", "current-context"], env={"KUBECONFIG": str(tmp_path / "none")})
+    assert (done.stdout, done.stderr, done.returncode) == ("", "error: current-context is not set\n", 1)
+    done = fork_server.run(["create", "-f", "-", "--server=http://127.0.0.1:1"], stdin="kind: [")
+    assert "yaml" in done.stderr.lower() and done.returncode == 1
+
+
 def test_it_has_a_reactor_and_signals_of_its_own() -> None:
     server = ForkedServer("--controllers=").start()
     try:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kapi.testing.process import KapiProcess
+from tests import fork_server
 from tests.integration.server_process import ForkedServer
 
 pytestmark = pytest.mark.xdist_group("commands")
@@ -28,10 +29,7 @@ def cluster() -> Iterator[KapiProcess]:
 
 
 def kapi(cluster: KapiProcess, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kapi", *arguments], env=cluster.environment(), input=stdin,
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    return fork_server.run(list(arguments), env=cluster.environment(), stdin=stdin)
 
 
 def started(cluster: KapiProcess, *arguments: str) -> subprocess.Popen[str]:

@@ -4,6 +4,7 @@ controller-runtime's ``pkg/internal/testing`` and of jenvtest, in Python."""
 from __future__ import annotations
 
 import datetime
+import functools
 import http.client
 import json
 import re
@@ -21,6 +22,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kapi.dropin.assets import PROGRAMS
+from tests import fork_server
 from tests.store.servers import free_port
 
 _DAY = datetime.timedelta(days=1)
@@ -92,19 +95,32 @@ def self_signed(common: str, organization: str = "", address: str = "") -> tuple
     return pem(builder.sign(key, hashes.SHA256())), pem_key(key)
 
 
+@functools.cache
+def help_text(program: Path) -> str:
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout + done.stderr
+
+
 def knows_flag(program: Path, flag: str) -> bool:
     """controller-runtime's way to ask: a line of the help text begins with it."""
-    text = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=120, check=True)
-    return re.search(rf"(?m)^\s*--{flag}\b", text.stdout + text.stderr) is not None
+    return re.search(rf"(?m)^\s*--{flag}\b", help_text(program)) is not None
 
 
 class Program:
-    """A process that is well when a URL answers 200."""
+    """A process that is well when a URL answers 200.
 
-    def __init__(self, command: list[str], health: str) -> None:
+    ``forked`` is for tests that do not look at how it starts: the module that its script runs, by the fork server.
+    """
+
+    def __init__(self, command: list[str], health: str, *, forked: bool = False) -> None:
         self.output = tempfile.TemporaryFile()
         self.began = time.monotonic()
-        self.process = subprocess.Popen(command, stdout=self.output, stderr=self.output)
+        self.process: subprocess.Popen[bytes] | fork_server.ForkedProcess
+        if forked:
+            module = PROGRAMS[Path(command[0]).name]
+            self.process = fork_server.spawn(command[1:], module, output=self.output.fileno())
+        else:
+            self.process = subprocess.Popen(command, stdout=self.output, stderr=self.output)
         try:
             self._wait(health)
         except BaseException:
@@ -137,6 +153,8 @@ class Program:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
 
 def ask(
@@ -177,8 +195,8 @@ def context(verify: bytes, certificate: tuple[bytes, bytes] | None = None) -> ss
 class Etcd(Program):
     """As controller-runtime starts it."""
 
-    def __init__(self, assets: Path, directory: Path, port: int = 0) -> None:
-        self.url = f"http://127.0.0.1:{port or free_port()}"
+    def __init__(self, assets: Path, directory: Path, *, forked: bool = False) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
         flags = {
             "advertise-client-urls": self.url, "data-dir": directory, "listen-client-urls": self.url,
             "listen-peer-urls": f"http://127.0.0.1:{free_port()}",
@@ -188,13 +206,14 @@ class Etcd(Program):
         super().__init__(
             [str(assets / "etcd"), *(f"--{name}={value}" for name, value in sorted(flags.items()))],
             f"{self.url}/health",
+            forked=forked,
         )
 
 
 class ApiServer(Program):
     """As controller-runtime starts it: its own CA, its own pair in ``--cert-dir``."""
 
-    def __init__(self, assets: Path, directory: Path, etcd: str, **more: str) -> None:
+    def __init__(self, assets: Path, directory: Path, etcd: str, *, forked: bool = False, **more: str) -> None:
         self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.directory = directory
@@ -221,6 +240,7 @@ class ApiServer(Program):
         super().__init__(
             [str(assets / "kube-apiserver"), *(f"--{name}={value}" for name, value in sorted(flags.items()))],
             f"{self.url}/healthz",
+            forked=forked,
         )
         self.admin = users.issue("admin", ["system:masters"], [])
 
@@ -232,13 +252,13 @@ class ApiServer(Program):
 class Environment:
     """Both, in temporary directories that go away at the end."""
 
-    def __init__(self, assets: Path, **more: str) -> None:
+    def __init__(self, assets: Path, *, forked: bool = False, **more: str) -> None:
         self.assets = assets
         self.data = Path(tempfile.mkdtemp(prefix="k8s_test_framework_"))
         self.certificates = Path(tempfile.mkdtemp(prefix="k8s_test_framework_"))
-        self.etcd = Etcd(assets, self.data)
+        self.etcd = Etcd(assets, self.data, forked=forked)
         try:
-            self.server = ApiServer(assets, self.certificates, self.etcd.url, **more)
+            self.server = ApiServer(assets, self.certificates, self.etcd.url, forked=forked, **more)
         except BaseException:
             self.etcd.kill()
             raise

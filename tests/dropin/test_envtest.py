@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from kapi.dropin.assets import PROGRAMS
+from tests import fork_server
 from tests.dropin.envtest import (
     ApiServer,
     Environment,
@@ -21,6 +23,7 @@ from tests.dropin.envtest import (
     TinyCA,
     ask,
     context,
+    help_text,
     knows_flag,
     pem,
     pem_key,
@@ -63,7 +66,7 @@ def test_help_names_the_flags_that_tools_look_for(assets: Path) -> None:
     assert not knows_flag(assets / "kube-apiserver", "insecure-port")
     assert knows_flag(assets / "kube-apiserver", "etcd-servers")
     assert knows_flag(assets / "etcd", "unsafe-no-fsync")
-    text = subprocess.run([assets / "kube-apiserver", "--help"], capture_output=True, text=True, check=True).stdout
+    text = help_text(assets / "kube-apiserver")
     for flag in ("etcd-servers", "etcd-servers-overrides"):
         shown = text.partition(f"--{flag} strings")[2].partition(" --")[0]
         assert shown and "Not for kapi" not in shown
@@ -154,7 +157,7 @@ def test_kubectl_in_the_directory_works(assets: Path, environment: Environment, 
 
 def test_it_ends_well_though_watches_are_open(assets: Path, temporary: Path) -> None:
     before = left_directories(temporary)
-    with Environment(assets) as running:
+    with Environment(assets, forked=True) as running:
         where = f"127.0.0.1:{running.server.port}"
         watches = []
         for _ in range(20):
@@ -171,9 +174,9 @@ def test_it_ends_well_though_watches_are_open(assets: Path, temporary: Path) -> 
 
 
 def test_a_second_server_on_the_same_etcd_sees_the_same_objects(assets: Path, tmp_path: Path) -> None:
-    with Environment(assets) as running:
+    with Environment(assets, forked=True) as running:
         assert running.server.ask(MAPS, "POST", MAP)[0] == 201
-        second = ApiServer(assets, tmp_path, running.etcd.url)
+        second = ApiServer(assets, tmp_path, running.etcd.url, forked=True)
         try:
             assert second.ask(f"{MAPS}/one")[1]["data"] == {"a": "b"}
             assert second.ask(f"{MAPS}/one", "DELETE")[0] == 200
@@ -185,15 +188,15 @@ def test_a_second_server_on_the_same_etcd_sees_the_same_objects(assets: Path, tm
 def test_data_belong_to_the_data_directory_of_etcd(assets: Path, tmp_path: Path) -> None:
     data, keys = tmp_path / "data", tmp_path / "keys"
     keys.mkdir()
-    etcd = Etcd(assets, data)
-    server = ApiServer(assets, keys, etcd.url)
+    etcd = Etcd(assets, data, forked=True)
+    server = ApiServer(assets, keys, etcd.url, forked=True)
     try:
         assert server.ask(MAPS, "POST", MAP)[0] == 201
     finally:
         assert server.stop() == 0
         assert etcd.stop() == 0
-    etcd = Etcd(assets, data)
-    server = ApiServer(assets, keys, etcd.url)
+    etcd = Etcd(assets, data, forked=True)
+    server = ApiServer(assets, keys, etcd.url, forked=True)
     try:
         assert server.ask(f"{MAPS}/one")[1]["data"] == {"a": "b"}
     finally:
@@ -203,7 +206,7 @@ def test_data_belong_to_the_data_directory_of_etcd(assets: Path, tmp_path: Path)
 
 def test_with_another_prefix_there_are_other_objects(assets: Path, environment: Environment, tmp_path: Path) -> None:
     environment.server.ask(MAPS, "POST", {**MAP, "metadata": {"name": "prefixed"}})
-    other = ApiServer(assets, tmp_path, environment.etcd.url, etcd_prefix="/other")
+    other = ApiServer(assets, tmp_path, environment.etcd.url, forked=True, etcd_prefix="/other")
     try:
         assert other.ask(f"{MAPS}/prefixed")[0] == 404
     finally:
@@ -267,10 +270,10 @@ def _listens(path: Path) -> bool:
 
 def test_what_a_killed_server_left_behind_is_removed_by_the_next(assets: Path, tmp_path: Path, temporary: Path) -> None:
     before = left_directories(temporary)
-    with Environment(assets) as running:
+    with Environment(assets, forked=True) as running:
         running.server.kill()
         (left,) = left_directories(temporary) - before
-        ApiServer(assets, tmp_path, running.etcd.url).stop()
+        ApiServer(assets, tmp_path, running.etcd.url, forked=True).stop()
     assert not left.exists()
 
 
@@ -373,9 +376,9 @@ def test_a_certificate_is_made_where_there_is_none(assets: Path, environment: En
 
 
 def test_events_are_kept_in_another_etcd(assets: Path, tmp_path: Path) -> None:
-    other = Etcd(assets, tmp_path)
+    other = Etcd(assets, tmp_path, forked=True)
     try:
-        with Environment(assets, **{"etcd-servers-overrides": f"/events#{other.url}"}) as running:
+        with Environment(assets, forked=True, **{"etcd-servers-overrides": f"/events#{other.url}"}) as running:
             about = {"kind": "Pod", "namespace": "default", "name": "p"}
             event = {"metadata": {"name": "e"}, "involvedObject": about, "type": "Normal", "reason": "Seen"}
             until(lambda: running.server.ask("/api/v1/namespaces/default")[0] == 200)
@@ -416,8 +419,8 @@ def appended(directory: Path) -> bytes:
         ("etcd", ["--listen-client-urls=https://127.0.0.1:1"], "an https URL needs --cert-file"),
     ],
 )
-def test_what_cannot_be_is_told_in_a_line(assets: Path, program: str, flags: list[str], says: str) -> None:
-    done = subprocess.run([assets / program, *flags], capture_output=True, text=True, timeout=120)
+def test_what_cannot_be_is_told_in_a_line(program: str, flags: list[str], says: str) -> None:
+    done = fork_server.run(flags, PROGRAMS[program])
     assert done.returncode != 0
     assert says in done.stderr and "Traceback" not in done.stderr
 

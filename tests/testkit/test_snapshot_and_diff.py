@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,16 +11,14 @@ import pytest
 from kapi.cli.snapshot import parts_of
 from kapi.testing.cluster import Cluster, LogicalCluster
 from kapi.testing.process import KapiProcess
+from tests import fork_server
 
 pytestmark = pytest.mark.xdist_group("clusters")
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def kapi(cluster: LogicalCluster | KapiProcess, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kapi", *arguments], env=cluster.environment(), input=stdin,
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+    return fork_server.run(list(arguments), env=cluster.environment(), stdin=stdin)
 
 
 def put(cluster: Cluster, name: str) -> int:
