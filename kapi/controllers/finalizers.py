@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 
 
@@ -12,7 +13,7 @@ def has(obj: Object, finalizer: str) -> bool:
 def changed(obj: Object, finalizer: str, *, present: bool) -> Object:
     """A merge patch of this very object, as it was seen, with the finalizer or without it."""
     metadata = obj["metadata"]
-    others = [name for name in metadata.get("finalizers") or [] if name != finalizer]
+    others = [name for name in steps(metadata.get("finalizers") or []) if name != finalizer]
     wanted = [*others, finalizer] if present else others
     identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     return {"metadata": {**identity, "finalizers": wanted or None}}

@@ -262,7 +262,7 @@ def same(one: Tree, other: Tree) -> bool:
             key in other and same(item, other[key]) for key, item in steps(one.items())
         )
     if isinstance(one, (list, LongList)):
-        return type(other) is list and len(one) == len(other) and all(map(same, one, other))
+        return type(other) is list and len(one) == len(other) and all(map(same, steps(one), other))
     return bool(one == other)
 
 

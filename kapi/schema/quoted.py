@@ -25,11 +25,15 @@ def complete(
 ) -> None:
     """Gives the values that errors quote the form that Go writes; ``sent`` returns the object as the client sent it."""
     tree: Tree = None
+    completed: set[int] = set()  # by identity: one may be reported many times
     #: (value, type) by identity -> the value, so that it stays itself, and its form: many errors may quote one long list
     shown: dict[tuple[int, int], tuple[Tree, Tree]] = {}
-    for error in steps({id(error): error for error in steps(errors)}.values()):  # one may be reported many times
+    for error in steps(errors):
         if error.value is OMIT or not (error.value is None or isinstance(error.value, dict | list)):
             continue
+        if id(error) in completed:
+            continue
+        completed.add(id(error))
         found = _place(type_, error.field)
         if found is None:
             continue
@@ -65,7 +69,7 @@ def _with_empties(shown: object, sent: object) -> Tree:
     if isinstance(shown, list) and isinstance(sent, list) and len(shown) == len(sent):
         return [_with_empties(item, given) for item, given in steps(zip(shown, sent, strict=True))]
     if isinstance(shown, dict) and isinstance(sent, dict):
-        given = {name.lower(): value for name, value in sent.items()}
+        given = {name.lower(): value for name, value in steps(sent.items())}
         return {name: _with_empties(value, given.get(name.lower())) for name, value in steps(shown.items())}
     return shown
 

@@ -69,6 +69,10 @@ def partition(items: list[Tree], by: list[Tree], merge_key: str) -> tuple[list[T
     return inside, outside
 
 
+def _place_of(placed: tuple[int, Tree]) -> int:
+    return placed[0]
+
+
 def in_order(
     patched: list[Tree], others: list[Tree], wanted: list[Tree], live: list[Tree], merge_key: str
 ) -> list[Tree]:
@@ -85,8 +89,8 @@ def in_order(
 
     def arranged(items: list[Tree], places: dict[Tree, int]) -> list[Tree]:
         placed = [(places.get(address(item), -1), item) for item in steps(items)]
-        if all(at >= 0 for at, _ in steps(placed)) or len(placed) > _SMALL:
-            return [item for _, item in steps(ordered(placed, lambda pair: pair[0]))]
+        if len(placed) > _SMALL or all(at >= 0 for at, _ in placed):
+            return [item for _, item in steps(ordered(placed, _place_of))]
         # upstream's comparison answers "less" for what is in no order; that shows in the result of its insertion sort
         for i in range(1, len(placed)):
             j = i

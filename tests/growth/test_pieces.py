@@ -72,6 +72,28 @@ def test_no_line_runs_for_each_of_many_entries_without_a_checkpoint(name: str) -
         assert found.longest < 2 * MANY, found.where
 
 
+#: lists and maps of which even a line that is run once for each entry is seen
+WALKED = [
+    "core/v1/nodes:spec.podCIDRs",
+    "core/v1/nodes:status.addresses",
+    "core/v1/nodes:status.conditions",
+    "core/v1/pods:spec.overhead",
+    "core/v1/pods:spec.schedulingGates",
+    "core/v1/pods:spec.volumes.secret.items",
+    "core/v1/pods:status.resourceClaimStatuses",
+    "core/v1/serviceaccounts:secrets",
+    "core/v1/services:spec.loadBalancerSourceRanges",
+]
+
+
+@pytest.mark.parametrize("name", WALKED)
+def test_each_walk_over_many_entries_has_checkpoints(name: str) -> None:
+    place = next(place for place in PLACES if str(place) == name)
+    for do in (Work.create, Work.update, Work.table):
+        found = stretches(do(Work(place.row), place.body(MANY)))
+        assert found.longest < 0.95 * MANY, found.where
+
+
 def test_the_addresses_of_a_node_are_read_in_steps() -> None:
     """Each is parsed, which samples that are no addresses do not show."""
     place = next(place for place in PLACES if str(place) == "core/v1/nodes:spec.podCIDRs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import containers, is_pod
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, not_supported
 from kapi.machinery.status import generic
 
@@ -19,7 +20,7 @@ class AlwaysPullImages(Plugin):
         spec = attributes.obj.get("spec") or {}
         for _, _, container in containers(spec):
             container["imagePullPolicy"] = "Always"
-        for volume in spec.get("volumes") or ():
+        for volume in steps(spec.get("volumes") or ()):
             if volume.get("image") is not None:
                 volume["image"]["pullPolicy"] = "Always"
 
@@ -36,7 +37,7 @@ class AlwaysPullImages(Plugin):
             for field, i, container in containers(spec)
             if container.get("imagePullPolicy") != "Always"
         ]
-        for i, volume in enumerate(spec.get("volumes") or ()):
+        for i, volume in enumerate(steps(spec.get("volumes") or ())):
             image = volume.get("image")
             if image is not None and image.get("pullPolicy") != "Always":
                 where = path.child("volumes").index(i).child("image").child("pullPolicy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import is_pod
+from kapi.machinery.checkpoint import steps
 
 
 class ExtendedResourceToleration(Plugin):
@@ -17,8 +18,8 @@ class ExtendedResourceToleration(Plugin):
         names = {
             name
             for field in ("containers", "initContainers")
-            for container in spec.get(field) or ()
-            for name in (container.get("resources") or {}).get("requests") or ()
+            for container in steps(spec.get(field) or ())
+            for name in steps((container.get("resources") or {}).get("requests") or ())
             if is_extended(name)
         }
         if not names:

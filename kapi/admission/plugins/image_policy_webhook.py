@@ -16,6 +16,7 @@ from kapi.admission.pods import is_pod
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, struct, text, texts, truth
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object, Tree
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class ImagePolicyWebhook(Plugin):
         pod = attributes.obj or {}
         spec = pod.get("spec") or {}
         fields = ("ephemeralContainers",) if ephemeral else ("containers", "initContainers")
-        images = [{"image": found.get("image", "")} for field in fields for found in spec.get(field) or ()]
+        images = [{"image": found.get("image", "")} for field in fields for found in steps(spec.get(field) or ())]
         annotations = (pod.get("metadata") or {}).get("annotations") or {}
         asked: Object = {"containers": images}
         chosen = {key: value for key, value in annotations.items() if _OF_INTEREST in key}
@@ -86,7 +87,7 @@ class ImagePolicyWebhook(Plugin):
             self._known[key] = (self._clock() + ttl, verdict)
             if len(self._known) > _SIZE:
                 self._known.popitem(last=False)
-        for name, value in (verdict.get("auditAnnotations") or {}).items():
+        for name, value in steps((verdict.get("auditAnnotations") or {}).items()):
             attributes.annotate(_PREFIX + name, value)
         if not verdict.get("allowed"):
             reason = verdict.get("reason")

@@ -62,7 +62,11 @@ class ServiceAccount(Plugin):
         if automount is None or automount:
             _mount_token(spec)
         if not spec.get("imagePullSecrets"):
-            pulls = [{"name": secret["name"]} for secret in account.get("imagePullSecrets") or () if secret.get("name")]
+            pulls = [
+                {"name": secret["name"]}
+                for secret in steps(account.get("imagePullSecrets") or ())
+                if secret.get("name")
+            ]
             if pulls:
                 spec["imagePullSecrets"] = pulls
         self._check(attributes, spec, account)
@@ -127,7 +131,7 @@ class ServiceAccount(Plugin):
 def _mount_token(spec: Object) -> None:
     """Mounts a projected token into every container that has nothing of its own at the usual place."""
     volumes = spec.get("volumes") or []
-    given = next((volume["name"] for volume in volumes if volume.get("name", "").startswith(_VOLUME + "-")), "")
+    given = next((volume["name"] for volume in steps(volumes) if volume.get("name", "").startswith(_VOLUME + "-")), "")
     name = given or f"{_VOLUME}-" + "".join(random.choices(_LETTERS, k=5))
     used = False
     for field in ("initContainers", "containers"):
@@ -164,8 +168,8 @@ def _check_mirror(attributes: Attributes, spec: Object) -> None:
         raise denied(attributes, "a mirror pod may not reference service accounts")
     if next(secret_names(spec), None) is not None:
         raise denied(attributes, "a mirror pod may not reference secrets")
-    for volume in spec.get("volumes") or ():
-        for source in (volume.get("projected") or {}).get("sources") or ():
+    for volume in steps(spec.get("volumes") or ()):
+        for source in steps((volume.get("projected") or {}).get("sources") or ()):
             if source.get("serviceAccountToken") is not None:
                 raise denied(attributes, "a mirror pod may not use ServiceAccountToken volume projections")
 
@@ -173,8 +177,8 @@ def _check_mirror(attributes: Attributes, spec: Object) -> None:
 def _unlisted(spec: Object, account: Object) -> str:
     """The first use of a secret that the account does not list, in words; "" when there is none."""
     name = account["metadata"]["name"]
-    listed = {secret.get("name") for secret in account.get("secrets") or ()}
-    for volume in spec.get("volumes") or ():
+    listed = {secret.get("name") for secret in steps(account.get("secrets") or ())}
+    for volume in steps(spec.get("volumes") or ()):
         secret = volume.get("secret")
         if secret is not None and secret.get("secretName") not in listed:
             return (
@@ -185,8 +189,8 @@ def _unlisted(spec: Object, account: Object) -> str:
         problem = _unlisted_in(spec.get(field), called, account)
         if problem:
             return problem
-    pulls = {secret.get("name") for secret in account.get("imagePullSecrets") or ()}
-    for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
+    pulls = {secret.get("name") for secret in steps(account.get("imagePullSecrets") or ())}
+    for i, secret in enumerate(steps(spec.get("imagePullSecrets") or ())):
         if secret.get("name") not in pulls:
             return (
                 f'imagePullSecrets[{i}].name="{secret.get("name", "")}" is not allowed '
@@ -196,16 +200,16 @@ def _unlisted(spec: Object, account: Object) -> str:
 
 
 def _unlisted_in(containers: list[Object] | None, called: str, account: Object) -> str:
-    listed = {secret.get("name") for secret in account.get("secrets") or ()}
+    listed = {secret.get("name") for secret in steps(account.get("secrets") or ())}
     end = f"is not allowed because service account {account['metadata']['name']} does not reference that secret"
-    for container in containers or ():
+    for container in steps(containers or ()):
         start = f"{called} {container.get('name', '')} with"
-        for variable in container.get("env") or ():
+        for variable in steps(container.get("env") or ()):
             reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
             if reference is not None and reference.get("name") not in listed:
                 secret = reference.get("name", "")
                 return f'{start} envVar {variable.get("name", "")} referencing secret.secretName="{secret}" {end}'
-        for source in container.get("envFrom") or ():
+        for source in steps(container.get("envFrom") or ()):
             reference = source.get("secretRef")
             if reference is not None and reference.get("name") not in listed:
                 return f'{start} envFrom referencing secret.secretName="{reference.get("name", "")}" {end}'

@@ -96,7 +96,7 @@ class PodEvaluator(Evaluator):
         spec = obj.get("spec") or {}
         if any(
             name in ("cpu", "memory") or name.startswith("hugepages-")
-            for part in (spec.get("resources") or {}).values()
+            for part in steps((spec.get("resources") or {}).values())
             if isinstance(part, dict)
             for name in part
         ):
@@ -104,7 +104,7 @@ class PodEvaluator(Evaluator):
         needed = self._NEEDED.intersection(required)
         lacking: dict[str, set[str]] = {}
         for field in ("containers", "initContainers"):
-            for container in spec.get(field) or ():
+            for container in steps(spec.get(field) or ()):
                 resources = container.get("resources") or {}
                 known = _pod_amounts(resources.get("requests") or {}, resources.get("limits") or {})
                 for name in needed:
@@ -167,7 +167,7 @@ class ServiceEvaluator(Evaluator):
         elif kind == "LoadBalancer":
             balancers = 1
             if spec.get("allocateLoadBalancerNodePorts") is False:
-                ports = sum(1 for port in spec.get("ports") or () if port.get("nodePort"))
+                ports = sum(1 for port in steps(spec.get("ports") or ()) if port.get("nodePort"))
             else:
                 ports = len(spec.get("ports") or ())
         return {
@@ -229,7 +229,7 @@ class ResourceClaimEvaluator(Evaluator):
         def size(request: Object) -> int:
             return self._ALL if request.get("allocationMode") == "All" else int(request.get("count") or 1)
 
-        for request in tree.dig(obj, "spec", "devices", "requests") or ():
+        for request in steps(tree.dig(obj, "spec", "devices", "requests") or ()):
             exact, alternatives = request.get("exactly"), request.get("firstAvailable")
             if alternatives:
                 most: dict[str, int] = {}

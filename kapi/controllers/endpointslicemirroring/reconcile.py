@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kapi.controllers.endpointslice.slices import Group, Owner, Plan, plan
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 
 MANAGER = "endpointslicemirroring-controller.k8s.io"
@@ -37,7 +38,7 @@ def reconciled(endpoints: Object, existing: list[Object]) -> Plan:
             "controller": True,
             "blockOwnerDeletion": True,
         },
-        labels={name: value for name, value in (metadata.get("labels") or {}).items() if name != SKIP},
+        labels={name: value for name, value in steps((metadata.get("labels") or {}).items()) if name != SKIP},
         annotations={name: value for name, value in annotations.items() if name not in _NOT_COPIED},
         manager=MANAGER,
         headless=False,
@@ -50,11 +51,11 @@ def reconciled(endpoints: Object, existing: list[Object]) -> Plan:
 def wanted(endpoints: Object) -> dict[Group, list[Object]]:
     """By family and ports.  Of an address that is given twice the ready one counts."""
     found: dict[Group, dict[str, Object]] = {}
-    for subset in endpoints.get("subsets") or []:
-        ports = [{"name": "", **port} for port in subset.get("ports") or []]
+    for subset in steps(endpoints.get("subsets") or []):
+        ports = [{"name": "", **port} for port in steps(subset.get("ports") or [])]
         mirrored = 0
         for part, ready in (("addresses", True), ("notReadyAddresses", False)):
-            for address in subset.get(part) or []:
+            for address in steps(subset.get(part) or []):
                 if mirrored >= MAX_MIRRORED:
                     break
                 mirrored += 1

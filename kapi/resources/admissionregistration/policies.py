@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from kapi.cel.environment import Environment
 from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.composition import Composition
@@ -106,7 +107,7 @@ class _Policy(_Guarded):
             patches=self.patches,
             empty=not self.patches and not spec.get("variables"),
         )
-        for i, variable in enumerate(spec.get("variables") or ()):
+        for i, variable in enumerate(steps(spec.get("variables") or ())):
             path, name = _SPEC.child("variables").index(i), variable.get("name") or ""
             if not name.strip():
                 errors.append(required(path.child("name"), "name is not specified"))
@@ -229,8 +230,8 @@ class MutatingPolicyStrategy(_Policy):
 
     def _operations(self, match: Object, errors: Errors) -> None:
         path = _SPEC.child("matchConstraints", "resourceRules", "operations")
-        for rule in match.get("resourceRules") or ():
-            for operation in rule.get("operations") or ():
+        for rule in steps(match.get("resourceRules") or ()):
+            for operation in steps(rule.get("operations") or ()):
                 if operation not in _MUTATING_OPERATIONS:
                     errors.append(not_supported(path, operation, _MUTATING_OPERATIONS))
 

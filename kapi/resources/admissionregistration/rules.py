@@ -26,7 +26,7 @@ _MAX_CONDITIONS = 64
 
 
 def default_rules(rules: list[Object] | None) -> None:
-    for rule in rules or ():
+    for rule in steps(rules or ()):
         if rule.get("scope") is None:
             rule["scope"] = "*"
 
@@ -118,7 +118,7 @@ def validate_match(match: Object | None, path: Path, errors: Errors) -> None:
         else:
             validate_label_selector(match[selector], path.child(selector), errors)
     for field in ("resourceRules", "excludeResourceRules"):
-        for i, rule in enumerate(match.get(field) or ()):
+        for i, rule in enumerate(steps(match.get(field) or ())):
             here = path.child(field).index(i)
             seen: set[str] = set()
             for j, name in enumerate(steps(rule.get("resourceNames") or ())):

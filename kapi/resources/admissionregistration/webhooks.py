@@ -94,7 +94,7 @@ class WebhookStrategy(PlainStrategy):
         self, webhook: Object, path: Path, errors: Errors, allow_values: bool, no_effects: bool, same_conditions: bool
     ) -> None:
         _qualified_name(webhook.get("name") or "", path.child("name"), errors)
-        for i, rule in enumerate(webhook.get("rules") or ()):
+        for i, rule in enumerate(steps(webhook.get("rules") or ())):
             validate_rule(rule, path.child("rules").index(i), errors)
         for field, allowed in (("failurePolicy", FAILURE_POLICIES), ("matchPolicy", MATCH_POLICIES)):
             if webhook.get(field) is not None and webhook[field] not in allowed:

@@ -63,7 +63,7 @@ def _not_in_a_hurry(crd: Object, ctx: StrategyContext) -> None:
 
 def _mark_terminating(crd: Object, now: str) -> None:
     state = crd.setdefault("status", {})
-    others = [item for item in state.get("conditions") or () if item.get("type") != "Terminating"]
+    others = [item for item in steps(state.get("conditions") or ()) if item.get("type") != "Terminating"]
     state["conditions"] = [
         *others,
         {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import names
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
@@ -28,7 +28,7 @@ def has_embedded(schema: Schema | None) -> bool:
         return True
     if has_embedded(additional(schema)):
         return True
-    return any(has_embedded(field) for field in (schema.get("properties") or {}).values())
+    return any(has_embedded(field) for field in steps((schema.get("properties") or {}).values()))
 
 
 def coerce(

@@ -48,7 +48,7 @@ def schema_of(holder: Object | None) -> Object | None:
 
 
 def condition(crd: Object, name: str) -> Object | None:
-    for item in (crd.get("status") or {}).get("conditions") or ():
+    for item in steps((crd.get("status") or {}).get("conditions") or ()):
         if item.get("type") == name:
             found: Object = item
             return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, forbidden, required
 from kapi.schema.structural.structure import Schema
 
@@ -18,7 +19,7 @@ def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
         )
     if kind == "map":
         needed = set(items.get("required") or ())
-        for key in schema.get("x-kubernetes-list-map-keys") or ():
+        for key in steps(schema.get("x-kubernetes-list-map-keys") or ()):
             prop = (items.get("properties") or {}).get(key)
             if prop is None:
                 continue

@@ -146,12 +146,12 @@ class SchemaValidator:
             )
         self._walk(path.child("not"), schema.get("not"), where, False, None)
         for key in ("allOf", "oneOf", "anyOf"):
-            for index, part in enumerate(schema.get(key) or ()):
+            for index, part in enumerate(steps(schema.get(key) or ())):
                 self._walk(path.child(key).index(index), part, where, False, None)
-        for name, part in (schema.get("definitions") or {}).items():
+        for name, part in steps((schema.get("definitions") or {}).items()):
             self._walk(path.child("definitions").key(name), part, where, False, None)
         self._items(path, schema, where, context)
-        for name, part in (schema.get("dependencies") or {}).items():
+        for name, part in steps((schema.get("dependencies") or {}).items()):
             self._walk(path.child("dependencies").key(name), part, where, False, None)
 
     def _items(self, path: Path, schema: Schema, where: _Where, context: CostContext | None) -> None:

@@ -228,7 +228,7 @@ def _version(spec: Object, version: Object, path: Path, options: Options, errors
         errors,
     )
     validate_subresources(version.get("subresources"), path.child("subresources"), errors)
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+    for index, column in enumerate(steps(version.get("additionalPrinterColumns") or ())):
         validate_column(column, path.child("additionalPrinterColumns").index(index), errors)
     if version.get("selectableFields"):
         schema = schema_of(version.get("schema"))
@@ -260,13 +260,13 @@ def _names(names: Object, path: Path) -> list[FieldError]:
         texts = dns_1035_label(value.lower()) if value else ()
         if texts:
             errors.append(invalid(path.child(name), value, mixed + ",".join(texts)))
-    for index, value in enumerate(names.get("shortNames") or ()):
+    for index, value in enumerate(steps(names.get("shortNames") or ())):
         texts = dns_1035_label(value)
         if texts:
             errors.append(invalid(path.child("shortNames").index(index), value, ",".join(texts)))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         errors.append(invalid(path.child("listKind"), names["listKind"], "kind and listKind may not be the same"))
-    for index, value in enumerate(names.get("categories") or ()):
+    for index, value in enumerate(steps(names.get("categories") or ())):
         texts = dns_1035_label(value)
         if texts:
             errors.append(invalid(path.child("categories").index(index), value, ",".join(texts)))

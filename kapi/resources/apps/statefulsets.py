@@ -100,7 +100,7 @@ def _validated_template(spec: Object) -> Object:
     if claims:
         names = list(dict.fromkeys((claim.get("metadata") or {}).get("name", "") for claim in claims))
         volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in names]
-        volumes += [volume for volume in pod.get("volumes") or () if volume.get("name", "") not in names]
+        volumes += [volume for volume in steps(pod.get("volumes") or ()) if volume.get("name", "") not in names]
         changed["volumes"] = volumes
     return {**template, "spec": changed}
 
@@ -122,7 +122,7 @@ def validate_spec(
             here = _SPEC.child("persistentVolumeClaimRetentionPolicy", part)
             errors.append(not_supported(here, value, ("Retain", "Delete")))
     if not update:
-        for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        for i, claim in enumerate(steps(spec.get("volumeClaimTemplates") or ())):
             validate_claim_spec(
                 claim.get("spec") or {}, _SPEC.child("volumeClaimTemplates").index(i).child("spec"), errors
             )
@@ -214,7 +214,7 @@ class StatefulSetStrategy(PlainStrategy):
     @staticmethod
     def _spec_warnings(obj: Object, below: tuple[str, ...]) -> list[str]:
         warnings: list[str] = []
-        for i, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or ()):
+        for i, claim in enumerate(steps(obj["spec"].get("volumeClaimTemplates") or ())):
             here = _SPEC.child("volumeClaimTemplates").index(i).child(*below)
             warnings += claim_spec_warnings(claim.get("spec") or {}, here)
         if obj["spec"].get("revisionHistoryLimit", 0) < 0:

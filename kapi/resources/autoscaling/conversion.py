@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.internal import internal
@@ -109,7 +110,7 @@ def to_v1(obj: Object) -> Object:
     """The v1 form of a stored (v2) object."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
-    annotations = {k: v for k, v in (obj["metadata"].get("annotations") or {}).items() if k not in _OWN}
+    annotations = {k: v for k, v in steps((obj["metadata"].get("annotations") or {}).items()) if k not in _OWN}
     others = [_metric_to_v1(metric, False) for metric in metrics if not _is_cpu_utilization(metric)]
     if others:
         annotations[METRICS] = _encode(others)

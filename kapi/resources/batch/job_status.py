@@ -46,7 +46,7 @@ def _uncounted(status: Object, errors: Errors) -> None:
     pods = status.get("uncountedTerminatedPods") or {}
     seen = set()
     for part in ("succeeded", "failed"):
-        for i, uid in enumerate(pods.get(part) or ()):
+        for i, uid in enumerate(steps(pods.get(part) or ())):
             here = _STATUS.child("uncountedTerminatedPods", part).index(i)
             if not uid:
                 errors.append(field.invalid(here, uid, "must not be empty"))

@@ -10,7 +10,7 @@ from email.utils import parseaddr
 
 from cryptography import x509
 
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.certificates.pod_certificate_keys import requested_key
@@ -28,7 +28,7 @@ _MINUTE, _HOUR = datetime.timedelta(minutes=1), datetime.timedelta(hours=1)
 
 def condition_of(obj: Object) -> str:
     """How it was decided, "" if it was not."""
-    for condition in (obj.get("status") or {}).get("conditions") or ():
+    for condition in steps((obj.get("status") or {}).get("conditions") or ()):
         if condition.get("type") in DECISIONS and condition.get("status") == "True":
             return str(condition["type"])
     return ""

@@ -91,12 +91,12 @@ class EndpointsStrategy(PlainStrategy):
 def _listed(endpoints: Object, now: float) -> str:
     found: list[str] = []
     for subset in steps(endpoints.get("subsets") or []):
-        ips = [address.get("ip", "") for address in subset.get("addresses") or []]
+        ips = [address.get("ip", "") for address in steps(subset.get("addresses") or [])]
         ports = subset.get("ports") or []
         if not ports:
             found += ips
-        for port in ports:
-            found += [f"[{ip}]:{port['port']}" if ":" in ip else f"{ip}:{port['port']}" for ip in ips]
+        for port in steps(ports):
+            found += [f"[{ip}]:{port['port']}" if ":" in ip else f"{ip}:{port['port']}" for ip in steps(ips)]
     if not endpoints.get("subsets"):
         return printing.NONE
     text = ",".join(found[:_SHOWN])

@@ -26,13 +26,18 @@ _LISTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _MAX_MILLI = (2**63 - 1) // 1000
 
 
+def _merged(*amounts: Object | None) -> Object:
+    """The last of each name counts."""
+    return {name: amount for part in amounts for name, amount in steps((part or {}).items())}
+
+
 def _default_item(item: Object) -> None:
     for name in _LISTS:
         round_resource_list(item.get(name))
     if item.get("type") != "Container":
         return
-    default = {**(item.get("max") or {}), **(item.get("default") or {})}
-    request = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}
+    default = _merged(item.get("max"), item.get("default"))
+    request = _merged(item.get("min"), default, item.get("defaultRequest"))
     for name, values in (("default", default), ("defaultRequest", request)):
         if values:
             item[name] = values
@@ -112,7 +117,7 @@ class LimitRangeStrategy(PlainStrategy):
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
-        for item in (obj.get("spec") or {}).get("limits") or []:
+        for item in steps((obj.get("spec") or {}).get("limits") or []):
             _default_item(item)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:

@@ -57,7 +57,7 @@ def _validate_resources(node: Object, errors: Errors) -> None:
 
 def _validate_features(node: Object, errors: Errors) -> None:
     features, path = (node.get("status") or {}).get("declaredFeatures") or [], _STATUS.child("declaredFeatures")
-    for i, feature in enumerate(features):
+    for i, feature in enumerate(steps(features)):
         if len(feature) > 253:
             detail = f'invalid feature name "{feature}": must be no more than 253 characters'
             errors.append(invalid(path.index(i), feature, detail))
@@ -125,7 +125,7 @@ def _validate_change(node: Object, old: Object, errors: Errors) -> None:
     _validate_resources(node, errors)
     _validate_features(node, errors)
     seen: set[tuple[tuple[str, str], ...]] = set()
-    for i, address in enumerate(status.get("addresses") or []):
+    for i, address in enumerate(steps(status.get("addresses") or [])):
         key = tuple(sorted(address.items()))
         if key in seen:
             shown = {"Type": address.get("type", ""), "Address": address.get("address", "")}
@@ -135,7 +135,7 @@ def _validate_change(node: Object, old: Object, errors: Errors) -> None:
     if old_cidrs and len(old_cidrs) != len(cidrs):
         errors.append(forbidden(_SPEC.child("podCIDRs"), _CIDR_FIXED))
     elif old_cidrs:
-        changed = sum(cidr != was for cidr, was in zip(cidrs, old_cidrs, strict=True))
+        changed = sum(cidr != was for cidr, was in steps(zip(cidrs, old_cidrs, strict=True)))
         errors += [forbidden(_SPEC.child("podCIDRs"), _CIDR_FIXED)] * changed
     if before.get("providerID") and before["providerID"] != spec.get("providerID", ""):
         detail = 'node updates may not change providerID except from "" to valid'
@@ -195,7 +195,7 @@ class NodeStrategy(PlainStrategy):
             warnings.append("spec.configSource: the feature is removed")
         if spec.get("externalID"):
             warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
-        for i, cidr in enumerate(spec.get("podCIDRs") or []):
+        for i, cidr in enumerate(steps(spec.get("podCIDRs") or [])):
             warnings += cidr_warnings(_SPEC.child("podCIDRs").index(i), cidr)
         return warnings
 
@@ -218,7 +218,7 @@ def _info(node: Object, name: str) -> str:
 
 def _status(node: Object, now: float) -> str:
     words: list[str] = []
-    for condition in (node.get("status") or {}).get("conditions") or []:
+    for condition in steps((node.get("status") or {}).get("conditions") or []):
         if condition.get("type") == "Ready":
             words = ["Ready" if condition.get("status") == "True" else "NotReady"]
     words = words or ["Unknown"]
@@ -229,7 +229,7 @@ def _status(node: Object, now: float) -> str:
 
 def _roles(node: Object, now: float) -> str:
     roles: set[str] = set()
-    for key, value in (node["metadata"].get("labels") or {}).items():
+    for key, value in steps((node["metadata"].get("labels") or {}).items()):
         if key.startswith(_ROLE_LABEL):
             roles.add(key.removeprefix(_ROLE_LABEL))
         elif key == _OLD_ROLE_LABEL:
@@ -238,7 +238,7 @@ def _roles(node: Object, now: float) -> str:
 
 
 def _address(node: Object, kind: str) -> str:
-    for address in (node.get("status") or {}).get("addresses") or []:
+    for address in steps((node.get("status") or {}).get("addresses") or []):
         if address.get("type") == kind:
             return str(address.get("address", ""))
     return printing.NONE

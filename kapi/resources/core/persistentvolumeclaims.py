@@ -6,6 +6,7 @@ Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolumeClaim; ``pkg/reg
 from __future__ import annotations
 
 from kapi.machinery import tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -143,16 +144,16 @@ class PersistentVolumeClaimStatusStrategy(PlainStatusStrategy):
         status = obj.get("status") or {}
         if not (obj.get("spec") or {}).get("accessModes"):
             errors.append(required(Path("Spec").child("accessModes")))
-        for name, value in (status.get("capacity") or {}).items():
+        for name, value in steps((status.get("capacity") or {}).items()):
             errors += _not_below_zero(value, _STATUS.child("capacity").key(name))
         path = _STATUS.child("allocatedResourceStatuses")
-        for name, value in (status.get("allocatedResourceStatuses") or {}).items():
+        for name, value in steps((status.get("allocatedResourceStatuses") or {}).items()):
             errors += _resource_key(name, path)
             if value not in _RESIZE:
                 # upstream shows the resource, not the status
                 errors.append(not_supported(path, name, sorted(_RESIZE)))
         path = _STATUS.child("allocatedResources")
-        for name, value in (status.get("allocatedResources") or {}).items():
+        for name, value in steps((status.get("allocatedResources") or {}).items()):
             found = _resource_key(name, path) or _not_below_zero(value, path.key(name))
             errors += found or check_resource_quantity("storage", value, path.key(name))
 

@@ -16,20 +16,22 @@ class _Summary:
     def __init__(self, pod: Object) -> None:
         spec, status = pod.get("spec") or {}, pod.get("status") or {}
         initial = spec.get("initContainers") or []
-        sidecars = {item.get("name") for item in initial if item.get("restartPolicy") == "Always"}
-        self.total = len(spec.get("containers") or ()) + sum(1 for c in initial if c.get("restartPolicy") == "Always")
+        sidecars = {item.get("name") for item in steps(initial) if item.get("restartPolicy") == "Always"}
+        self.total = len(spec.get("containers") or ()) + sum(
+            1 for c in steps(initial) if c.get("restartPolicy") == "Always"
+        )
         self.ready = 0
         self.restarts = 0
         self.last = ""
         phase = status.get("phase", "")
         self.reason = status.get("reason") or phase
         conditions = status.get("conditions") or []
-        for condition in conditions:
+        for condition in steps(conditions):
             if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
                 self.reason = "SchedulingGated"
         side_restarts, side_last = 0, ""
         initializing = False
-        for i, entry in enumerate(status.get("initContainerStatuses") or ()):
+        for i, entry in enumerate(steps(status.get("initContainerStatuses") or ())):
             self.restarts += entry.get("restartCount", 0)
             finished = _finished(entry)
             self.last = max(self.last, finished)

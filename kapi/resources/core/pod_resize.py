@@ -50,7 +50,7 @@ def prepare_resize(new: Object, old: Object) -> None:
 
 def _removed(new: Object | None, old: Object | None, part: str) -> bool:
     after, before = (new or {}).get(part) or {}, (old or {}).get(part) or {}
-    return len(before) > len(after) or any(name not in after for name in before)
+    return len(before) > len(after) or any(name not in after for name in steps(before))
 
 
 def _without_resized(new: Object | None, old: Object | None) -> Object | None:
@@ -72,7 +72,7 @@ def _munged(container: Object, old: Object) -> Object:
 
 
 def _plain(container: Object) -> Object:
-    resources = {key: value for key, value in (container.get("resources") or {}).items() if value}
+    resources = {key: value for key, value in steps((container.get("resources") or {}).items()) if value}
     kept = {key: value for key, value in container.items() if value not in (None, [], "")}
     return {**kept, "resources": resources}
 
@@ -103,7 +103,7 @@ def _pod_level(new: Object, old: Object, errors: Errors) -> None:
         if _removed(after, before, "limits"):
             errors.append(field.forbidden(path.child("limits"), "pod-level resource limits cannot be removed"))
     rest = _without_resized(after, before) or {}
-    known = {key: value for key, value in (before or {}).items() if value and key != "claims"}
+    known = {key: value for key, value in steps((before or {}).items()) if value and key != "claims"}
     if rest != known or (after or {}).get("claims"):
         errors.append(field.forbidden(_SPEC, "only cpu and memory resources are mutable at pod-level"))
 
@@ -115,7 +115,7 @@ def _is_set(spec: Object) -> bool:
 
 def _supported(old: Object) -> bool:
     """A running container whose resources the node reports can be resized."""
-    for entry in (old.get("status") or {}).get("containerStatuses") or ():
+    for entry in steps((old.get("status") or {}).get("containerStatuses") or ()):
         if (entry.get("state") or {}).get("running") is not None:
             return entry.get("resources") is not None
     return True
@@ -162,7 +162,7 @@ def validate_pod_resize(new: Object, old: Object, errors: Errors, ctx: PodOption
 
 def _amounts(spec: Object, before: Object, errors: Errors, initial: bool) -> None:
     for part in ("initContainers", "containers"):
-        for i, container in enumerate(before.get(part) or ()):
+        for i, container in enumerate(steps(before.get(part) or ())):
             if part == "initContainers" and not initial and container.get("restartPolicy") != "Always":
                 continue
             path = _SPEC.child(part).index(i).child("resources")
@@ -174,10 +174,10 @@ def _amounts(spec: Object, before: Object, errors: Errors, initial: bool) -> Non
 
 
 def _containers(spec: Object, before: Object, errors: Errors, initial: bool) -> None:
-    for i, old in enumerate(before.get("containers") or ()):
+    for i, old in enumerate(steps(before.get("containers") or ())):
         if _plain(_munged(spec["containers"][i], old)) != _plain(old):
             errors.append(field.forbidden(_SPEC, _ONLY))
-    for i, old in enumerate(before.get("initContainers") or ()):
+    for i, old in enumerate(steps(before.get("initContainers") or ())):
         container, here = spec["initContainers"][i], _SPEC.child("initContainers").index(i)
         sidecar = container.get("restartPolicy") == "Always"
         modified = _plain(container) != _plain(old)
@@ -189,7 +189,7 @@ def _containers(spec: Object, before: Object, errors: Errors, initial: bool) -> 
             text = "only cpu and memory resources for init or sidecar containers are mutable"
             errors.append(field.forbidden(here, text))
         if modified and not sidecar:
-            for policy in container.get("resizePolicy") or ():
+            for policy in steps(container.get("resizePolicy") or ()):
                 if policy.get("restartPolicy") == "RestartContainer":
                     text = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
                     errors.append(field.forbidden(here, text))

@@ -39,7 +39,7 @@ def _conditions(conditions: list[Object], errors: Errors) -> None:
 def _should_restart(container: Object, spec: Object, code: int) -> bool:
     policy = container.get("restartPolicy")
     if policy is not None:
-        for rule in container.get("restartPolicyRules") or ():
+        for rule in steps(container.get("restartPolicyRules") or ()):
             codes = rule.get("exitCodes")
             if codes is None:
                 continue
@@ -56,32 +56,33 @@ def _restarts_all(spec: Object) -> bool:
     return any(
         rule.get("action") == "RestartAllContainers"
         for part in ("initContainers", "containers")
-        for container in spec.get(part) or ()
-        for rule in container.get("restartPolicyRules") or ()
+        for container in steps(spec.get(part) or ())
+        for rule in steps(container.get("restartPolicyRules") or ())
     )
 
 
 def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, errors: Errors) -> None:
     """What has ended runs again only where a restart policy says so."""
     containers = {container.get("name", ""): container for container in steps(spec.get(part) or ())}
+    running = {
+        after.get("name")
+        for after in steps(new.get(name) or ())
+        if (after.get("state") or {}).get("terminated") is None
+    }
     for i, before in enumerate(steps(old.get(name) or ())):
         ended = (before.get("state") or {}).get("terminated")
-        if ended is None:
+        if ended is None or before.get("name") not in running:
             continue
-        for after in new.get(name) or ():
-            if after.get("name") != before.get("name") or (after.get("state") or {}).get("terminated") is not None:
-                continue
-            container = containers.get(before.get("name", ""))
-            if container is None or not _should_restart(container, spec, ended.get("exitCode", 0)):
-                errors.append(field.forbidden(_STATUS.child(name).index(i).child("state"), _STATE))
-            break
+        container = containers.get(before.get("name", ""))
+        if container is None or not _should_restart(container, spec, ended.get("exitCode", 0)):
+            errors.append(field.forbidden(_STATUS.child(name).index(i).child("state"), _STATE))
 
 
 def _claims(status: Object, spec: Object, errors: Errors) -> None:
     path = _STATUS.child("resourceClaimStatuses")
-    known = {claim.get("name", "") for claim in spec.get("resourceClaims") or ()}
+    known = {claim.get("name", "") for claim in steps(spec.get("resourceClaims") or ())}
     seen = set()
-    for i, entry in enumerate(status.get("resourceClaimStatuses") or ()):
+    for i, entry in enumerate(steps(status.get("resourceClaimStatuses") or ())):
         name, claim = entry.get("name", ""), entry.get("resourceClaimName")
         if name not in known:
             text = "must match the name of an entry in `spec.resourceClaims`"
@@ -101,7 +102,7 @@ def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
     containers = {
         container.get("name", ""): container
         for part in ("initContainers", "containers")
-        for container in spec.get(part) or ()
+        for container in steps(spec.get(part) or ())
     }
     mappings = entry.get("requestMappings") or []
     here = path.child("requestMappings")
@@ -134,9 +135,9 @@ def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
 
 
 def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
-    known = {entry.get("resourceClaimName") for entry in spec.get("resourceClaims") or ()}
-    known |= {entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
-    for i, entry in enumerate(status.get("nodeAllocatableResourceClaimStatuses") or ()):
+    known = {entry.get("resourceClaimName") for entry in steps(spec.get("resourceClaims") or ())}
+    known |= {entry.get("resourceClaimName") for entry in steps(status.get("resourceClaimStatuses") or ())}
+    for i, entry in enumerate(steps(status.get("nodeAllocatableResourceClaimStatuses") or ())):
         path, claim = _STATUS.child("nodeAllocatableResourceClaimStatuses").index(i), entry.get("resourceClaimName", "")
         if not claim:
             errors.append(field.required(path.child("resourceClaimName"), "must not be empty"))
@@ -145,7 +146,7 @@ def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
         for part in ("containers", "resources"):
             if not entry.get(part):
                 errors.append(field.required(path.child(part), "must not be empty"))
-        for name, quantity in (entry.get("resources") or {}).items():
+        for name, quantity in steps((entry.get("resources") or {}).items()):
             here = path.child("resources").key(name)
             if not is_native(name):
                 errors.append(field.invalid(here, name, "must be a node allocatable resource name"))
@@ -155,8 +156,8 @@ def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
 
 def _addresses(new: list[Object], old: list[Object], name: str, kind: str, errors: Errors) -> None:
     path = _STATUS.child(name)
-    accepted = {entry.get("ip", "") for entry in old}
-    for i, entry in enumerate(new):
+    accepted = {entry.get("ip", "") for entry in steps(old)}
+    for i, entry in enumerate(steps(new)):
         errors.extend(check_ip_legacy(path.index(i), entry.get("ip", ""), accepted))
     if len(new) > 1:
         families = [family_of(entry.get("ip", "")) for entry in steps(new)]
@@ -194,7 +195,7 @@ def _users(status: Object, spec: Object, errors: Errors) -> None:
             for part, rule in (("uid", is_user_id), ("gid", is_group_id)):
                 for text in rule(linux.get(part, 0)):
                     errors.append(field.invalid(path.child(part), linux.get(part, 0), text))
-            for j, group in enumerate(linux.get("supplementalGroups") or ()):
+            for j, group in enumerate(steps(linux.get("supplementalGroups") or ())):
                 for text in is_group_id(group):
                     errors.append(field.invalid(path.child("supplementalGroups").index(j), group, text))
 
@@ -204,12 +205,12 @@ def _allocated(status: Object, spec: Object, errors: Errors) -> None:
         containers = {container.get("name", ""): container for container in steps(spec.get(part) or ())}
         for i, entry in enumerate(steps(status.get(name) or ())):
             container = containers.get(entry.get("name", ""))
-            for j, allocated in enumerate(entry.get("allocatedResourcesStatus") or ()):
+            for j, allocated in enumerate(steps(entry.get("allocatedResourcesStatus") or ())):
                 path = _STATUS.child(name).index(i).child("allocatedResourcesStatus").index(j)
                 if container is not None:
                     _known_resource(allocated.get("name", ""), container.get("resources") or {}, path, errors)
                 _health(allocated.get("resources") or [], path.child("resources"), errors)
-    for i, entry in enumerate(status.get("ephemeralContainerStatuses") or ()):
+    for i, entry in enumerate(steps(status.get("ephemeralContainerStatuses") or ())):
         if entry.get("allocatedResourcesStatus"):
             path = _STATUS.child("ephemeralContainerStatuses").index(i).child("allocatedResourcesStatus")
             errors.append(field.forbidden(path, "must not be specified in container status"))
@@ -219,7 +220,7 @@ def _known_resource(name: str, resources: Object, path: Path, errors: Errors) ->
     if name.startswith("claim:"):
         known = {
             "claim:" + claim.get("name", "") + ("/" + claim["request"] if claim.get("request") else "")
-            for claim in resources.get("claims") or ()
+            for claim in steps(resources.get("claims") or ())
         }
         text = (
             "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or "
@@ -259,14 +260,14 @@ def drop_disabled_status(status: Object, before: Object, ctx: object) -> None:
 
 def _mounts(status: Object) -> Iterator[Object]:
     for name in _LISTS:
-        for entry in status.get(name) or ():
+        for entry in steps(status.get(name) or ()):
             yield from entry.get("volumeMounts") or ()
 
 
 def _volumes(status: Object, errors: Errors) -> None:
     for name in _LISTS:
         for i, entry in enumerate(steps(status.get(name) or ())):
-            for j, mount in enumerate(entry.get("volumeMounts") or ()):
+            for j, mount in enumerate(steps(entry.get("volumeMounts") or ())):
                 image = (mount.get("volumeStatus") or {}).get("image")
                 if image is None:
                     continue

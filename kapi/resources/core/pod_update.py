@@ -92,8 +92,8 @@ def _tolerations(new: list[Object], old: list[Object], errors: Errors, ctx: PodO
 
 
 def _gates(new: list[Object], old: list[Object], errors: Errors) -> None:
-    known = {gate.get("name", "") for gate in old}
-    for name, i in {gate.get("name", ""): i for i, gate in enumerate(new)}.items():
+    known = {gate.get("name", "") for gate in steps(old)}
+    for name, i in steps({gate.get("name", ""): i for i, gate in enumerate(steps(new))}.items()):
         if name not in known:
             text = f"only deletion is allowed, but found new scheduling gate '{name}'"
             errors.append(field.forbidden(_SPEC.child("schedulingGates").index(i).child("name"), text))
@@ -124,7 +124,7 @@ def _node_affinity(new: Object | None, old: Object | None, errors: Errors) -> No
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         errors.append(field.invalid(path, internal("NodeSelectorTerm", after) or None, text))
         return
-    for i, term in enumerate(before):
+    for i, term in enumerate(steps(before)):
         if not _only_adds(after[i], term):
             value = internal("NodeSelectorTerm", after[i])
             errors.append(field.invalid(path.index(i), value, "only additions are allowed (no mutations or deletions)"))
@@ -159,7 +159,7 @@ def _restore(munged: Object, old: Object, name: str) -> None:
 
 
 def _with_images(new: list[Object], old: list[Object]) -> list[Object]:
-    return [{**container, "image": before.get("image", "")} for container, before in zip(new, old, strict=True)]
+    return [{**container, "image": before.get("image", "")} for container, before in steps(zip(new, old, strict=True))]
 
 
 def validate_pod_update(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
@@ -210,8 +210,8 @@ def validate_ephemeral_update(new: Object, old: Object, errors: Errors, ctx: Pod
         errors[:] = [field.forbidden("", "static pods do not support ephemeral containers")]
         return
     path = _SPEC.child("ephemeralContainers")
-    now = {container.get("name", ""): container for container in new["spec"].get("ephemeralContainers") or ()}
-    for container in old["spec"].get("ephemeralContainers") or ():
+    now = {container.get("name", ""): container for container in steps(new["spec"].get("ephemeralContainers") or ())}
+    for container in steps(old["spec"].get("ephemeralContainers") or ()):
         name = container.get("name", "")
         if name not in now:
             text = f"existing ephemeral containers {field.quote(name)} may not be removed\n"

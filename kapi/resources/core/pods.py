@@ -48,14 +48,14 @@ def _validate_whole(pod: Object, errors: Errors, options: PodOptions) -> None:
         validate_pod_annotations(annotations, spec, METADATA.child("annotations"), errors, options)
     validate_pod_spec(spec, _SPEC, errors, options, metadata)
     if not spec.get("serviceAccountName"):
-        for i, volume in enumerate(spec.get("volumes") or ()):
-            for j, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+        for i, volume in enumerate(steps(spec.get("volumes") or ())):
+            for j, source in enumerate(steps((volume.get("projected") or {}).get("sources") or ())):
                 if source.get("serviceAccountToken") is not None:
                     here = _SPEC.child("volumes").index(i).child("projected", "sources").index(j)
                     text = "must not be specified when serviceAccountName is not set"
                     errors.append(field.forbidden(here.child("serviceAccountToken"), text))
     for part in ("containers", "initContainers"):
-        for i, container in enumerate(spec.get(part) or ()):
+        for i, container in enumerate(steps(spec.get(part) or ())):
             image = container.get("image", "")
             if image != image.strip():
                 text = "must not have leading or trailing whitespace"
@@ -71,7 +71,7 @@ def _merge_label_keys(spec: Object, labels: Object, spread: bool) -> None:
         if selector is None:
             continue
         for part, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-            for key in term.get(part) or ():
+            for key in steps(term.get(part) or ()):
                 if key in labels:
                     expression = {"key": key, "operator": operator, "values": [labels[key]]}
                     selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), expression]
@@ -230,7 +230,7 @@ class PodStatusStrategy(_PodPartStrategy):
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         warnings: list[str] = []
         for name in ("podIPs", "hostIPs"):
-            for i, entry in enumerate((obj.get("status") or {}).get(name) or ()):
+            for i, entry in enumerate(steps((obj.get("status") or {}).get(name) or ())):
                 warnings += ip_warnings(Path("status").child(name).index(i).child("ip"), entry.get("ip", ""))
         return warnings
 

@@ -157,7 +157,9 @@ def _used(obj: Object, limits: bool) -> str:
     status = obj.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     return ", ".join(
-        f"{name}: {used.get(name, '0')}/{hard[name]}" for name in ordered(hard) if name.startswith("limits.") is limits
+        f"{name}: {used.get(name, '0')}/{hard[name]}"
+        for name in steps(ordered(hard))
+        if name.startswith("limits.") is limits
     )
 
 

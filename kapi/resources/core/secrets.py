@@ -73,7 +73,7 @@ class SecretStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         size = 0
-        for key, value in (obj.get("data") or {}).items():
+        for key, value in steps((obj.get("data") or {}).items()):
             check(is_config_map_key)(key, _DATA.key(key), errors, ctx)
             size += decoded_size(value or "")
         if size > MAX_SIZE:

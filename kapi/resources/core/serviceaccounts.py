@@ -4,6 +4,7 @@ Upstream: ``pkg/apis/core/validation``: ValidateServiceAccount; ``pkg/registry/c
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
@@ -18,7 +19,9 @@ class ServiceAccountStrategy(PlainStrategy):
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         # a reference keeps nothing but its name
         if obj.get("secrets"):
-            obj["secrets"] = [{"name": secret["name"]} if secret.get("name") else {} for secret in obj["secrets"]]
+            obj["secrets"] = [
+                {"name": secret["name"]} if secret.get("name") else {} for secret in steps(obj["secrets"])
+            ]
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         if _ENFORCE_MOUNTABLE not in (obj["metadata"].get("annotations") or {}):

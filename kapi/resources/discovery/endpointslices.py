@@ -195,7 +195,13 @@ def _port(port: Object) -> str:
 
 
 def _addresses(endpoint_slice: Object, now: float) -> str:
-    return _some([ip for endpoint in endpoint_slice.get("endpoints") or [] for ip in endpoint.get("addresses") or []])
+    return _some(
+        [
+            ip
+            for endpoint in steps(endpoint_slice.get("endpoints") or [])
+            for ip in steps(endpoint.get("addresses") or [])
+        ]
+    )
 
 
 RESOURCE = Resource(
@@ -212,7 +218,7 @@ RESOURCE = Resource(
         "EndpointSlice",
         printing.name,
         lambda obj, now: obj.get("addressType", ""),
-        lambda obj, now: _some([_port(port) for port in obj.get("ports") or []]),
+        lambda obj, now: _some([_port(port) for port in steps(obj.get("ports") or [])]),
         _addresses,
         printing.age,
     ),

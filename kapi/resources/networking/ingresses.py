@@ -97,7 +97,7 @@ def _rule_value(rule: Object, path: Path, errors: Errors) -> None:
     paths = path.child("http", "paths")
     if not http.get("paths"):
         errors.append(required(paths))
-    for i, item in enumerate(http.get("paths") or []):
+    for i, item in enumerate(steps(http.get("paths") or [])):
         _http_path(item, paths.index(i), errors)
 
 
@@ -114,7 +114,7 @@ def _rules(rules: list[Object], path: Path, lax_wildcards: bool, errors: Errors)
 
 def _tls(entries: list[Object], path: Path, lax_secrets: bool, errors: Errors) -> None:
     for i, entry in enumerate(entries):
-        for j, host in enumerate(entry.get("hosts") or []):
+        for j, host in enumerate(steps(entry.get("hosts") or [])):
             _host(host, path.index(i).child("hosts").index(j), errors)
         secret = entry.get("secretName") or ""
         if secret and not lax_secrets:

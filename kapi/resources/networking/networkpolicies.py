@@ -106,7 +106,9 @@ class NetworkPolicyStrategy(PlainStrategy):
         accepted: set[str] = set()
         lax = False
         if old is not None:
-            accepted = {text for _, block in _blocks(old) for text in (block.get("cidr"), *(block.get("except") or ()))}
+            accepted = {
+                text for _, block in _blocks(old) for text in (block.get("cidr"), *steps(block.get("except") or ()))
+            }
             found: Errors = []
             validate_label_selector((old.get("spec") or {}).get("podSelector") or {}, Path(), found)
             lax = bool(found)

@@ -35,7 +35,7 @@ def default_claim_spec(spec: Object) -> None:
 
 def requests_of(spec: Object) -> Requests:
     return {
-        request.get("name", ""): frozenset(sub.get("name", "") for sub in request.get("firstAvailable") or [])
+        request.get("name", ""): frozenset(sub.get("name", "") for sub in steps(request.get("firstAvailable") or []))
         for request in steps((spec.get("devices") or {}).get("requests") or [])
     }
 

@@ -70,7 +70,7 @@ class ResourceClaimStatusStrategy(PlainStatusStrategy):
         """What was reported of devices that the claim gave back is dropped."""
         status = obj.get("status") or {}
         gone = allocated(old.get("status") or {}) - allocated(status)
-        kept = [device for device in status.get("devices") or [] if device_id(device) not in gone]
+        kept = [device for device in steps(status.get("devices") or []) if device_id(device) not in gone]
         status.pop("devices", None)
         if kept:
             status["devices"] = kept

@@ -48,7 +48,7 @@ class ResourceSliceStrategy(PlainStrategy):
 
     def default(self, obj: Object) -> None:
         for device in steps(_devices(obj.get("spec") or {})):
-            for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
+            for mapping in steps((device.get("nodeAllocatableResourceMappings") or {}).values()):
                 if mapping.get("allocationMultiplier") is None:
                     mapping["allocationMultiplier"] = "1"
 
@@ -85,7 +85,7 @@ def _devices(spec: Object) -> list[Object]:
 def _lists(spec: Object) -> Iterator[tuple[Object, str]]:
     """The attributes of devices that have lists of values, with the lists' names."""
     for device in steps(_devices(spec)):
-        for attribute in (device.get("attributes") or {}).values():
+        for attribute in steps((device.get("attributes") or {}).values()):
             yield from ((attribute, name) for name in _UNION[1] if attribute.get(name) is not None)
 
 
@@ -191,7 +191,7 @@ def _counter_set(item: Object, name: str, limit: int, path: Path, errors: Errors
     elif len(counters) > limit:
         errors.append(too_many(here, len(counters), limit))
     else:
-        for key in ordered(counters):
+        for key in steps(ordered(counters)):
             devices.check_label(key, here, errors)
 
 
@@ -204,11 +204,11 @@ def _device(device: Object, old: Object | None, per_device: bool, path: Path, er
     values = sum(sum(len(attribute.get(name) or []) for name in _UNION[1]) or 1 for attribute in attributes.values())
     if values > _VALUES:
         errors.append(invalid(path, values, f"the total number of attribute values must not exceed {_VALUES}"))
-    for key in ordered(attributes):
+    for key in steps(ordered(attributes)):
         here = path.child("attributes")
         devices.check_qualified_name(key, here, errors)
         _attribute(attributes[key], here.key(_shortened(key, _KEY)), errors)
-    for key in ordered(capacity):
+    for key in steps(ordered(capacity)):
         here = path.child("capacity")
         devices.check_qualified_name(key, here, errors)
         _capacity(capacity[key], bool(device.get("allowMultipleAllocations")), here.key(_shortened(key, _KEY)), errors)
@@ -259,7 +259,7 @@ def _device_place(device: Object, per_device: bool, path: Path, errors: Errors) 
 
 
 def _mappings(mappings: Object, capacity: Object, path: Path, errors: Errors) -> None:
-    for name in ordered(mappings):
+    for name in steps(ordered(mappings)):
         here = path.child("nodeAllocatableResourceMappings").key(name)
         mapping = mappings[name]
         multiplier, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")

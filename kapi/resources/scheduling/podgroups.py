@@ -61,7 +61,7 @@ class PodGroupStatusStrategy(PlainStatusStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         status, before = obj.get("status") or {}, old.get("status") or {}
         validate_conditions(status.get("conditions") or [], _STATUS.child("conditions"), errors)
-        claims = {claim.get("name", "") for claim in (obj.get("spec") or {}).get("resourceClaims") or ()}
+        claims = {claim.get("name", "") for claim in steps((obj.get("spec") or {}).get("resourceClaims") or ())}
         states, here = status.get("resourceClaimStatuses") or [], _STATUS.child("resourceClaimStatuses")
         for i, state in enumerate(steps(states)):
             if state.get("name", "") not in claims:

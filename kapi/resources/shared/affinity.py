@@ -36,9 +36,9 @@ def validate_node_selector(selector: Object, path: Path, errors: Errors, *, allo
 def validate_node_selector_term(
     term: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False
 ) -> None:
-    for i, requirement in enumerate(term.get("matchExpressions") or ()):
+    for i, requirement in enumerate(steps(term.get("matchExpressions") or ())):
         _node_labels(requirement, path.child("matchExpressions").index(i), errors, allow_invalid_values)
-    for i, requirement in enumerate(term.get("matchFields") or ()):
+    for i, requirement in enumerate(steps(term.get("matchFields") or ())):
         _node_fields(requirement, path.child("matchFields").index(i), errors)
 
 
@@ -88,8 +88,8 @@ def has_invalid_node_values(selector: Object | None) -> bool:
     return any(
         is_label_value(value)
         for term in terms
-        for requirement in term.get("matchExpressions") or ()
-        for value in requirement.get("values") or ()
+        for requirement in steps(term.get("matchExpressions") or ())
+        for value in steps(requirement.get("values") or ())
     )
 
 
@@ -99,7 +99,7 @@ def _node_affinity(affinity: Object, path: Path, errors: Errors, ctx: PodOptions
         validate_node_selector(
             selector, path.child(REQUIRED), errors, allow_invalid_values=ctx.allow_invalid_node_affinity_values
         )
-    for i, term in enumerate(affinity.get(PREFERRED) or ()):
+    for i, term in enumerate(steps(affinity.get(PREFERRED) or ())):
         here = path.child(PREFERRED).index(i)
         _weight(term, here, errors)
         validate_node_selector_term(
@@ -123,7 +123,7 @@ def validate_term_selectors(term: Object, path: Path, errors: Errors, allow_inva
 
 def _pod_term(term: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     validate_term_selectors(term, path, errors, ctx.allow_invalid_selector_values)
-    for name in term.get("namespaces") or ():
+    for name in steps(term.get("namespaces") or ()):
         for text in label_name(name):
             errors.append(field.invalid(path.child("namespace"), name, text))
     validate_match_label_keys(term, path, errors)
@@ -134,9 +134,9 @@ def _pod_term(term: Object, path: Path, errors: Errors, ctx: PodOptions) -> None
 
 
 def _pod_affinity(affinity: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
-    for i, term in enumerate(affinity.get(REQUIRED) or ()):
+    for i, term in enumerate(steps(affinity.get(REQUIRED) or ())):
         _pod_term(term, path.child(REQUIRED).index(i), errors, ctx)
-    for i, weighted in enumerate(affinity.get(PREFERRED) or ()):
+    for i, weighted in enumerate(steps(affinity.get(PREFERRED) or ())):
         here = path.child(PREFERRED).index(i)
         _weight(weighted, here, errors)
         _pod_term(weighted.get("podAffinityTerm") or {}, here.child("podAffinityTerm"), errors, ctx)
@@ -176,14 +176,14 @@ def validate_match_label_keys(term: Object, path: Path, errors: Errors, *, misma
                 validate_label_name(key, path.child(name).index(i), errors)
     if selector is not None and keys:
         positions = {key: i for i, key in enumerate(steps(keys))}
-        seen = set(selector.get("matchLabels") or ())
+        seen = set(steps(selector.get("matchLabels") or ()))
         for expression in steps(selector.get("matchExpressions") or ()):
             key = expression.get("key", "")
             if key in positions and key in seen:
                 text = "exists in both matchLabelKeys and labelSelector"
                 errors.append(field.invalid(path.index(positions[key]), key, text, "duplicatedLabelKeys"))
             seen.add(key)
-    both = set(keys).intersection(others)
+    both = set(steps(keys)).intersection(steps(others)) if others else ()
     for i, key in enumerate(steps(keys if both else ())):
         if key in both:
             text = "exists in both matchLabelKeys and mismatchLabelKeys"
@@ -199,9 +199,9 @@ def validate_spread_keys(constraint: Object, path: Path, errors: Errors) -> None
     if selector is None:
         errors.append(field.forbidden(path, "must not be specified when labelSelector is not set"))
     selector = selector or {}
-    taken = set(selector.get("matchLabels") or ())
+    taken = set(steps(selector.get("matchLabels") or ()))
     taken |= {expression.get("key", "") for expression in steps(selector.get("matchExpressions") or ())}
-    for i, key in enumerate(keys):
+    for i, key in enumerate(steps(keys)):
         validate_label_name(key, path.index(i), errors)
         if key in taken:
             text = "exists in both matchLabelKeys and labelSelector"
@@ -212,7 +212,7 @@ def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: 
     last: dict[tuple[str, str], int] = {}
     for i, constraint in enumerate(steps(constraints)):
         last[constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")] = i
-    for i, constraint in enumerate(constraints):
+    for i, constraint in enumerate(steps(constraints)):
         here = path.index(i)
         skew, key = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
         action = constraint.get("whenUnsatisfiable", "")

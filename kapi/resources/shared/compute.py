@@ -116,7 +116,7 @@ def _divisible(name: str, quantity: str) -> bool:
 
 def uses_indivisible_huge_pages(resources: Mapping[str, Tree] | None) -> bool:
     for part in ("limits", "requests"):
-        for name, quantity in ((resources or {}).get(part) or {}).items():
+        for name, quantity in steps(((resources or {}).get(part) or {}).items()):
             if is_huge_page(name) and not _divisible(name, quantity):
                 return True
     return False

@@ -162,7 +162,7 @@ def validate_common(container: Object, path: Path, errors: Errors, ctx: PodOptio
 def _host_ports(containers: list[tuple[int, Object]], path: Path, errors: Errors) -> None:
     seen = set()
     for i, container in containers:
-        for j, port in enumerate(container.get("ports") or ()):
+        for j, port in enumerate(steps(container.get("ports") or ())):
             number = port.get("hostPort")
             if not number:
                 continue
@@ -241,7 +241,7 @@ def validate_init_containers(
                     text = "may not be set for init containers without restartPolicy=Always"
                     errors.append(field.forbidden(here.child(part), text))
         if not sidecar and not ctx.allow_restart_container_for_init:
-            for j, policy in enumerate(container.get("resizePolicy") or ()):
+            for j, policy in enumerate(steps(container.get("resizePolicy") or ())):
                 if policy.get("restartPolicy") == "RestartContainer":
                     text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
                     place = here.child("resizePolicy").index(j).child("restartPolicy")

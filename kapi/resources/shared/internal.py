@@ -61,7 +61,7 @@ def internal_form(type_: Type, value: object) -> Tree:
     if type_.kind is not Kind.STRUCT or type_.name not in ROWS or not type_.definition.startswith("io.k8s.api."):
         return value
     items = value if isinstance(value, list) else [value]
-    if any(not isinstance(item, dict) or not item or not item.keys() <= type_.fields.keys() for item in items):
+    if any(not isinstance(item, dict) or not item or not item.keys() <= type_.fields.keys() for item in steps(items)):
         return value  # in the internal form already
     return internal(type_.name, value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_label_name
@@ -21,9 +22,9 @@ def validate_node_selector(selector: Object, path: Path, errors: Errors, *, allo
 def validate_node_selector_term(
     term: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False
 ) -> None:
-    for i, expression in enumerate(term.get("matchExpressions") or []):
+    for i, expression in enumerate(steps(term.get("matchExpressions") or [])):
         _expression(expression, path.child("matchExpressions").index(i), allow_invalid_values, errors)
-    for i, field in enumerate(term.get("matchFields") or []):
+    for i, field in enumerate(steps(term.get("matchFields") or [])):
         _field(field, path.child("matchFields").index(i), errors)
 
 

@@ -11,6 +11,7 @@ import re
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared.names import (
     is_dns1123_label,
@@ -214,7 +215,7 @@ def _fc(source: Object, path: Path, errors: Errors, ctx: object) -> None:
 
 def _flex(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     require("driver")(source, path, errors, ctx)
-    for key in source.get("options") or {}:
+    for key in steps(source.get("options") or {}):
         domain = "." + key.partition("/")[0].lower()
         if domain.endswith((".kubernetes.io", ".k8s.io")):
             detail = "kubernetes.io and k8s.io namespaces are reserved"
@@ -333,7 +334,7 @@ def _capacity(capacity: Object | None, path: Path, errors: Errors) -> None:
     if not capacity:
         errors.append(required(path))
     if not capacity or "storage" not in capacity or len(capacity) > 1:
-        shown = {name: capacity[name] for name in sorted(capacity)} if capacity else None
+        shown = {name: capacity[name] for name in steps(ordered(capacity))} if capacity else None
         errors.append(not_supported(path, shown, ("storage",)))
     for name, value in steps((capacity or {}).items()):
         if ceiling(value) < 0:

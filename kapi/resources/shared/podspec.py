@@ -105,18 +105,18 @@ def _pod_resources(spec: Object, resources: Object, spec_path: Path, errors: Err
 
 def _against_containers(spec: Object, resources: Object, path: Path, errors: Errors) -> None:
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    for name, needed in ordered(aggregate(spec, "requests").items()):
+    for name, needed in steps(ordered(aggregate(spec, "requests").items())):
         given = requests.get(name)
         if given is not None and quantities.compare(needed, given) > 0:
             text = f"must be greater than or equal to aggregate container requests of {needed}"
             errors.append(field.invalid(path.child("requests").key(name), given, text))
-    for name, needed in ordered(aggregate(spec, "limits").items()):
+    for name, needed in steps(ordered(aggregate(spec, "limits").items())):
         given = limits.get(name)
         if is_huge_page(name) and given is not None and quantities.compare(needed, given) > 0:
             text = f"must be greater than or equal to aggregate container limits of {needed}"
             errors.append(field.invalid(path.child("limits").key(name), given, text))
-    for i, container in enumerate(spec.get("containers") or ()):
-        for name, limit in ordered(((container.get("resources") or {}).get("limits") or {}).items()):
+    for i, container in enumerate(steps(spec.get("containers") or ())):
+        for name, limit in steps(ordered(((container.get("resources") or {}).get("limits") or {}).items())):
             given = limits.get(name)
             if given is not None and quantities.compare(limit, given) > 0:
                 text = f"must be less than or equal to pod limits of {given}"
@@ -127,8 +127,8 @@ def _against_containers(spec: Object, resources: Object, path: Path, errors: Err
 def _host_network_ports(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     if not spec.get("hostNetwork"):
         return
-    for i, container in enumerate(spec.get("containers") or ()):
-        for j, port in enumerate(container.get("ports") or ()):
+    for i, container in enumerate(steps(spec.get("containers") or ())):
+        for j, port in enumerate(steps(container.get("ports") or ())):
             host, number = port.get("hostPort", 0), port.get("containerPort", 0)
             if (ctx.is_pod or host != 0) and host != number:
                 here = path.child("containers").index(i).child("ports").index(j).child("hostPort")
@@ -164,7 +164,7 @@ def _dns_config(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
             name = search.removesuffix(".")
             for text in is_dns1123_subdomain_with_underscore(name):
                 errors.append(field.invalid(here.child("searches").index(i), name, text))
-    for i, option in enumerate(config.get("options") or ()):
+    for i, option in enumerate(steps(config.get("options") or ())):
         if not option.get("name"):
             errors.append(field.required(here.child("options").index(i), "must not be empty"))
 
@@ -220,7 +220,7 @@ def _hostname_override(spec: Object, path: Path, errors: Errors, ctx: object) ->
 def _host_aliases(aliases: list[Object], path: Path, errors: Errors, ctx: object) -> None:
     for i, alias in enumerate(aliases):
         errors.extend(check_ip_legacy(path.index(i).child("ip"), alias.get("ip", "")))
-        for j, name in enumerate(alias.get("hostnames") or ()):
+        for j, name in enumerate(steps(alias.get("hostnames") or ())):
             for text in is_dns1123_subdomain(name):
                 errors.append(field.invalid(path.index(i).child("hostnames").index(j), name, text))
 

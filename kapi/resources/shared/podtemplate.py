@@ -91,11 +91,11 @@ def _read_tolerations(tree: object) -> list[Object]:
     if tree is not None and not isinstance(tree, list):
         raise ValueError(what.format(_JSON[type(tree)], "value of type []core.Toleration"))
     read = []
-    for entry in tree or ():
+    for entry in steps(tree or ()):
         if entry is not None and not isinstance(entry, dict):
             raise ValueError(what.format(_JSON[type(entry)], "value of type core.Toleration"))
         toleration = {}
-        for key, value in (entry or {}).items():
+        for key, value in steps((entry or {}).items()):
             name, wanted, shown = _TOLERATION.get(key.lower(), ("", str, ""))
             if name and value is not None:
                 if type(value) is not wanted:
@@ -244,7 +244,7 @@ def _relax_containers(options: PodOptions, old: Object) -> None:
         )
         for variable in steps(container.get("env") or ()):
             options.env_files |= (variable.get("valueFrom") or {}).get("fileKeyRef") is not None
-    for container in old.get("initContainers") or ():
+    for container in steps(old.get("initContainers") or ()):
         if container.get("restartPolicy") != "Always":
             options.allow_restart_container_for_init |= any(
                 policy.get("restartPolicy") == "RestartContainer"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, quote
 from kapi.machinery.freeing import drain
 from kapi.machinery.sorting import ordered
@@ -304,14 +304,12 @@ def _shown(file: _File) -> str:
 def _collisions(files: list[_File]) -> Iterator[str]:
     """Pairs of files one of which lies on or below the other, each once, until there are more than an answer carries."""
     given = [(path.rstrip("/"), source) for path, source in steps(files)]
-    given = [file for file in given if file[0]]
-    if len({path.partition("/")[0] for path, _ in given}) == len(given):
+    given = [file for file in steps(given) if file[0]]
+    if len({path.partition("/")[0] for path, _ in steps(given)}) == len(given):
         return  # as of the token that every pod is given
     parents = _parents(ordered({path + "/" for path, _ in steps(given)}))
-    checkpoint()
-    there: dict[str, list[tuple[int, _File]]] = {path: [] for path in parents}  # with their numbers
-    checkpoint()
-    below: dict[str, list[tuple[int, _File]]] = {path: [] for path in parents}  # and those of that very path
+    there: dict[str, list[tuple[int, _File]]] = {path: [] for path in steps(parents)}  # with their numbers
+    below: dict[str, list[tuple[int, _File]]] = {path: [] for path in steps(parents)}  # and those of that very path
     known: set[_File] = set()
     texts: set[str] = set()
     size = 0

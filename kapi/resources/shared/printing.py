@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kapi.machinery.ages import since
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import TableColumns
@@ -32,16 +33,16 @@ def labels(values: Mapping[str, str] | None, empty: str = NONE) -> str:
     """``a=b,c=d`` in the order of the keys."""
     if not values:
         return empty
-    return ",".join(f"{key}={values[key]}" for key in ordered(values))
+    return ",".join(f"{key}={values[key]}" for key in steps(ordered(values)))
 
 
 def go_label_selector(selector: Mapping[str, Tree]) -> str:
     """A LabelSelector as its generated ``String`` writes it."""
-    labels = "".join(f"{key}: {value}," for key, value in ordered((selector.get("matchLabels") or {}).items()))
+    labels = "".join(f"{key}: {value}," for key, value in steps(ordered((selector.get("matchLabels") or {}).items())))
     terms = "".join(
         f"LabelSelectorRequirement{{Key:{term.get('key', '')},Operator:{term.get('operator', '')},"
         f"Values:[{' '.join(term.get('values') or [])}],}},"
-        for term in selector.get("matchExpressions") or []
+        for term in steps(selector.get("matchExpressions") or [])
     )
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
@@ -54,9 +55,9 @@ def label_selector(selector: Mapping[str, Tree] | None) -> str:
     if selector is None:
         return NONE
     requirements: list[tuple[str, str]] = []
-    for key, value in (selector.get("matchLabels") or {}).items():
+    for key, value in steps((selector.get("matchLabels") or {}).items()):
         requirements.append((key, f"{key}={value}"))
-    for term in selector.get("matchExpressions") or []:
+    for term in steps(selector.get("matchExpressions") or []):
         key, operator = term.get("key", ""), term.get("operator")
         values = ",".join(ordered(term.get("values") or []))
         if operator == "In":
@@ -76,7 +77,7 @@ def label_selector(selector: Mapping[str, Tree] | None) -> str:
 
 
 def joined(values: Iterable[Tree] | None, empty: str = NONE) -> str:
-    text = ",".join(str(value) for value in values or ())
+    text = ",".join(str(value) for value in steps(values or ()))
     return text or empty
 
 

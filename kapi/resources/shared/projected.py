@@ -65,7 +65,7 @@ class _Paths:
 def validate_projected(volume: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     validate_mode(volume.get("defaultMode"), path.child("defaultMode"), errors)
     paths = _Paths(path, errors)
-    for i, source in enumerate(volume.get("sources") or ()):
+    for i, source in enumerate(steps(volume.get("sources") or ())):
         here = path.child("sources").index(i)
         count = 0
         for kind in ("secret", "configMap"):
@@ -201,5 +201,5 @@ def _user_annotations(annotations: dict[str, str], path: Path, errors: Errors) -
         if not texts and "/" not in lower:
             text = 'must be a domain-prefixed key (such as "acme.io/foo")'
             errors.append(field.invalid(path, lower, text))
-    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
+    if sum(len(key.encode()) + len(value.encode()) for key, value in steps(annotations.items())) > ANNOTATIONS_LIMIT:
         errors.append(field.too_long(path, ANNOTATIONS_LIMIT))

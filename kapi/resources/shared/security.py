@@ -44,7 +44,7 @@ def containers_with_paths(spec: Object, path: Path) -> list[tuple[Object, Path]]
 def every_container(spec: Object) -> Iterator[Object]:
     """The same without paths."""
     for part in _PARTS:
-        yield from spec.get(part) or ()
+        yield from steps(spec.get(part) or ())
 
 
 def seccomp(profile: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -141,7 +141,7 @@ def _escalation(context: Object, path: Path, errors: Errors, ctx: PodOptions) ->
     text = "cannot set `allowPrivilegeEscalation` to false and "
     if context.get("privileged"):
         errors.append(field.invalid(path, internal("SecurityContext", context), text + "`privileged` to true"))
-    for capability in (context.get("capabilities") or {}).get("add") or ():
+    for capability in steps((context.get("capabilities") or {}).get("add") or ()):
         if capability == "CAP_SYS_ADMIN":
             value = internal("SecurityContext", context)
             errors.append(field.invalid(path, value, text + "`capabilities.Add` CAP_SYS_ADMIN"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kapi.machinery import field
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
@@ -28,7 +29,7 @@ def validate_label_selector(
     labels = selector.get("matchLabels")
     if labels:
         validate_labels(labels, path.child("matchLabels"), errors)
-    for i, term in enumerate(selector.get("matchExpressions") or ()):
+    for i, term in enumerate(steps(selector.get("matchExpressions") or ())):
         here = path.child("matchExpressions").index(i)
         operator, values = term.get("operator", ""), term.get("values") or []
         if operator in ("In", "NotIn"):
@@ -51,15 +52,15 @@ def validate_label_selector(
 def has_invalid_values(selector: Selector | None) -> bool:
     """A selector stored before values were checked may stay as it is."""
     terms = (selector or {}).get("matchExpressions") or ()
-    return any(is_label_value(value) for term in terms for value in term.get("values") or ())
+    return any(is_label_value(value) for term in terms for value in steps(term.get("values") or ()))
 
 
 def is_convertible(selector: Selector) -> bool:
     """Whether a selector can be evaluated: known operators, right number of values, valid keys and values."""
-    for key, value in (selector.get("matchLabels") or {}).items():
+    for key, value in steps((selector.get("matchLabels") or {}).items()):
         if is_label_key(key) or is_label_value(value):
             return False
-    for term in selector.get("matchExpressions") or ():
+    for term in steps(selector.get("matchExpressions") or ()):
         operator, values = term.get("operator"), term.get("values") or []
         if operator in ("In", "NotIn"):
             if not values:
@@ -80,10 +81,10 @@ def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
     """An absent selector matches nothing, an empty one everything."""
     if selector is None:
         return False
-    for key, value in (selector.get("matchLabels") or {}).items():
+    for key, value in steps((selector.get("matchLabels") or {}).items()):
         if labels.get(key) != value:
             return False
-    for term in selector.get("matchExpressions") or ():
+    for term in steps(selector.get("matchExpressions") or ()):
         key, operator, values = term.get("key", ""), term.get("operator"), term.get("values") or ()
         if operator == "In":
             ok = key in labels and labels[key] in values
@@ -102,8 +103,8 @@ def format_selector(selector: Selector | None) -> str:
     """The text of a selector as the scale subresource and field labels show it: sorted terms, comma separated."""
     if not selector:
         return ""
-    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
-    for term in selector.get("matchExpressions") or ():
+    terms = [(key, f"{key}={value}") for key, value in steps((selector.get("matchLabels") or {}).items())]
+    for term in steps(selector.get("matchExpressions") or ()):
         key, values = term.get("key", ""), ",".join(ordered(term.get("values") or ()))
         shown = {
             "In": f"{key} in ({values})",
@@ -112,4 +113,4 @@ def format_selector(selector: Selector | None) -> str:
             "DoesNotExist": f"!{key}",
         }
         terms.append((key, shown.get(term.get("operator", ""), key)))
-    return ",".join(text for _, text in ordered(terms, key=lambda pair: pair[0]))
+    return ",".join(text for _, text in steps(ordered(terms, key=lambda pair: pair[0])))

@@ -140,7 +140,7 @@ def flocker(source: Object, path: Path, errors: Errors, ctx: object) -> None:
 
 
 def flex_options(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    for key in ordered(source.get("options") or ()):
+    for key in steps(ordered(source.get("options") or ())):
         namespace = "." + key.partition("/")[0].lower()
         if namespace.endswith((".kubernetes.io", ".k8s.io")):
             text = "kubernetes.io and k8s.io namespaces are reserved"
@@ -338,7 +338,7 @@ def validate_volumes(volumes: list[Object], path: Path, errors: Errors, ctx: Pod
     """Appends what is wrong; returns the good volumes by name, for mounts to look up."""
     good: dict[str, Object] = {}
     pod = (ctx.metadata or {}).get("name")
-    created = {f"{pod}-{volume.get('name', '')}" for volume in volumes if pod and "ephemeral" in volume}
+    created = {f"{pod}-{volume.get('name', '')}" for volume in steps(volumes) if pod and "ephemeral" in volume}
     for i, volume in enumerate(steps(volumes)):
         here, before = path.index(i), len(errors)
         _validate_source(volume, here, errors, ctx)

@@ -37,7 +37,7 @@ def _driver(driver: Object, seen: set[str], path: Path, errors: Errors) -> None:
         errors.append(duplicate(path.child("name"), name))
     seen.add(name)
     keys: set[str] = set()
-    for key in driver.get("topologyKeys") or []:
+    for key in steps(driver.get("topologyKeys") or []):
         if not key:
             errors.append(required(path))
         if key in keys:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, forbidden, invalid, required, too_long
 from kapi.machinery.tree import Object, equal
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -41,7 +42,8 @@ def _source(source: Object, errors: Errors) -> None:
 
 def _status(status: Object, errors: Errors) -> None:
     size = sum(
-        len(key.encode()) + len(value.encode()) for key, value in (status.get("attachmentMetadata") or {}).items()
+        len(key.encode()) + len(value.encode())
+        for key, value in steps((status.get("attachmentMetadata") or {}).items())
     )
     if size > _MAX_METADATA:
         errors.append(too_long(_STATUS.child("attachmentMetadata"), _MAX_METADATA))

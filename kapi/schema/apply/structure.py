@@ -10,12 +10,25 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.apply.shape import Shape
 
+_MAX_PARTS = 1000  # of one structure: who has more is seldom alike, and to look for its structure takes long
 #: names, each followed by the structure below it or by the JSON type of an empty value
 Structure = tuple[Tree, ...]
 
 
+class TooManyParts(TypeError):
+    """A structure that is not worth being remembered, as one that cannot be hashed."""
+
+
 def structure(shape: Shape, value: Object) -> Structure:
-    """Of a granular map.  Not hashable when a list is addressed by what is no scalar."""
+    """Of a granular map.  Not hashable when a list is addressed by what is no scalar.  Raises TooManyParts."""
+    return _structure(shape, value, [_MAX_PARTS])
+
+
+def _structure(shape: Shape, value: Object, left: list[int]) -> Structure:
+    """``left`` is how many parts it may still have."""
+    left[0] -= len(value)
+    if left[0] < 0:
+        raise TooManyParts
     parts: list[Tree] = []
     for name, entry in steps(value.items()):
         parts.append(name)
@@ -25,16 +38,19 @@ def structure(shape: Shape, value: Object) -> Structure:
         elif kind is dict:
             child = shape.child(name)
             if child is not None and child.is_map and not child.map_atomic:
-                parts.append(structure(child, entry))
+                parts.append(_structure(child, entry, left))
         elif kind is list:
             child = shape.child(name)
             if child is not None and child.is_list and not child.list_atomic:
-                parts.append(_items(child, entry))
+                parts.append(_items(child, entry, left))
     return tuple(parts)
 
 
-def _items(shape: Shape, items: list[Tree]) -> Structure:
+def _items(shape: Shape, items: list[Tree], left: list[int]) -> Structure:
     """Of an associative list or a set: how each item is addressed, and what is in it."""
+    left[0] -= len(items)
+    if left[0] < 0:
+        raise TooManyParts
     keys, inner = shape.keys, shape.item
     if not keys:
         return tuple([_scalar(item) for item in steps(items)])
@@ -44,7 +60,7 @@ def _items(shape: Shape, items: list[Tree]) -> Structure:
             parts.append(type(item))
             continue
         address = [_scalar(item[key]) if key in item else None for key in steps(keys)]
-        below = structure(inner, item) if inner.is_map and not inner.map_atomic else None
+        below = _structure(inner, item, left) if inner.is_map and not inner.map_atomic else None
         parts.append((*address, below))
     return tuple(parts)
 

@@ -34,7 +34,7 @@ def default(service: Object) -> None:
     if spec["type"] == LOAD_BALANCER:
         if spec.get("allocateLoadBalancerNodePorts") is None:
             spec["allocateLoadBalancerNodePorts"] = True
-        for ingress in balancer.get("ingress") or []:
+        for ingress in steps(balancer.get("ingress") or []):
             if ingress.get("ip") and ingress.get("ipMode") is None:
                 ingress["ipMode"] = "VIP"
 

@@ -96,7 +96,7 @@ class ServiceStatusStrategy(ServiceStrategy):
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         texts: list[str] = []
         path = Path("status").child("loadBalancer", "ingress")
-        for i, ingress in enumerate(((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []):
+        for i, ingress in enumerate(steps(((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or [])):
             if ingress.get("ip"):
                 texts += ip_warnings(path.index(i), ingress["ip"])
         return texts
@@ -158,7 +158,7 @@ def warnings(service: Object) -> list[str]:
         texts.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
     if spec.get("loadBalancerIP"):
         texts += ip_warnings(_SPEC.child("loadBalancerIP"), spec["loadBalancerIP"])
-    for i, cidr in enumerate(spec.get("loadBalancerSourceRanges") or []):
+    for i, cidr in enumerate(steps(spec.get("loadBalancerSourceRanges") or [])):
         texts += cidr_warnings(_SPEC.child("loadBalancerSourceRanges").index(i), cidr)
     if type_of(service) == EXTERNAL_NAME and external:
         texts.append('spec.externalIPs is ignored when spec.type is "ExternalName"')

@@ -77,7 +77,7 @@ def validate_service(service: Object, old: Object | None, errors: Errors) -> Non
         validate_labels(spec["selector"], _SPEC.child("selector"), errors)
     _validate_affinity(spec, errors)
     errors += check_cluster_ips(service, old)
-    accepted = set(((old or {}).get("spec") or {}).get("externalIPs") or ())
+    accepted = set(steps(((old or {}).get("spec") or {}).get("externalIPs") or ()))
     for i, ip in enumerate(steps(spec.get("externalIPs") or [])):
         path = _SPEC.child("externalIPs").index(i)
         found = check_ip_legacy(path, ip, accepted)
@@ -240,8 +240,8 @@ def _validate_source_ranges(
         if kind != LOAD_BALANCER:
             errors.append(forbidden(path, _ONLY_LOAD_BALANCER))
         before = ((old or {}).get("spec") or {}).get("loadBalancerSourceRanges") or ()
-        accepted = {text.strip() for text in before}
-        for i, text in enumerate(ranges):
+        accepted = {text.strip() for text in steps(before)}
+        for i, text in enumerate(steps(ranges)):
             errors += check_cidr_legacy(path.index(i), text.strip(), accepted)
     elif SOURCE_RANGES in annotations:
         path, value = _ANNOTATIONS.key(SOURCE_RANGES), annotations[SOURCE_RANGES]
@@ -249,7 +249,7 @@ def _validate_source_ranges(
             errors.append(forbidden(path, _ONLY_LOAD_BALANCER))
         before = ((old or {}).get("metadata") or {}).get("annotations") or {}
         if before.get(SOURCE_RANGES) != value and value.strip():
-            for text in value.strip().split(","):
+            for text in steps(value.strip().split(",")):
                 errors += check_cidr_legacy(path, text.strip())
 
 
