@@ -198,4 +198,4 @@ def _second_request(count: int) -> int:
             Deferred.fromCoroutine(waiting)  # type: ignore[arg-type]  # it is a coroutine
 
     ask()
-    return sum(count for (code, _), count in lines(ask).items() if "/kapi/admission/" in code.co_filename)
+    return sum(count for (path, *_), count in lines(ask).items() if "/kapi/admission/" in path)
