@@ -118,12 +118,13 @@ class ProxyHandler:
 
     async def _upgrade(self, ctx: RequestContext, to: Destination) -> Response:
         """Tunnels the client's connection to the backend; the backend's own answer when that refuses to upgrade."""
+        ctx.passed_on = True
         own = [(b"Connection", b"Upgrade"), (b"Upgrade", (ctx.header("upgrade") or "").encode())]
         if ctx.method != "GET":
             own.append((b"Content-Length", b"0"))
         try:
             head = request_head(ctx.http.method, to.uri, [*_headers(ctx, to), *own])
-            tunnel = TunnelBackend(ctx.http, head, self._limit)
+            tunnel = TunnelBackend(ctx.http, head, self._reactor, self._limit)
             await to.connect().connect(Factory.forProtocol(lambda: tunnel))
         except CancelledError:
             raise

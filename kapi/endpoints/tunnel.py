@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
 from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
@@ -25,6 +25,7 @@ from kapi.request.transport import StreamTransport
 
 MAX_HEAD = 64 * 1024  # bytes of a backend's answer before its body
 MAX_BODY = 64 * 1024  # bytes of the body of an answer that upgrades nothing
+LEAVE_TIMEOUT = 60.0  # seconds for the last bytes to one end when the other one has gone
 Limit = Callable[[IPushProducer], Throttle]  # of a transport
 _code = re.compile(rb"[1-5][0-9][0-9]").fullmatch
 
@@ -74,10 +75,26 @@ class TakenConnection:
         self.transport.loseConnection()
 
 
+class _Leaving:
+    """The end of a connection: what is left is sent, and when nobody takes it in time it is dropped."""
+
+    def __init__(self, transport: StreamTransport, reactor: IReactorTime) -> None:
+        transport.loseConnection()
+        self._call: IDelayedCall = reactor.callLater(LEAVE_TIMEOUT, transport.abortConnection)
+
+    def over(self) -> None:
+        if self._call.active():
+            self._call.cancel()
+
+
 class Peer(Protocol):
     """The other end of a tunnel."""
 
     transport: StreamTransport
+
+    def leave(self) -> None:
+        """The client is gone."""
+        raise NotImplementedError
 
 
 class _Tunnelled(TakenConnection):
@@ -85,9 +102,12 @@ class _Tunnelled(TakenConnection):
 
     endless = True  # only its ends know when it is over: a server that stops does not wait for it
 
-    def __init__(self, http: HTTPRequest, peer: Peer, limit: Limit | None = None) -> None:
+    def __init__(self, http: HTTPRequest, peer: Peer, reactor: IReactorTime, limit: Limit | None = None) -> None:
         super().__init__(http)
         self._peer = peer
+        self._reactor = reactor
+        self._leaving: _Leaving | None = None
+        self._gone = False
         self._throttle = None if limit is None else limit(self.transport)
         self._peers: Throttle | None = None
 
@@ -106,7 +126,8 @@ class _Tunnelled(TakenConnection):
         """The peer is gone."""
         if self._throttle is not None:
             self._throttle.release()
-        self.transport.loseConnection()
+        if not self._gone:
+            self._leaving = _Leaving(self.transport, self._reactor)
 
     def close_when_idle(self) -> None:
         """Not that anybody could tell: it goes on while requests are answered, and ends with the server."""
@@ -118,12 +139,14 @@ class _Tunnelled(TakenConnection):
             self._throttle.passed(len(data))
 
     def connectionLost(self, reason: Failure = CLEAN) -> None:
+        self._gone = True
+        if self._leaving is not None:
+            self._leaving.over()
         if self._throttle is not None:
             self._throttle.close()
         if self._peers is not None:
             self._peers.release()
-        if self._peer.transport is not None:
-            self._peer.transport.loseConnection()
+        self._peer.leave()
 
 
 class TunnelBackend(Peer):
@@ -133,7 +156,10 @@ class TunnelBackend(Peer):
     side back that sends too fast.
     """
 
-    def __init__(self, http: HTTPRequest, request: bytes, limit: Limit | None = None) -> None:
+    def __init__(self, http: HTTPRequest, request: bytes, reactor: IReactorTime, limit: Limit | None = None) -> None:
+        self._reactor = reactor
+        self._leaving: _Leaving | None = None
+        self._lost = False
         self._limit = limit
         self._throttle: Throttle | None = None
         self._http = http
@@ -142,7 +168,7 @@ class TunnelBackend(Peer):
         self._taken: _Tunnelled | None = None
         self._refusal: tuple[int, list[tuple[bytes, bytes]], int] | None = None
         self._body = b""
-        self.decided: Deferred[tuple[int, list[tuple[bytes, bytes]], bytes]] = Deferred()
+        self.decided: Deferred[tuple[int, list[tuple[bytes, bytes]], bytes]] = Deferred(lambda _: self._give_up())
 
     def connectionMade(self) -> None:
         assert self.transport is not None
@@ -173,7 +199,7 @@ class TunnelBackend(Peer):
             return
         if status == 101:
             try:
-                self._taken = _Tunnelled(self._http, self, self._limit)
+                self._taken = _Tunnelled(self._http, self, self._reactor, self._limit)
             except NotUpgradable as error:
                 self._fail(error)
                 return
@@ -200,7 +226,19 @@ class TunnelBackend(Peer):
         assert self.transport is not None
         self.transport.abortConnection()
 
+    def _give_up(self) -> None:
+        """Nobody waits for the answer any more."""
+        if self.transport is not None:
+            self.transport.abortConnection()
+
+    def leave(self) -> None:
+        if not self._lost:
+            self._leaving = _Leaving(self.transport, self._reactor)
+
     def connectionLost(self, reason: Failure = CLEAN) -> None:
+        self._lost = True
+        if self._leaving is not None:
+            self._leaving.over()
         if self._throttle is not None:
             self._throttle.close()
         if self._taken is not None:

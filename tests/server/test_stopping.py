@@ -7,6 +7,7 @@ from typing import Any
 
 import h2.events
 from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.internet.threads import deferToThread
 
@@ -195,7 +196,7 @@ class Stopping(SocketCase):
     async def test_a_tunnel_goes_on_while_requests_are_answered_and_is_not_waited_for(self) -> None:
         """As upstream: a connection that is no HTTP any more ends with the process."""
         backend = StringTransport()
-        tunnel = TunnelBackend(None, b"")
+        tunnel = TunnelBackend(None, b"", Clock())
 
         async def handler(ctx: Any) -> Response:
             tunnel._http = ctx.http

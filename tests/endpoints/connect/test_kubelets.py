@@ -258,6 +258,26 @@ class ConnectTests(TestCase):
         self.factory.connections[0].transport.loseConnection()
         while not channel.transport.disconnecting:
             yield self.pause()
+        channel.transport.wrappedProtocol.channel.connectionLost()  # type: ignore[attr-defined]
+
+    @inlineCallbacks
+    def test_a_kubelet_that_never_answers_is_let_go_with_the_client(self) -> Any:
+        """A request to upgrade has no deadline, and a POST of one writes nothing here."""
+        for method in ("GET", "POST"):
+            self.factory.received = b""
+            request = MemoryRequest(method, f"{PODS}/p/exec?command=sh&stdin=1", UPGRADE)
+            request.channel = Channel()  # type: ignore[attr-defined]
+            self.api.runner.serve(request)
+            while b"/exec/" not in self.factory.received:
+                yield self.pause()
+            kubelet = self.factory.connections[-1]
+            self.assertTrue(kubelet.connected)
+            request.disconnect()
+            for _ in range(100):
+                if not kubelet.connected:
+                    break
+                yield self.pause()
+            self.assertFalse(kubelet.connected, method)
 
     @inlineCallbacks
     def test_a_tunnel_may_have_a_limit(self) -> Any:
