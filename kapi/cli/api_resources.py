@@ -39,15 +39,15 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     if flags.arguments:
         raise CommandError(f"unexpected arguments: [{' '.join(flags.arguments)}]", usage=f"{program} api-resources")
-    output = flags["output"]
+    output = flags.get_string("output")
     if output.lower() in ("json", "kyaml", "yaml"):
         output = output.lower()
     if output not in ("", *_OUTPUTS):
         raise no_printer(output, _OUTPUTS)
-    if flags["sort-by"] not in ("", "name", "kind"):
+    if flags.get_string("sort-by") not in ("", "name", "kind"):
         raise CommandError("--sort-by accepts only name or kind")
-    found = await discovered(factory, flags["cached"])
-    chosen = sorted((one for one in preferred(found) if _wanted(one, flags)), key=_order(flags["sort-by"]))
+    found = await discovered(factory, flags.get_bool("cached"))
+    chosen = sorted((one for one in preferred(found) if _wanted(one, flags)), key=_order(flags.get_string("sort-by")))
     if output in ("json", "kyaml", "yaml"):
         _print_list(factory, chosen, output)
     elif output == "name":
@@ -63,11 +63,11 @@ async def run(factory: Factory, program: str) -> int:
 def _wanted(one: APIResource, flags: Flags) -> bool:
     if not one.verbs:
         return False
-    if flags.given("api-group") and one.group != flags["api-group"]:
+    if flags.given("api-group") and one.group != flags.get_string("api-group"):
         return False
-    if flags.given("namespaced") and one.namespaced != flags["namespaced"]:
+    if flags.given("namespaced") and one.namespaced != flags.get_bool("namespaced"):
         return False
-    return set(flags["verbs"]) <= set(one.verbs) and set(flags["categories"]) <= set(one.categories)
+    return set(flags.get_list("verbs")) <= set(one.verbs) and set(flags.get_list("categories")) <= set(one.categories)
 
 
 def _order(field: str) -> Callable[[APIResource], str | tuple[str, str]]:
@@ -82,7 +82,7 @@ def _print_table(factory: Factory, chosen: list[APIResource], wide: bool) -> Non
     from kapi.cli.printers.tabwriter import TabWriter
 
     writer = TabWriter()
-    if not factory.flags["no-headers"]:
+    if not factory.flags.get_bool("no-headers"):
         writer.row(
             ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND", *(["VERBS", "CATEGORIES"] if wide else [])]
         )

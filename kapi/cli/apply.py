@@ -35,29 +35,29 @@ Apply = Callable[[Info], Awaitable[str]]
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if flags["force-conflicts"] and not flags["server-side"]:
+    if flags.get_bool("force-conflicts") and not flags.get_bool("server-side"):
         raise CommandError("--force-conflicts only works with --server-side")
     builder = file_builder(factory, program, "apply")
-    how, fields = dry_run(flags["dry-run"]), validation(flags["validate"])
-    if how == "client" and flags["server-side"]:
+    how, fields = dry_run(flags.get_string("dry-run")), validation(flags.get_string("validate"))
+    if how == "client" and flags.get_bool("server-side"):
         raise CommandError("--dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)")
-    if flags["force"] and flags["server-side"]:
+    if flags.get_bool("force") and flags.get_bool("server-side"):
         raise CommandError("--force cannot be used with --server-side")
-    if flags["force"] and how == "server":
+    if flags.get_bool("force") and how == "server":
         raise CommandError("--dry-run=server cannot be used with --force")
     propagation(flags)
-    if flags["subresource"] and not flags["server-side"]:
+    if flags.get_string("subresource") and not flags.get_bool("server-side"):
         raise CommandError("--subresource can only be specified for --server-side")
     check_prune(factory)
-    whole = bool(flags["template"]) or flags["output"] not in ("", "name")
+    whole = bool(flags.get_string("template")) or flags.get_string("output") not in ("", "name")
     printer_for(flags)
     apply: Apply
-    if flags["server-side"]:
+    if flags.get_bool("server-side"):
         apply = _by_server(factory, program, how, fields)
     else:
         apply = ClientSideApply(factory, program, how, fields, whole=whole).apply
-    pruner = await Pruner.of_flags(factory, how) if flags["prune"] else None
-    result = await builder.subresource(flags["subresource"]).do()
+    pruner = await Pruner.of_flags(factory, how) if flags.get_bool("prune") else None
+    result = await builder.subresource(flags.get_string("subresource")).do()
     errors: list[BaseException] = []
     applied: list[Object] = []
     found = False
@@ -100,9 +100,9 @@ def _by_server(factory: Factory, program: str, how: str, fields: str) -> Apply:
                 "apply",
                 info.object,
                 dryRun="All" if how == "server" else None,
-                fieldManager=flags["field-manager"] or program,
+                fieldManager=flags.get_string("field-manager") or program,
                 fieldValidation=fields,
-                force=flags["force-conflicts"],
+                force=flags.get_bool("force-conflicts"),
             )
         except Conflict as error:
             raise _conflict(error) from None

@@ -35,19 +35,19 @@ async def run(factory: Factory, program: str) -> int:
     if phase in ("Succeeded", "Failed"):
         raise CommandError(f"cannot attach a container in a completed pod; current phase is {phase}")
     try:
-        container = container_of(factory, pod, flags["container"], quiet=flags["quiet"])
+        container = container_of(factory, pod, flags.get_string("container"), quiet=flags.get_bool("quiet"))
     except CommandError as error:
         raise CommandError(f"cannot attach to the container: {error}") from None
     tty = has_terminal(factory, _shares_terminal(factory, pod, container))
-    detach = DetachKeys(flags["detach-keys"] or "ctrl-p,ctrl-q") if tty else None
-    if not flags["quiet"]:
+    detach = DetachKeys(flags.get_string("detach-keys") or "ctrl-p,ctrl-q") if tty else None
+    if not flags.get_bool("quiet"):
         factory.err.write(_NOTICE)
         factory.err.flush()
     metadata = pod["metadata"]
     try:
         running = await attach(
             factory.client("v1"), metadata["namespace"], metadata["name"],
-            container=container, stdin=flags["stdin"], tty=tty,
+            container=container, stdin=flags.get_bool("stdin"), tty=tty,
         )  # fmt: skip
     except StatusError as error:
         raise CommandError(f"unable to upgrade connection: {error.message}") from None
@@ -57,7 +57,7 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError(error.message) from None
     if code:
         raise CommandError(f"command terminated with exit code {code}", code=code, plain=True)
-    if tty and not flags["quiet"]:
+    if tty and not flags.get_bool("quiet"):
         factory.out.write(_resume(program, pod, container))
     return 0
 
@@ -67,7 +67,7 @@ def _shares_terminal(factory: Factory, pod: Object, container: str) -> bool:
     spec = pod["spec"]
     groups = ("containers", "initContainers", "ephemeralContainers")
     found = any(one["name"] == container and one.get("tty") for group in groups for one in spec.get(group) or ())
-    if factory.flags["tty"] and not found and not factory.flags["quiet"]:
+    if factory.flags.get_bool("tty") and not found and not factory.flags.get_bool("quiet"):
         factory.err.write(f"error: Unable to use a TTY - container {container} did not allocate one\n")
     return found
 

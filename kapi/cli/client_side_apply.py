@@ -35,7 +35,7 @@ class ClientSideApply:
         self._factory, self._program, self._how, self._whole = factory, program, how, whole
         self._options = {
             "dryRun": "All" if how == "server" else None,
-            "fieldManager": factory.flags["field-manager"] or f"{program}-client-side-apply",
+            "fieldManager": factory.flags.get_string("field-manager") or f"{program}-client-side-apply",
             "fieldValidation": fields,
         }
         self._documents: dict[tuple[str, str], Object] = {}
@@ -108,11 +108,11 @@ class ClientSideApply:
     async def _forced(self, info: Info, modified: Object, patch: Object, current: Object, error: StatusError) -> Object:
         """With ``--force`` what cannot be changed is deleted and made anew.  Raises StatusError and CommandError."""
         flags = self._factory.flags
-        if not flags["force"] or not isinstance(error, Conflict | Invalid):
+        if not flags.get_bool("force") or not isinstance(error, Conflict | Invalid):
             raise self._explained(info, patch, error)
         uid = str((current.get("metadata") or {}).get("uid") or "")
-        await info.delete(delete_options(propagation(flags), flags["grace-period"], self._how))
-        await wait_until_gone(self._factory, [(info, uid)], flags["timeout"])
+        await info.delete(delete_options(propagation(flags), flags.get_int("grace-period"), self._how))
+        await wait_until_gone(self._factory, [(info, uid)], flags.get_duration("timeout"))
         info.object = modified
         try:
             await info.create(**self._options)

@@ -64,13 +64,13 @@ def _get_contexts(factory: Factory, names: list[str]) -> None:
     from kapi.cli.printers.tabwriter import TabWriter
 
     files = factory.kubeconfig()
-    contexts, output = files.entries["contexts"], factory.flags["output"]
+    contexts, output = files.entries["contexts"], factory.flags.get_string("output")
     if output not in ("", "name"):
         raise CommandError("--output wasn't specified or specified incorrectly. Only -o name is supported")
     missing = [name for name in names if name not in contexts]
     chosen = [name for name in names if name in contexts] if names else list(contexts)
     writer = TabWriter()
-    if output != "name" and not factory.flags["no-headers"]:
+    if output != "name" and not factory.flags.get_bool("no-headers"):
         writer.row(["CURRENT", "NAME", "CLUSTER", "AUTHINFO", "NAMESPACE"])
     for name in sorted(chosen):
         context = contexts[name]
@@ -93,10 +93,10 @@ def _names(factory: Factory, plural: str) -> None:
 def _view(factory: Factory) -> None:
     flags = factory.flags
     files = factory.kubeconfig()
-    tree = _tree(files, flags["context"] or files.current_context if flags["minify"] else "")
-    if not flags["raw"]:
+    tree = _tree(files, flags.get_string("context") or files.current_context if flags.get_bool("minify") else "")
+    if not flags.get_bool("raw"):
         _redact(tree)
-    output = flags["output"] or "yaml"
+    output = flags.get_string("output") or "yaml"
     if output == "json":
         import json
 
@@ -154,7 +154,7 @@ def _use_context(factory: Factory, arguments: list[str]) -> None:
     from kapi.codecs import yaml_reading
     from kapi.codecs.yaml_writing import dump_yaml
 
-    path = Path(files.current_context_file or factory.flags["kubeconfig"] or default_files()[-1])
+    path = Path(files.current_context_file or factory.flags.get_string("kubeconfig") or default_files()[-1])
     tree, _ = yaml_reading.loads(path.read_bytes())
     tree["current-context"] = name
     number, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)

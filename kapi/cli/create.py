@@ -17,22 +17,22 @@ FLAGS = (*WRITE, Flag("save-config", "bool"), Flag("raw"))
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     builder = file_builder(factory, program, "create")
-    if flags["raw"]:
+    if flags.get_string("raw"):
         return await _create_raw(factory)
-    how, fields = dry_run(flags["dry-run"]), validation(flags["validate"])
+    how, fields = dry_run(flags.get_string("dry-run")), validation(flags.get_string("validate"))
     printer = printer_for(flags, f"created{dry_run_suffix(how)}")
     result = await builder.do()
     errors: list[BaseException] = []
     found = False
     async for info in result.visit():
         found = True
-        if flags["save-config"]:
+        if flags.get_bool("save-config"):
             info.object = with_last_applied(info.object or {})
         if how != "client":
             try:
                 await info.create(
                     dryRun="All" if how == "server" else None,
-                    fieldManager=flags["field-manager"] or f"{program}-create",
+                    fieldManager=flags.get_string("field-manager") or f"{program}-create",
                     fieldValidation=fields,
                 )
             except StatusError as error:
@@ -48,13 +48,13 @@ async def run(factory: Factory, program: str) -> int:
 async def _create_raw(factory: Factory) -> int:
     """The one file as it is.  Raises CommandError."""
     flags = factory.flags
-    files = flags["filename"]
+    files = flags.get_list("filename")
     if len(files) > 1:
         raise CommandError("--raw can only use a single local file or stdin")
     if is_url(files[0]):
         raise CommandError("--raw cannot read from a url")
-    if flags["selector"]:
+    if flags.get_string("selector"):
         raise CommandError("--raw and --selector (-l) are mutually exclusive")
-    if flags["output"]:
+    if flags.get_string("output"):
         raise CommandError("--raw and --output are mutually exclusive")
     return await send_raw(factory, factory.client().post())

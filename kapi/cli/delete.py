@@ -41,31 +41,35 @@ _FORCED = (
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    if flags["raw"]:
+    if flags.get_string("raw"):
         return await send_raw(factory, factory.client().delete())
-    how = dry_run(flags["dry-run"])
+    how = dry_run(flags.get_string("dry-run"))
     policy = propagation(flags)
-    if flags["output"] not in ("", "name"):
-        raise CommandError(f"unexpected -o output mode: {flags['output']}. We only support '-o name'")
-    grace = flags["grace-period"]
-    if flags["now"]:
+    if flags.get_string("output") not in ("", "name"):
+        raise CommandError(f"unexpected -o output mode: {flags.get_string('output')}. We only support '-o name'")
+    grace = flags.get_int("grace-period")
+    if flags.get_bool("now"):
         if grace != -1:
             raise CommandError("--now and --grace-period cannot be specified together")
         grace = 1
-    force = flags["force"]
+    force = flags.get_bool("force")
     if grace == 0 and not force:
         grace = 1  # as kubectl: not without --force
     if force and grace < 0:
         grace = 0
     if force and grace > 0:
         raise CommandError("--force and --grace-period greater than 0 cannot be specified together")
-    wait = flags["wait"] and not (force and not flags.given("wait"))
-    ignore = flags["ignore-not-found"] or (flags["all"] or flags["selector"]) and not flags.given("ignore-not-found")
+    wait = flags.get_bool("wait") and not (force and not flags.given("wait"))
+    ignore = (
+        flags.get_bool("ignore-not-found")
+        or (flags.get_bool("all") or flags.get_string("selector"))
+        and not flags.given("ignore-not-found")
+    )
     result = await _builder(factory, program).do()
     result.ignore_not_found = bool(ignore)
     if force:
         factory.err.write(_FORCED)
-    if flags["interactive"]:
+    if flags.get_bool("interactive"):
         result = Result(Known(await result.infos()), errors=result.errors)
         result.ignore_not_found = bool(ignore)
         if not await _agreed(factory, result):
@@ -78,9 +82,12 @@ async def run(factory: Factory, program: str) -> int:
 def _builder(factory: Factory, program: str) -> Builder:
     flags = factory.flags
     builder = Builder(factory, program)
-    builder.namespace(factory.namespace, enforce=bool(flags["namespace"]), everywhere=flags["all-namespaces"])
-    builder.filenames(flags["filename"], flags["recursive"]).labels(flags["selector"]).fields(flags["field-selector"])
-    builder.select_all(flags["all"])
+    builder.namespace(
+        factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
+    )
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
+    builder.select_all(flags.get_bool("all"))
     return builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).flatten()
 
 
@@ -114,7 +121,7 @@ async def _delete(factory: Factory, result: Result, options: Object, how: str, f
         factory.out.write("No resources found\n")
     if wait and deleted:
         factory.out.flush()
-        await wait_until_gone(factory, deleted, factory.flags["timeout"])
+        await wait_until_gone(factory, deleted, factory.flags.get_duration("timeout"))
     raise_errors(errors)
     return 0
 
@@ -133,7 +140,7 @@ async def _agreed(factory: Factory, result: Result) -> bool:
 
 def _line(factory: Factory, info: Info, how: str, force: bool) -> str:
     kind = kind_text(info.mapping)
-    if factory.flags["output"] == "name":
+    if factory.flags.get_string("output") == "name":
         return f"{kind}/{info.name}\n"
     verb = "force deleted" if force else "deleted"
     where = f" from {info.namespace} namespace" if info.namespace else ""

@@ -23,10 +23,10 @@ _CASCADES = {
 
 def propagation(flags: Flags) -> str:
     """Raises CommandError."""
-    found = _CASCADES.get(flags["cascade"])
+    found = _CASCADES.get(flags.get_string("cascade"))
     if found is None:
         raise CommandError(
-            f'invalid cascade value ({flags["cascade"]}). Must be "background", "foreground", or "orphan"'
+            f'invalid cascade value ({flags.get_string("cascade")}). Must be "background", "foreground", or "orphan"'
         )
     return found
 

@@ -23,14 +23,14 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError(
             "a revision is needed, and another one unless it is the newest: diff A [B]", usage=f"{program} diff"
         )
-    if flags["output"] not in ("", *_OUTPUTS):
-        raise no_printer(flags["output"], _OUTPUTS)
+    if flags.get_string("output") not in ("", *_OUTPUTS):
+        raise no_printer(flags.get_string("output"), _OUTPUTS)
     clusters = LogicalClusters(factory)
     request = clusters.server.get().abs_path(clusters.path_below("/kapi/changes"))
     for name, revision in zip(("from", "to"), flags.arguments, strict=False):
         request.word(name, revision)
     answer = await request.do()
-    factory.out.write(_text(answer, flags["output"], headers=not flags["no-headers"]))
+    factory.out.write(_text(answer, flags.get_string("output"), headers=not flags.get_bool("no-headers")))
     return 0
 
 

@@ -29,12 +29,12 @@ async def run(factory: Factory, program: str) -> int:
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
         raise CommandError(f"cannot exec into a container in a completed pod; current phase is {phase}")
-    container = container_of(factory, pod, flags["container"], quiet=flags["quiet"])
-    metadata, tty = pod["metadata"], has_terminal(factory, flags["tty"])
+    container = container_of(factory, pod, flags.get_string("container"), quiet=flags.get_bool("quiet"))
+    metadata, tty = pod["metadata"], has_terminal(factory, flags.get_bool("tty"))
     try:
         running = await start(
             factory.client("v1"), metadata["namespace"], metadata["name"], command,
-            container=container, stdin=flags["stdin"], tty=tty,
+            container=container, stdin=flags.get_bool("stdin"), tty=tty,
         )  # fmt: skip
     except StatusError as error:
         raise CommandError(f"unable to upgrade connection: {error.message}") from None

@@ -30,17 +30,17 @@ async def run(factory: Factory, program: str) -> int:
     text = flags.arguments[0].removesuffix(".")
     found, fields = await _resource(factory, text)
     group, version = found.group, found.version
-    if flags["api-version"]:
-        group, version = GroupVersion.parse(flags["api-version"])
-    if flags["output"] == "plaintext-openapiv2":
+    if flags.get_string("api-version"):
+        group, version = GroupVersion.parse(flags.get_string("api-version"))
+    if flags.get_string("output") == "plaintext-openapiv2":
         raise CommandError("--output=plaintext-openapiv2 is not supported: the server documents itself in OpenAPI v3")
     named = f"{group}/{version}, Resource={found.name}"
     document = await read_document(factory, group, version)
     if document is None:
         raise CommandError(f'couldn\'t find resource for "{named}"')
-    writer = SchemaText(document, recursive=flags["recursive"])
-    if flags["output"] != "plaintext":
-        raise CommandError(f"unrecognized format: {flags['output']}")
+    writer = SchemaText(document, recursive=flags.get_bool("recursive"))
+    if flags.get_string("output") != "plaintext":
+        raise CommandError(f"unrecognized format: {flags.get_string('output')}")
     kind = writer.kind_of(group, version, found.name)
     if kind is None:
         raise CommandError(f"GVR ({named}) not found in OpenAPI schema")
@@ -66,7 +66,7 @@ async def _resource(factory: Factory, text: str) -> tuple[APIResource, list[str]
         raise CommandError(str(error), plain=True) from None
     if not all((name, *fields)):
         raise CommandError("invalid jsonpath syntax, first node must be field node")
-    if not factory.flags["api-version"]:
+    if not factory.flags.get_string("api-version"):
         for one in candidates:
             full = f"{one.name}.{one.group}" if one.group else one.name
             if text.startswith(full):

@@ -43,7 +43,7 @@ class Factory:
         self._warned: set[str] = set()
 
     def kubeconfig(self) -> Kubeconfig:
-        return Kubeconfig.load(self.flags["kubeconfig"])
+        return Kubeconfig.load(self.flags.get_string("kubeconfig"))
 
     @property
     def config(self) -> Config:
@@ -51,25 +51,25 @@ class Factory:
         if self._config is None:
             flags = self.flags
             overrides = Overrides(
-                context=flags["context"],
-                cluster=flags["cluster"],
-                user=flags["user"],
-                namespace=flags["namespace"],
-                server=flags["server"],
-                token=flags["token"],
-                tls_server_name=flags["tls-server-name"],
-                insecure=flags["insecure-skip-tls-verify"],
-                certificate_authority=flags["certificate-authority"],
-                client_certificate=flags["client-certificate"],
-                client_key=flags["client-key"],
-                as_user=flags["as"],
-                as_groups=flags["as-group"],
-                as_uid=flags["as-uid"],
-                as_extra=_extra(flags["as-user-extra"]),
-                username=flags["username"],
-                password=flags["password"],
-                proxy_url=flags["proxy-url"],
-                timeout=_timeout(flags["request-timeout"]),
+                context=flags.get_string("context"),
+                cluster=flags.get_string("cluster"),
+                user=flags.get_string("user"),
+                namespace=flags.get_string("namespace"),
+                server=flags.get_string("server"),
+                token=flags.get_string("token"),
+                tls_server_name=flags.get_string("tls-server-name"),
+                insecure=flags.get_bool("insecure-skip-tls-verify"),
+                certificate_authority=flags.get_string("certificate-authority"),
+                client_certificate=flags.get_string("client-certificate"),
+                client_key=flags.get_string("client-key"),
+                as_user=flags.get_string("as"),
+                as_groups=flags.get_list("as-group"),
+                as_uid=flags.get_string("as-uid"),
+                as_extra=_extra(flags.get_list("as-user-extra")),
+                username=flags.get_string("username"),
+                password=flags.get_string("password"),
+                proxy_url=flags.get_string("proxy-url"),
+                timeout=_timeout(flags.get_string("request-timeout")),
             )
             self._config = self._load(overrides).but(qps=QPS, burst=BURST, user_agent="kapi-cli")
         return self._config
@@ -118,7 +118,7 @@ class Factory:
         from kapi.client.discovery import Discovery
         from kapi.client.discovery_cache import CachedDiscovery, cache_directory
 
-        base = Path(self.flags["cache-dir"]) if self.flags["cache-dir"] else None
+        base = Path(self.flags.get_string("cache-dir")) if self.flags.get_string("cache-dir") else None
         return CachedDiscovery(Discovery(self.session), cache_directory(self.config.host, base))
 
     def client(self, group_version: str = "") -> RESTClient:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kapi.machinery.duration import parse_duration
-from kapi.machinery.tree import Object
+
+Value = str | bool | int | float | list[str]
+_ZERO: dict[str, Value] = {"bool": False, "string": "", "int": 0, "duration": 0.0, "list": [], "array": []}
 
 
 class UsageError(Exception):
@@ -23,29 +24,52 @@ class Flag:
     name: str
     kind: str = "string"
     short: str = ""
-    default: object = ""
+    default: Value = ""
     alone: str = ""
 
 
 class Flags:
-    """What a command line says: ``flags["namespace"]``, ``flags.given("watch")``, ``flags.arguments``."""
+    """What a command line says: ``flags.get_string("namespace")``, ``flags.given("watch")``, ``flags.arguments``."""
 
     def __init__(self, known: Iterable[Flag]) -> None:
         self._known = {flag.name: flag for flag in known}
         self._short = {flag.short: flag for flag in self._known.values() if flag.short}
-        self._values: Object = {}
+        self._values: dict[str, Value] = {}
         self.arguments: list[str] = []
         self.dash: int | None = None  # how many arguments come before "--"
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Value:
+        """Of a flag whatever its kind."""
         if name in self._values:
             return self._values[name]
         flag = self._known[name]
-        return (
-            {"bool": False, "list": [], "array": [], "int": 0, "duration": 0.0}.get(flag.kind, "")
-            if (flag.default == "")
-            else flag.default
-        )
+        return flag.default if flag.default != "" else _ZERO[flag.kind]
+
+    def get_string(self, name: str) -> str:
+        value = self[name]
+        assert isinstance(value, str)
+        return value
+
+    def get_bool(self, name: str) -> bool:
+        value = self[name]
+        assert isinstance(value, bool)
+        return value
+
+    def get_int(self, name: str) -> int:
+        value = self[name]
+        assert isinstance(value, int)
+        return value
+
+    def get_duration(self, name: str) -> float:
+        """Seconds."""
+        value = self[name]
+        assert isinstance(value, (int, float))
+        return float(value)
+
+    def get_list(self, name: str) -> list[str]:
+        value = self[name]
+        assert isinstance(value, list)
+        return list(value)
 
     def given(self, name: str) -> bool:
         return name in self._values
@@ -118,7 +142,8 @@ class Flags:
         except ValueError as error:
             raise UsageError(f'invalid argument "{text}" for "{shown}" flag: {error}') from None
         if flag.kind in ("list", "array"):
-            value = [*self._values.get(flag.name, ()), *value]
+            before = self._values.get(flag.name)
+            value = [*(before if isinstance(before, list) else ()), *(value if isinstance(value, list) else ())]
         self._values[flag.name] = value
 
 
@@ -153,7 +178,7 @@ def _csv(text: str) -> list[str]:
     return next(csv.reader([text], strict=True)) if text else []
 
 
-_READERS: dict[str, Callable[[str], Any]] = {
+_READERS: dict[str, Callable[[str], Value]] = {
     "bool": _bool,
     "string": str,
     "int": _int,

@@ -50,32 +50,32 @@ class GetOptions:
     def __init__(self, factory: Factory, program: str) -> None:
         flags = factory.flags
         self.factory, self.flags, self.program = factory, flags, program
-        self.everywhere: bool = flags["all-namespaces"]
-        self.output: str = flags["output"]
-        if not self.output and flags["template"]:
+        self.everywhere: bool = flags.get_bool("all-namespaces")
+        self.output: str = flags.get_string("output")
+        if not self.output and flags.get_string("template"):
             self.output = "go-template"
         self.human = self.output in ("", "wide")
-        self.watching = flags["watch"] or flags["watch-only"]
-        self.sort_by = flags["sort-by"]
+        self.watching = flags.get_bool("watch") or flags.get_bool("watch-only")
+        self.sort_by = flags.get_string("sort-by")
 
     def validate(self) -> None:
         """Raises CommandError."""
         flags = self.flags
-        if flags["raw"]:
+        if flags.get_string("raw"):
             if flags.arguments:
                 raise CommandError("arguments may not be passed when --raw is specified")
             others = ("watch", "watch-only", "selector", "field-selector", "output-watch-events")
-            if any(flags[name] for name in others) or flags["label-columns"]:
+            if any(flags[name] for name in others) or flags.get_list("label-columns"):
                 raise CommandError(
                     "--raw may not be specified with other flags that filter the server request or alter the output"
                 )
             if self.output:
                 raise CommandError("--raw and --output are mutually exclusive")
-            raw_path(flags["raw"])
+            raw_path(flags.get_string("raw"))
             return
         if self.watching and self.sort_by:
             self.factory.err.write("warning: --watch requested, --sort-by will be ignored for watch events received\n")
-        if not self.watching and not flags.arguments and not flags["filename"]:
+        if not self.watching and not flags.arguments and not flags.get_list("filename"):
             self.factory.err.write(
                 f'You must specify the type of resource to get. Use "{self.program} api-resources" for a complete list of '
                 "supported resources.\n\n"
@@ -85,16 +85,16 @@ class GetOptions:
                 f"that resource (e.g. {self.program} explain pods).",
                 usage=f"{self.program} get",
             )
-        if flags["show-labels"] and not self.human:
+        if flags.get_bool("show-labels") and not self.human:
             raise CommandError(f"--show-labels option cannot be used with {self.output} printer")
-        if flags["label-columns"] and self.output.startswith("custom-columns"):
+        if flags.get_list("label-columns") and self.output.startswith("custom-columns"):
             raise CommandError(f"--label-columns option cannot be used with {self.output} printer")
-        if flags["output-watch-events"] and not self.watching:
+        if flags.get_bool("output-watch-events") and not self.watching:
             raise CommandError("--output-watch-events option can only be used with --watch or --watch-only")
 
     async def run(self) -> int:
-        if self.flags["raw"]:
-            path = raw_path(self.flags["raw"])
+        if self.flags.get_string("raw"):
+            path = raw_path(self.flags.get_string("raw"))
             self.factory.out.write((await self.factory.client().get().abs_path(path).raw()).decode())
             return 0
         if self.watching:
@@ -102,7 +102,7 @@ class GetOptions:
 
             return await watch(self)
         result = await self.builder().flatten().do()
-        result.ignore_not_found = self.flags["ignore-not-found"]
+        result.ignore_not_found = self.flags.get_bool("ignore-not-found")
         if not self.human:
             return await self._print_generic(result)
         return await self._print_tables(result)
@@ -112,12 +112,12 @@ class GetOptions:
         namespace = self.factory.namespace
         return (
             Builder(self.factory, self.program)
-            .namespace(namespace, enforce=bool(flags["namespace"]), everywhere=self.everywhere)
-            .filenames(flags["filename"], flags["recursive"])
-            .labels(flags["selector"])
-            .fields(flags["field-selector"])
-            .subresource(flags["subresource"])
-            .chunks_of(0 if self.sort_by else flags["chunk-size"])
+            .namespace(namespace, enforce=bool(flags.get_string("namespace")), everywhere=self.everywhere)
+            .filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+            .labels(flags.get_string("selector"))
+            .fields(flags.get_string("field-selector"))
+            .subresource(flags.get_string("subresource"))
+            .chunks_of(0 if self.sort_by else flags.get_int("chunk-size"))
             .resource_type_or_name(flags.arguments)
             .latest()
             .transform_requests(self.transform)
@@ -125,7 +125,7 @@ class GetOptions:
 
     def transform(self, request: Request) -> Request:
         """Asks for tables, where they are what is shown."""
-        if not (self.human and self.flags["server-print"]):
+        if not (self.human and self.flags.get_bool("server-print")):
             return request
         request.header("Accept", _TABLE)
         return request.param("includeObject", "Object") if self.sort_by else request
@@ -161,7 +161,7 @@ class GetOptions:
         if self.sort_by and tables and not (result.single and len(tables) == 1):
             tables = self._sorted(tables)
         kinds = {(info.mapping.group, info.mapping.version, info.mapping.kind) for info in infos}
-        with_kind = self.flags["show-kind"] or len(kinds) > 1
+        with_kind = self.flags.get_bool("show-kind") or len(kinds) > 1
         writer, printer, last = TabWriter(), None, None
         written = False
         namespaced = not self.everywhere
@@ -185,19 +185,19 @@ class GetOptions:
         """Whether there was anything; a blank line before it between kinds."""
         text = writer.flush()
         if text:
-            self.factory.out.write(("\n" if separate and not self.flags["no-headers"] else "") + text)
+            self.factory.out.write(("\n" if separate and not self.flags.get_bool("no-headers") else "") + text)
         return bool(text)
 
     def options(self, info: Info, with_kind: bool) -> PrintOptions:
         from kapi.cli.printers.table import PrintOptions
 
         return PrintOptions(
-            no_headers=self.flags["no-headers"],
+            no_headers=self.flags.get_bool("no-headers"),
             with_namespace=self.everywhere and info.mapping.namespaced,
             with_kind=with_kind,
             wide=self.output == "wide",
-            show_labels=self.flags["show-labels"],
-            column_labels=tuple(self.flags["label-columns"]),
+            show_labels=self.flags.get_bool("show-labels"),
+            column_labels=tuple(self.flags.get_list("label-columns")),
         )
 
     def _sorted(self, tables: list[tuple[Info, Object]]) -> list[tuple[Info, Object]]:

@@ -30,20 +30,20 @@ async def watch(options: Any) -> int:
     info, obj = infos[-1], infos[-1].object or {}
     version = (obj.get("metadata") or {}).get("resourceVersion") or "0"
     known = ""  # the version of a single object, which a watch from "0" on begins with
-    if not options.flags["watch-only"]:
+    if not options.flags.get_bool("watch-only"):
         for each in infos:
             show(each.object or {}, "ADDED")
     if len(infos) > 1:
-        if options.flags["filename"]:
+        if options.flags.get_list("filename"):
             raise CommandError(_NOT_ONE.format(f"{len(infos)} resources were found"))
         raise CommandError("you may only watch a single resource or type of resource at a time")
     request = info.client.get().namespace(info.namespace).resource(info.mapping.name).timeout(0)
-    fields = options.flags["field-selector"]
+    fields = options.flags.get_string("field-selector")
     if info.name:
         fields = f"metadata.name={info.name}"
         known, version = _version(obj), "0"
     request = options.transform(request).params(
-        {"resourceVersion": version, "labelSelector": options.flags["selector"], "fieldSelector": fields}
+        {"resourceVersion": version, "labelSelector": options.flags.get_string("selector"), "fieldSelector": fields}
     )
     events = await request.watch()
     ending = reactor.callLater(max(0.0, end - reactor.seconds()), events.close) if end is not None else None
@@ -72,11 +72,11 @@ class _Shown:
     """Prints one object or table after the other."""
 
     def __init__(self, options: Any, info: Info) -> None:
-        self._out, self._events = options.factory.out, options.flags["output-watch-events"]
+        self._out, self._events = options.factory.out, options.flags.get_bool("output-watch-events")
         self._printer: Any = None
         self._writer = TabWriter()
         if options.human:
-            with_kind = options.flags["show-kind"]
+            with_kind = options.flags.get_bool("show-kind")
             self._table = TablePrinter(options.options(info, with_kind), info.mapping, self._writer)
         else:
             self._printer = printer_for(options.flags, columns=True)

@@ -19,7 +19,7 @@ class LogicalClusters:
     def __init__(self, factory: Factory) -> None:
         config = factory.config
         host, self.name = _split(config.host)
-        self.name = factory.flags[FLAG.name] or self.name
+        self.name = factory.flags.get_string(FLAG.name) or self.name
         factory.use(config.but(host=host))
         self.server: RESTClient = factory.client()
 

@@ -41,11 +41,11 @@ _USAGE = (
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     usage = f"{program} logs"
-    if flags["selector"] and flags.arguments:
+    if flags.get_string("selector") and flags.arguments:
         raise CommandError("only a selector (-l) or a POD name is allowed", usage=usage)
-    if not flags["selector"] and len(flags.arguments) not in (1, 2):
+    if not flags.get_string("selector") and len(flags.arguments) not in (1, 2):
         raise CommandError(_USAGE, usage=usage)
-    container = flags["container"]
+    container = flags.get_string("container")
     if len(flags.arguments) == 2:
         if container:
             raise CommandError("only one of -c or an inline [CONTAINER] arg is allowed", usage=usage)
@@ -57,8 +57,8 @@ async def run(factory: Factory, program: str) -> int:
         factory.err.write(f"No resources found in {factory.namespace} namespace.\n")
         return 0
     wanted = [(pod, name) for pod in pods for name in _containers(factory, pod, container)]
-    if flags["follow"] and len(wanted) > 1:
-        if len(wanted) > flags["max-log-requests"]:
+    if flags.get_bool("follow") and len(wanted) > 1:
+        if len(wanted) > flags.get_int("max-log-requests"):
             raise CommandError(
                 f"you are attempting to follow {len(wanted)} log streams, but maximum allowed concurrency is "
                 f"{flags['max-log-requests']}, use --max-log-requests to increase the limit"
@@ -77,30 +77,30 @@ async def run(factory: Factory, program: str) -> int:
 def _options(factory: Factory) -> Object:
     """Those of the request.  Raises CommandError."""
     flags = factory.flags
-    if flags["since"] and flags["since-time"]:
+    if flags.get_duration("since") and flags.get_string("since-time"):
         raise CommandError("at most one of `sinceTime` or `sinceSeconds` may be specified")
-    if flags["tail"] < -1:
+    if flags.get_int("tail") < -1:
         raise CommandError("--tail must be greater than or equal to -1")
-    if flags["limit-bytes"] < 0:
+    if flags.get_int("limit-bytes") < 0:
         raise CommandError("--limit-bytes must be greater than 0")
-    tail = flags["tail"]
-    if flags["selector"] and not flags.given("tail") and not flags["follow"]:
+    tail = flags.get_int("tail")
+    if flags.get_string("selector") and not flags.given("tail") and not flags.get_bool("follow"):
         tail = 10
     return {
-        "follow": flags["follow"],
-        "previous": flags["previous"],
-        "timestamps": flags["timestamps"],
-        "sinceSeconds": math.ceil(flags["since"]) or None,
-        "sinceTime": flags["since-time"],
+        "follow": flags.get_bool("follow"),
+        "previous": flags.get_bool("previous"),
+        "timestamps": flags.get_bool("timestamps"),
+        "sinceSeconds": math.ceil(flags.get_duration("since")) or None,
+        "sinceTime": flags.get_string("since-time"),
         "tailLines": tail if tail >= 0 else None,
-        "limitBytes": flags["limit-bytes"] or None,
-        "insecureSkipTLSVerifyBackend": flags["insecure-skip-tls-verify-backend"],
+        "limitBytes": flags.get_int("limit-bytes") or None,
+        "insecureSkipTLSVerifyBackend": flags.get_bool("insecure-skip-tls-verify-backend"),
     }
 
 
 async def _pods(factory: Factory, program: str) -> list[Object]:
-    if factory.flags["selector"]:
-        return await selected(factory, factory.flags["selector"])
+    if factory.flags.get_string("selector"):
+        return await selected(factory, factory.flags.get_string("selector"))
     try:
         info = await named(factory, program, factory.flags.arguments[0])
     except NotFound as error:
@@ -108,7 +108,7 @@ async def _pods(factory: Factory, program: str) -> list[Object]:
             f'error from server (NotFound): {error.message} in namespace "{factory.namespace}"',
         ) from None
     found = await pods_of(factory, info, "get the logs from")
-    if factory.flags["all-pods"]:
+    if factory.flags.get_bool("all-pods"):
         return found
     if len(found) > 1:
         factory.err.write(f"Found {len(found)} pods, using pod/{found[0]['metadata']['name']}\n")
@@ -116,14 +116,14 @@ async def _pods(factory: Factory, program: str) -> list[Object]:
 
 
 def _containers(factory: Factory, pod: Object, name: str) -> list[str]:
-    if factory.flags["all-containers"]:
+    if factory.flags.get_bool("all-containers"):
         return [one for one, _ in containers_of(pod)]
-    return [container_of(factory, pod, name, quiet=factory.flags["all-pods"])]
+    return [container_of(factory, pod, name, quiet=factory.flags.get_bool("all-pods"))]
 
 
 def _has_prefix(factory: Factory) -> bool:
     """Whether each line says whose it is."""
-    return bool(factory.flags["prefix"] or factory.flags["all-pods"])
+    return bool(factory.flags.get_bool("prefix") or factory.flags.get_bool("all-pods"))
 
 
 async def _print(factory: Factory, pod: Object, container: str, options: Object) -> None:
@@ -134,7 +134,7 @@ async def _print(factory: Factory, pod: Object, container: str, options: Object)
     try:
         stream = await request.stream()
     except StatusError as error:
-        if not factory.flags["ignore-errors"]:
+        if not factory.flags.get_bool("ignore-errors"):
             raise
         factory.err.write(f"error: {error.message}\n")
         return

@@ -66,7 +66,7 @@ async def run(
     code = 0
     try:
         code = await getattr(command, function)(factory, PROGRAM)
-        if flags["warnings-as-errors"] and factory.warned:
+        if flags.get_bool("warnings-as-errors") and factory.warned:
             many = "warnings" if factory.warned > 1 else "warning"
             raise CommandError(f"{factory.warned} {many} received")
     except (Aggregate, ClientError, CommandError, ConfigError, StatusError, ValueError) as error:

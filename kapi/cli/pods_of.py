@@ -47,7 +47,7 @@ async def pods_of(factory: Factory, info: Info, purpose: str) -> list[Object]:
         )
     if not selector:
         raise CommandError(f"invalid service '{info.name}': Service is defined without a selector")
-    end = factory.reactor.seconds() + factory.flags["pod-running-timeout"]
+    end = factory.reactor.seconds() + factory.flags.get_duration("pod-running-timeout")
     while True:
         page = await _page(factory, selector, info.namespace)
         if page.get("items"):
@@ -102,7 +102,7 @@ def containers_of(pod: Object) -> Iterator[tuple[str, str]]:
 
 def check_pod_timeout(factory: Factory, usage: str = "") -> None:
     """Raises CommandError."""
-    if factory.flags["pod-running-timeout"] <= 0:
+    if factory.flags.get_duration("pod-running-timeout") <= 0:
         raise CommandError("--pod-running-timeout must be higher than zero", usage=usage)
 
 

@@ -51,7 +51,7 @@ def _report(factory: Factory, text: str) -> None:
 
 async def _listen(factory: Factory, forward: PortForward, local: int) -> None:
     """On all addresses that are asked for.  Raises CommandError when there is none of localhost's."""
-    for address in factory.flags["address"]:
+    for address in factory.flags.get_list("address"):
         heard = []
         for one in _LOCALHOST if address == "localhost" else (address,):
             try:

@@ -21,13 +21,13 @@ def no_printer(output: str, allowed: tuple[str, ...]) -> CommandError:
 
 def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> Printer:
     """The printer of ``-o``; without it names and what was done to them.  Raises CommandError."""
-    output = flags["output"] or ("go-template" if flags["template"] else "")
+    output = flags.get_string("output") or ("go-template" if flags.get_string("template") else "")
     allowed = (*FORMATS, *_COLUMNS, "wide") if columns else FORMATS
     kind, equals, rest = output.partition("=")
     kind = kind.lower() if kind.lower() in _ANY_CASE else kind
-    if equals and flags["template"]:  # either says what the template is
+    if equals and flags.get_string("template"):  # either says what the template is
         raise no_printer(output, allowed)
-    managed = flags["show-managed-fields"]
+    managed = flags.get_bool("show-managed-fields")
     match kind:
         case "json" if not equals:
             from kapi.cli.printers.json import JSONPrinter
@@ -51,13 +51,15 @@ def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> 
             from kapi.cli.printers.template import TemplatePrinter
 
             text = _template(flags, equals, rest, is_file=kind.endswith("file"))
-            return TemplatePrinter(text, allow_missing=flags["allow-missing-template-keys"])
+            return TemplatePrinter(text, allow_missing=flags.get_bool("allow-missing-template-keys"))
         case "custom-columns" | "custom-columns-file" if columns:
             from kapi.cli.printers.custom_columns import CustomColumnsPrinter
 
             if kind == "custom-columns":
-                return CustomColumnsPrinter.from_spec(rest or flags["template"], flags["no-headers"])
-            return CustomColumnsPrinter.from_file(rest or flags["template"])
+                return CustomColumnsPrinter.from_spec(
+                    rest or flags.get_string("template"), flags.get_bool("no-headers")
+                )
+            return CustomColumnsPrinter.from_file(rest or flags.get_string("template"))
     raise no_printer(output, allowed)
 
 
@@ -65,12 +67,14 @@ def _jsonpath(flags: Flags, kind: str, equals: str, rest: str) -> Printer:
     from kapi.cli.printers.jsonpath import JSONPathPrinter
 
     text = _template(flags, equals, rest, is_file=kind == "jsonpath-file")
-    return JSONPathPrinter(text, as_json=kind == "jsonpath-as-json", allow_missing=flags["allow-missing-template-keys"])
+    return JSONPathPrinter(
+        text, as_json=kind == "jsonpath-as-json", allow_missing=flags.get_bool("allow-missing-template-keys")
+    )
 
 
 def _template(flags: Flags, equals: str, rest: str, *, is_file: bool) -> str:
     """The template that the flags give, or name a file of."""
-    text: str = rest if equals else flags["template"]
+    text: str = rest if equals else flags.get_string("template")
     if not text:
         raise CommandError("template format specified but no template given")
     if not is_file:

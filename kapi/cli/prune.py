@@ -25,13 +25,13 @@ _EVERYTHING = (
 def check(factory: Factory) -> None:
     """Raises CommandError for flags that do not go together."""
     flags = factory.flags
-    if flags["all"] and flags["selector"]:
+    if flags.get_bool("all") and flags.get_string("selector"):
         raise CommandError("cannot set --all and --selector at the same time")
-    if not flags["prune"]:
+    if not flags.get_bool("prune"):
         return
-    if not flags["all"] and not flags["selector"]:
+    if not flags.get_bool("all") and not flags.get_string("selector"):
         raise CommandError(_EVERYTHING)
-    if flags["server-side"]:
+    if flags.get_bool("server-side"):
         raise CommandError("--prune is in alpha and doesn't currently work on objects created by server-side apply")
 
 
@@ -42,13 +42,13 @@ class Pruner:
         self._factory, self._how, self._mappings = factory, how, mappings
         self._policy = propagation(factory.flags)
         self._applied: set[str] = set()
-        self._namespaces: dict[str, None] = {factory.namespace: None} if factory.flags["namespace"] else {}
+        self._namespaces: dict[str, None] = {factory.namespace: None} if factory.flags.get_string("namespace") else {}
 
     @classmethod
     async def of_flags(cls, factory: Factory, how: str) -> Pruner:
         """Raises CommandError and NoMatch."""
         mappings = []
-        for text in factory.flags["prune-allowlist"] or _DEFAULT:
+        for text in factory.flags.get_list("prune-allowlist") or _DEFAULT:
             mappings.append(await factory.mapper.kind_for(*_named(text)))
         return cls(factory, how, mappings)
 
@@ -70,9 +70,9 @@ class Pruner:
     async def _prune(self, mapping: APIResource, namespace: str) -> None:
         client = self._factory.client(mapping.group_version)
         request = client.get().namespace(namespace).resource(mapping.name)
-        page = await request.param("labelSelector", self._factory.flags["selector"]).do()
+        page = await request.param("labelSelector", self._factory.flags.get_string("selector")).do()
         printer = printer_for(self._factory.flags, "pruned" + dry_run_suffix(self._how))
-        options = delete_options(self._policy, self._factory.flags["grace-period"], self._how)
+        options = delete_options(self._policy, self._factory.flags.get_int("grace-period"), self._how)
         for obj in items_of(page):
             metadata = obj["metadata"]
             if LAST_APPLIED not in (metadata.get("annotations") or {}) or metadata.get("uid") in self._applied:

@@ -33,9 +33,9 @@ def raw_path(given: str) -> str:
 
 async def send_raw(factory: Factory, request: Request) -> int:
     """To the path of ``--raw``, with the file of ``-f`` as it is; the answer as it came.  Raises CommandError."""
-    request.abs_path(raw_path(factory.flags["raw"]))
-    if factory.flags["filename"]:
-        request.body(read_bytes(factory.flags["filename"][0], factory.stdin))
+    request.abs_path(raw_path(factory.flags.get_string("raw")))
+    if factory.flags.get_list("filename"):
+        request.body(read_bytes(factory.flags.get_list("filename")[0], factory.stdin))
     factory.out.write((await request.raw()).decode())
     return 0
 

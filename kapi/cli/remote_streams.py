@@ -30,7 +30,7 @@ MAX_READ = 32 * 1024  # bytes of input at once
 
 def has_terminal(factory: Factory, wanted: bool) -> bool:
     """Whether there is a terminal to share."""
-    if not wanted or not factory.flags["stdin"]:
+    if not wanted or not factory.flags.get_bool("stdin"):
         return False
     if factory.stdin.isatty():
         return True
@@ -48,7 +48,7 @@ async def _join(factory: Factory, running: RemoteCommand, tty: bool, detach: Det
     if tty:
         size = os.get_terminal_size(factory.stdin.fileno())
         await running.resize(size.columns, size.lines)
-    feeding = Deferred.fromCoroutine(_feed(factory, running, detach)) if factory.flags["stdin"] else None
+    feeding = Deferred.fromCoroutine(_feed(factory, running, detach)) if factory.flags.get_bool("stdin") else None
     try:
         async for channel, data in running:
             write_bytes(factory.err if channel == STDERR else factory.out, data)

@@ -32,7 +32,7 @@ async def run(factory: Factory, program: str) -> int:
     match action:
         case "list":
             found = await clusters.server.get().abs_path("/snapshots").do()
-            factory.out.write(_table(found["snapshots"], headers=not factory.flags["no-headers"]))
+            factory.out.write(_table(found["snapshots"], headers=not factory.flags.get_bool("no-headers")))
             return 0
         case "save":
             data = await clusters.server.get().abs_path(f"{path}?content=1").raw()
@@ -66,7 +66,7 @@ def _arguments(factory: Factory, program: str) -> tuple[str, str, str]:
     usage = f"{program} snapshot"
     if len(rest) != named:
         raise CommandError(f"{action} takes {'the name of one snapshot' if named else 'no arguments'}", usage=usage)
-    file = factory.flags["filename"]
+    file = factory.flags.get_string("filename")
     if bool(file) != filed:
         raise CommandError(f"{action} {'needs a file: -f' if filed else 'takes no file'}", usage=usage)
     return action, rest[0] if rest else "", file

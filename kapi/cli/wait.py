@@ -31,17 +31,22 @@ Done = Callable[[Object | None], bool]
 
 async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
-    conditions = [_condition(text) for text in flags["for"]]
+    conditions = [_condition(text) for text in flags.get_list("for")]
     if not conditions:
         raise CommandError("unrecognized condition: []")
     printer = printer_for(flags, "condition met")
-    timeout = flags["timeout"]
+    timeout = flags.get_duration("timeout")
     end = factory.reactor.seconds() + (FOREVER if timeout < 0 else timeout)
     builder = Builder(factory, program)
-    builder.namespace(factory.namespace, enforce=bool(flags["namespace"]), everywhere=flags["all-namespaces"])
-    builder.filenames(flags["filename"], flags["recursive"]).labels(flags["selector"]).fields(flags["field-selector"])
-    builder.select_all(flags["all"]).resource_type_or_name(flags.arguments, allow_empty_selector=False).flatten()
-    deleting = all(text.lower() == "delete" for text in flags["for"])
+    builder.namespace(
+        factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
+    )
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
+    builder.select_all(flags.get_bool("all")).resource_type_or_name(
+        flags.arguments, allow_empty_selector=False
+    ).flatten()
+    deleting = all(text.lower() == "delete" for text in flags.get_list("for"))
     if not deleting:
         builder.latest()
     result = await builder.do()

@@ -51,11 +51,15 @@ def file_builder(factory: Factory, program: str, command: str) -> Builder:
     flags = factory.flags
     if flags.arguments:
         raise CommandError(f"Unexpected args: [{' '.join(flags.arguments)}]", usage=f"{program} {command}")
-    if not flags["filename"]:
+    if not flags.get_list("filename"):
         raise CommandError("must specify one of -f and -k")
-    builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags["namespace"]))
-    builder.validated(flags["validate"].lower() not in ("false", "ignore"))
-    return builder.filenames(flags["filename"], flags["recursive"]).labels(flags["selector"]).flatten()
+    builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    builder.validated(flags.get_string("validate").lower() not in ("false", "ignore"))
+    return (
+        builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+        .labels(flags.get_string("selector"))
+        .flatten()
+    )
 
 
 def sourced(what: str, info: Info, error: StatusError) -> StatusError:
