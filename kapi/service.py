@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, FirstError
@@ -130,13 +129,13 @@ class APIService(Service):
         self.prepared.config.reloaders.run()
 
     def _failed(self, failure: Failure) -> None:
-        error: Any = failure.value
+        error = failure.value
         if not self.running and isinstance(error, (StoreError, ConfigError)):
             return  # somebody stopped it while it waited for the store, or for the signer of tokens
         if not isinstance(error, (StoreError, ConfigError, HookError)):
             _log.failure("The server could not be started", failure)
         self.exit_code = 1
-        self.on_failure(error if str(error) else RuntimeError(type(error).__name__))
+        self.on_failure(error if isinstance(error, Exception) and str(error) else RuntimeError(type(error).__name__))
         self._give_up()
 
     def _give_up(self) -> None:

@@ -8,7 +8,8 @@ True and 1 for the same key.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from kapi.cel import types
 from kapi.cel.errors import EvaluationError
@@ -204,12 +205,20 @@ def _identity(value: Value) -> Value:
     raise TypeError(kind)
 
 
+class Steps(Protocol):
+    """What counts the work of one evaluation (Frame)."""
+
+    def steps(self, items: Iterable[Value]) -> Iterator[Value]: ...
+
+    def tick(self) -> None: ...
+
+
 class Members:
     """Values among which others are looked up: at once those of JSON, one by one those that libraries bring."""
 
     __slots__ = ("known", "compound", "odd", "frame")
 
-    def __init__(self, items: Value = (), frame: Any = None) -> None:
+    def __init__(self, items: Value = (), frame: Steps | None = None) -> None:
         self.known: set[Value] = set()
         self.compound: list[Value] = []  # those that an odd one may be equal to
         self.odd: list[Value] = []  # those without an identity

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
+from kapi.cli.builder import Builder
+from kapi.cli.factory import Factory
+from kapi.cli.flags import Flags
 from kapi.cli.info import Info, items_of
 from kapi.cli.messages import CommandError
 from kapi.cli.print_flags import printer_for
-from kapi.cli.printers.table import TablePrinter
+from kapi.cli.printers.interface import Printer
+from kapi.cli.printers.table import PrintOptions, TablePrinter
 from kapi.cli.printers.tabwriter import TabWriter
+from kapi.client.rest import Request
 from kapi.machinery.tree import Object
 
 _NOT_ONE = "watch is only supported on individual resources and resource collections - {}"
 _LONGEST_EVENT = len("MODIFIED")
 
 
-async def watch(options: Any) -> int:
-    """Until the server ends it, or the user does.  ``options`` are GetOptions."""
+class WatchOptions(Protocol):
+    """What the flags of ``kapi get`` say (GetOptions), as far as a watch asks."""
+
+    factory: Factory
+    flags: Flags
+    human: bool
+
+    def builder(self) -> Builder: ...
+
+    def transform(self, request: Request) -> Request: ...
+
+    def options(self, info: Info, with_kind: bool) -> PrintOptions: ...
+
+
+async def watch(options: WatchOptions) -> int:
+    """Until the server ends it, or the user does."""
     reactor, timeout = options.factory.reactor, options.factory.config.timeout
     end = reactor.seconds() + timeout if timeout else None
     result = await options.builder().single_resource_type().do()
@@ -71,9 +90,9 @@ def _row_version(obj: Object) -> str:
 class _Shown:
     """Prints one object or table after the other."""
 
-    def __init__(self, options: Any, info: Info) -> None:
+    def __init__(self, options: WatchOptions, info: Info) -> None:
         self._out, self._events = options.factory.out, options.flags.get_bool("output-watch-events")
-        self._printer: Any = None
+        self._printer: Printer | None = None
         self._writer = TabWriter()
         if options.human:
             with_kind = options.flags.get_bool("show-kind")

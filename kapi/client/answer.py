@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
+from twisted.internet.interfaces import IProtocol
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
@@ -50,10 +50,10 @@ class Answer:
     def setPreviousResponse(self, response: object) -> None:
         self.previousResponse = response
 
-    def deliverBody(self, protocol: Any) -> None:
+    def deliverBody(self, protocol: IProtocol) -> None:
         """In slices, so that who decompresses can stop before there is too much."""
         delivery = _Delivery()
-        protocol.makeConnection(delivery)
+        protocol.makeConnection(delivery)  # type: ignore[arg-type]  # as much of a transport as a reader of bodies asks
         body = self.body
         for start in range(0, len(body), _SLICE):
             if delivery.stopped:

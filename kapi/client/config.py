@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 from urllib.parse import urlsplit
 
 from kapi.client.config_error import ConfigError as ConfigError
@@ -66,6 +65,6 @@ class Config:
         if self.proxy_url and scheme not in PROXY_SCHEMES:
             raise ConfigError(f'unsupported scheme "{scheme}", must be http, https, or socks5', field="proxy_url")
 
-    def but(self, **changes: Any) -> Config:
+    def but(self, **changes: object) -> Config:
         """The same with other values."""
-        return replace(self, **changes)
+        return replace(self, **changes)  # type: ignore[arg-type]  # checked where it is called, by __init__

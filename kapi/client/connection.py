@@ -7,7 +7,7 @@ what TLS does.  This one writes a request in one piece, reads an answer in as fe
 from __future__ import annotations
 
 import socket
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
@@ -17,6 +17,9 @@ from twisted.python.failure import Failure
 from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, final_head, framing
 from kapi.client.transport import Stream
 from kapi.request.transport import StreamTransport
+
+if TYPE_CHECKING:
+    from twisted.web.http import _ChunkedTransferDecoder
 
 Answered = TypeVar("Answered")  # what a request is answered with
 
@@ -53,7 +56,7 @@ class Connection(protocol.Protocol, Generic[Answered]):
         self._parts: list[bytes] = []
         self._size = 0
         self._left: int | None = None  # bytes of the body still to come; None: till the end of the connection
-        self._chunks: Any = None
+        self._chunks: _ChunkedTransferDecoder | None = None
         self._streaming = self._bodiless = False
         self._stream: Stream | None = None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import TokenFile
@@ -14,7 +13,7 @@ SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def in_cluster_config(
-    environment: Mapping[str, str] | None = None, directory: str = SERVICE_ACCOUNT, **more: Any
+    environment: Mapping[str, str] | None = None, directory: str = SERVICE_ACCOUNT, **more: object
 ) -> Config:
     """From the variables of the ``kubernetes`` Service and the mounted ServiceAccount.  Raises ConfigError."""
     given = os.environ if environment is None else environment
@@ -42,5 +41,4 @@ def in_cluster_config(
         namespace=namespace or "default",
         ca=ca,
         credentials=TokenFile(str(token)),
-        **more,
-    )
+    ).but(**more)

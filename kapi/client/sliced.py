@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -22,6 +22,10 @@ def begin(reactor: IReactorTime, coroutine: Coroutine[Deferred[object], object, 
     return Deferred.fromCoroutine(coroutine) if call is None else Sliced(coroutine, call).done
 
 
+#: the Deferred that a coroutine waits for next, or what it returned
+Step = tuple[Deferred[object], None] | tuple[None, Result]
+
+
 class Sliced(Generic[Result]):
     """``done`` is what ``Deferred.fromCoroutine`` would give; ``call`` runs each step up to the next wait."""
 
@@ -29,14 +33,14 @@ class Sliced(Generic[Result]):
         self.done: Deferred[Result] = Deferred(self._cancel)
         self._coroutine = coroutine
         self._call = call
-        self._awaited: Any = None
+        self._awaited: Deferred[object] | Deferred[Step[Result] | Failure]
         self._compute(None)
 
     def _compute(self, failure: Failure | None) -> None:
         self._awaited = work = self._call(self._step, failure)
         work.addCallbacks(self._take, self._failed)
 
-    def _step(self, failure: Failure | None) -> tuple[Deferred[object] | None, Any] | Failure:
+    def _step(self, failure: Failure | None) -> Step[Result] | Failure:
         """The Deferred that the coroutine waits for next, or None and what it returned; or why it ended."""
         coroutine = self._coroutine
         try:
@@ -51,13 +55,13 @@ class Sliced(Generic[Result]):
             return Failure()
         return awaited, None
 
-    def _take(self, outcome: tuple[Deferred[object] | None, Any]) -> None:
+    def _take(self, outcome: Step[Result]) -> None:
         awaited, result = outcome
         if awaited is not None:
             self._awaited = awaited
             awaited.addBoth(self._come)
         elif not self.done.called:
-            self.done.callback(result)
+            self.done.callback(result)  # type: ignore[arg-type]  # the second of a pair is None where the first is not
 
     def _come(self, result: object) -> object:
         """The coroutine takes a result from the Deferred itself; a failure it is given."""

@@ -238,12 +238,20 @@ def _scalar(event: ScalarEvent) -> Tree:
         except (binascii.Error, ValueError):
             raise YAMLError("yaml: !!binary value contains invalid base64 data") from None
     value = resolve(text)
-    wanted: Any = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(tag)
+    wanted = _PYTHON_TYPES.get(tag)
     if wanted is None:
         return text
     if not isinstance(value, wanted) or (tag != "bool" and isinstance(value, bool)):
         raise YAMLError(f"yaml: cannot decode !!str `{text}` as a !!{tag}")
     return value
+
+
+_PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "null": type(None),
+}
 
 
 def resolve(text: str) -> Tree:

@@ -240,6 +240,7 @@ class WatchStream:
             return self._encoded(batch)
 
         converter = self._scope.resource.converter
+        assert converter is not None  # it has said that it must be asked
         run = converting(converter, encode, lambda: self._form.unconverted(batch))
         waiting = Sliced(run, self._scope.store.cache.call).done
         waiting.addCallbacks(self._converted, self._not_converted)

@@ -26,10 +26,10 @@ def audit_init(auditor: Auditor) -> Filter:
         ctx.finishers.append(finish)
 
     def finish(ctx: RequestContext, code: int) -> None:
-        event: AuditEvent | None = ctx.audit
+        event = ctx.audit
         ctx.audit = None  # they hold each other: without this only the garbage collector would free them
-        if event is None:
-            return
+        if not isinstance(event, AuditEvent):
+            return  # not audited
         if event.config is None and ctx.info is not None:
             event.finish(auditor.policy.evaluate(ctx.info, ctx.user))
         else:
@@ -50,8 +50,8 @@ def audit(auditor: Auditor) -> Filter:
             raise refuse()
 
     def check(ctx: RequestContext) -> None | Deferred[None]:
-        event: AuditEvent = ctx.audit
-        assert ctx.info is not None
+        event = ctx.audit
+        assert isinstance(event, AuditEvent) and ctx.info is not None
         config = auditor.policy.evaluate(ctx.info, ctx.user)
         auditor.meter.level(config.level_name)
         processed = event.begin(config, ctx.info.long_running)

@@ -21,7 +21,7 @@ def recover(ctx: RequestContext, failure: Failure) -> StatusError:
     error = failure.value
     if isinstance(error, StatusError):
         return error
-    if ctx.audit is not None:
+    if ctx.audit is not None and error is not None:
         ctx.audit.panicked(error)
     _log.failure(
         "Unexpected error in {method} {path}", failure, method=ctx.method, path=ctx.path, audit_id=ctx.audit_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
@@ -267,7 +267,7 @@ class Meter(Collector):
             ("current_r", "[ALPHA] R(time of last change)", lambda level: level.queues.progress),
         ):
             gauge = GaugeMetricFamily(_PREFIX + name, text, labels=(_LEVEL,))
-            value: Any = read
+            value: Callable[[PriorityLevel], float] = read
             for level in levels:
                 gauge.add_metric([level.name], float(value(level)))
             yield gauge

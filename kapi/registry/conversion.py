@@ -7,10 +7,11 @@ Unconverted; nothing has been written then, so that the request can be repeated 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from kapi.machinery import status
 from kapi.machinery.tree import Object
+from kapi.resources.definition import Converter
 
 Result = TypeVar("Result")
 _ATTEMPTS = 8
@@ -23,13 +24,6 @@ class Unconverted(status.StatusError):
         super().__init__(f"conversion to {api_version} was not possible", code=500)
         self.obj = obj
         self.api_version = api_version
-
-
-class Converter(Protocol):
-    """Asks a webhook and remembers what it said."""
-
-    async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
-        """Converts all objects in one call.  Raises StatusError; nothing is remembered then."""
 
 
 async def converting(

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from kapi.machinery import warnings
 from kapi.machinery.status import StatusError
+from kapi.request.audit_record import AuditRecord
 from kapi.request.bodies import BodySizes
 from kapi.request.http import HTTPRequest
 from kapi.request.info import RequestInfo
@@ -102,7 +103,7 @@ class RequestContext:
         self.user: UserInfo | None = None  # the effective user: after impersonation the impersonated one
         self.original_user: UserInfo | None = None  # the authenticated user, when impersonating
         self.audit_id = ""
-        self.audit: Any = None  # kapi.audit event under construction, or None when not audited
+        self.audit: AuditRecord | None = None  # None when the request is not audited
         self.warnings: list[str] = []  # texts for Warning headers, without code and quotes
         self.received = 0.0  # reactor.seconds() at arrival
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none

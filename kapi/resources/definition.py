@@ -7,7 +7,7 @@ A strategy is pure: no Twisted, no I/O, plain JSON trees in and out.
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -54,6 +54,13 @@ class StrategyContext:
     refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
     stored: bytes = b""  # the object that an update changes, as it is stored
     warnings: list[str] = field(default_factory=list)  # what validation lets through but wants said
+
+
+class Converter(Protocol):
+    """Asks a webhook and remembers what it said."""
+
+    async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
+        """Converts all objects in one call.  Raises StatusError; nothing is remembered then."""
 
 
 class Strategy:
@@ -234,7 +241,7 @@ class Resource:
     #: other versions of a custom resource: apiVersion -> its type, the way there from this one and back
     other_versions: Callable[[], OtherVersions] | None = None
     from_storage: Callable[[Object], Object] | None = None
-    converter: Any = None  # kapi.registry.conversion.Converter: versions that a webhook converts
+    converter: Converter | None = None  # of versions that a webhook converts
     handler: str = ""  # endpoint room of kinds that are not stored: tokenreviews, subjectaccessreviews ...
     ttl: bool = False  # objects expire (events)
     graceful: bool = False  # deletion may leave the object running for a while (pods)

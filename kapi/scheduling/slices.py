@@ -64,7 +64,7 @@ class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
 
     until = 0.0  # seconds of perf_counter; 0 while the computation is none that may take long
     began = 0.0
-    computation: Any = None
+    computation: Computation  # while a job runs
     result: object = None  # of the last job, until it is taken
 
     def __init__(self, slices: Slices) -> None:
@@ -209,7 +209,8 @@ class Slices:
                 self._come_back()
             if switched is _SUSPENDED:
                 return Suspended(worker, self)
-        result, worker.result, worker.computation = worker.result, None, None
+        result, worker.result = worker.result, None
+        worker.computation = None  # type: ignore[assignment]  # an idle worker keeps nothing alive
         if len(self._idle) < _MAX_IDLE_WORKERS:
             self._idle.append(worker)
         return result

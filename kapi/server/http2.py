@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import IAddress
@@ -114,7 +114,7 @@ class Http2(Receiving):
             stream.complete = ends
             self.sending.whole(stream, _BAD_REQUEST, b"")
             return
-        request: Any = self.owner.stream_request_class(stream)
+        request = self.owner.stream_request_class(stream)
         stream.request = request
         request.requestHeaders.fields = head.headers.copy()
         request.gotLength(head.length)
@@ -153,7 +153,9 @@ class Http2(Receiving):
         if stream.head is not None:
             self._whole.append(stream)
         elif stream.request is not None:
-            stream.request.streamed.end()
+            streamed = stream.request.streamed
+            assert streamed is not None
+            streamed.end()
 
     def _answer(self) -> None:
         """Begins what came with these bytes, without what they have reset again."""
@@ -163,6 +165,7 @@ class Http2(Receiving):
             if self.streams.get(stream.number) is not stream:
                 continue
             try:
+                assert stream.request is not None and head is not None and head.path is not None
                 stream.request.requestReceived(head.method, head.path, b"HTTP/2")
             except Exception:
                 log.failure("a stream of HTTP/2 was reset for a fault of the server's")

@@ -8,7 +8,7 @@ one stream after the other.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from kapi.scheduling.shares import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server import http2_frames as wire
+from kapi.server.connection_owner import ConnectionOwner
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.server.http2_heads import NO_TABLE
 from kapi.server.http2_stream import NOTHING, Stream
@@ -29,10 +30,21 @@ _MAX_PIECE_BYTES = 128 * 1024  # bytes that do not leave in one piece
 _CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the client to take them
 
 
+class SendingConnection(Protocol):
+    """What is sent for (Http2)."""
+
+    owner: ConnectionOwner
+    streams: dict[int, Stream]
+
+    def sent(self, stream: Stream) -> None: ...
+
+    def reset(self, number: int) -> None: ...
+
+
 class Sending:
     """One connection's.  ``transport`` is its, and its flows are what is sent for."""
 
-    def __init__(self, reactor: IReactorTime, transport: Any, connection: Any) -> None:
+    def __init__(self, reactor: IReactorTime, transport: Any, connection: SendingConnection) -> None:
         self._reactor = reactor
         self._transport = transport
         self._connection = connection
@@ -309,6 +321,7 @@ class Sending:
         elif stream.window <= 0:
             return  # a WINDOW_UPDATE will ask again
         try:
+            assert stream.producer is not None
             stream.producer.resumeProducing()
         except Exception:
             log.failure("a stream of HTTP/2 was reset for a fault of the server's")

@@ -4,16 +4,51 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.interfaces import IAddress, IPushProducer
 from twisted.web import http
 
-from kapi.server.http2_heads import answer_block
+from kapi.request.transport import StreamTransport
+from kapi.server.http2_heads import Head, answer_block
 from kapi.server.request import APIRequest
 
 _BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
 NOTHING: deque[memoryview] = deque(maxlen=0)  # what waits of most streams: one of its own takes 600 bytes
+
+
+class StreamSending(Protocol):
+    """What a stream says to the side of its connection that sends (Sending)."""
+
+    def registered(self, stream: Stream) -> None: ...
+
+    def head(self, stream: Stream, block: bytes) -> None: ...
+
+    def data(self, stream: Stream, data: bytes) -> None: ...
+
+    def end(self, stream: Stream) -> None: ...
+
+    def whole(self, stream: Stream, block: bytes, body: bytes) -> None: ...
+
+
+class StreamConnection(Protocol):
+    """A stream's connection, as the stream knows it (Http2)."""
+
+    transport: StreamTransport
+    leave_soon: bool
+
+    @property
+    def sending(self) -> StreamSending: ...
+
+    def getPeer(self) -> IAddress: ...
+
+    def hold_window(self, stream: Stream, size: int) -> None: ...
+
+    def taken(self, stream: Stream, size: int) -> None: ...
+
+    def reset(self, number: int) -> None: ...
+
+    def go_away(self) -> None: ...
 
 
 class Stream:
@@ -28,12 +63,12 @@ class Stream:
         "window", "waiting", "block", "ends", "ended", "ready", "producer", "streaming", "paused",
     )  # fmt: skip
 
-    def __init__(self, connection: Any, number: int, window: int, receive_window: int) -> None:
+    def __init__(self, connection: StreamConnection, number: int, window: int, receive_window: int) -> None:
         self.connection = connection
         self.transport = connection.transport
         self.number = number
-        self.request: Any = None  # None again when it is answered
-        self.head: Any = None  # until the request begins
+        self.request: StreamRequest | None = None  # None again when it is answered
+        self.head: Head | None = None  # until the request begins
         # what the client sends
         self.complete = False
         self.receive_window = receive_window  # bytes
@@ -47,7 +82,7 @@ class Stream:
         self.ends = False  # END_STREAM follows what waits
         self.ended = False  # it was sent
         self.ready = False  # has a place among those that are sent next
-        self.producer: Any = None
+        self.producer: IPushProducer | None = None
         self.streaming = False
         self.paused = False
 
@@ -73,7 +108,8 @@ class Stream:
         self.paused = False
 
     def loseConnection(self) -> None:
-        self.requestDone(self.request)
+        if self.request is not None:
+            self.requestDone(self.request)
 
     def abortConnection(self) -> None:
         self.connection.reset(self.number)

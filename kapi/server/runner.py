@@ -193,8 +193,9 @@ class RequestRunner:
             let_go(failure.value)
             self._finish(ctx, 499)
             return None
-        error: Any = failure.value
+        error = failure.value
         if not isinstance(error, StatusError):
+            assert error is not None
             translated = to_status(error)
             error = translated if translated.code != 500 else recover(ctx, failure)
         response = status_response(ctx, error)

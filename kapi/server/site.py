@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPullProducer, IPushProducer
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from twisted.web.resource import Resource
@@ -46,7 +47,7 @@ class SiteRequest:
 
     def __init__(self, request: Any) -> None:
         self._request = request
-        self._producer: Any = None
+        self._producer: IPushProducer | IPullProducer | None = None
         self.gone = False  # the client has left
         self.waiting: DeferredAnswer | None = None  # an answer that has not come yet: told when the client leaves
         self.method: bytes = request.method

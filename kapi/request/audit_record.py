@@ -1,0 +1,28 @@
+"""What the rooms on a request's way tell of it to the audit event under construction (``kapi.audit.event``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+from kapi.machinery.tree import Object
+from kapi.request.response import Response
+
+
+class AuditRecord(Protocol):
+    """Objects and patches are kept as far as the policy's level wants them."""
+
+    def request_object(self, obj: Object) -> None: ...
+
+    def request_patch(self, patch: bytes) -> None: ...
+
+    def response_object(self, obj: Object) -> None: ...
+
+    def error(self, status: Object) -> None: ...
+
+    def answered(self, response: Response) -> None: ...
+
+    def complete(self, events: Sequence[Self], /) -> None:
+        """Records that all of these are answered."""
+
+    def panicked(self, error: BaseException) -> None: ...
