@@ -25,6 +25,7 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.internet.error import ProcessExitedAlready
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import ProcessProtocol
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -48,7 +49,11 @@ _PATIENCE = 75.0  # seconds on top of the shutdown delay until a worker that doe
 
 
 class StartFailed(Exception):
-    """A worker ended before it was ready; it has said why itself."""
+    """A worker ended before it was ready: it has said why itself, or ``killed`` is the signal that ended it."""
+
+    def __init__(self, killed: int | None = None) -> None:
+        super().__init__()
+        self.killed = killed
 
 
 class Worker(ProcessProtocol):
@@ -58,6 +63,7 @@ class Worker(ProcessProtocol):
         self.ready: Deferred[None] = Deferred()
         self.ended: Deferred[int] = Deferred()
         self._output = b""
+        self._reload = False  # as soon as it is ready
 
     @property
     def pid(self) -> int | None:
@@ -68,9 +74,18 @@ class Worker(ProcessProtocol):
         for line in lines:
             if line == READY and not self.ready.called:
                 self.ready.callback(None)
+                if self._reload:
+                    self.signal(signal.SIGHUP)
             elif line != READY:
                 sys.stdout.buffer.write(line + b"\n")
                 sys.stdout.flush()
+
+    def reload(self) -> None:
+        """It reads certificates and keys again; not before it listens to the signal, which would end it."""
+        if self.ready.called:
+            self.signal(signal.SIGHUP)
+        else:
+            self._reload = True
 
     def signal(self, number: int) -> None:
         assert self.transport is not None
@@ -80,9 +95,9 @@ class Worker(ProcessProtocol):
             pass
 
     def processEnded(self, reason: Failure) -> None:
-        if not self.ready.called:
-            self.ready.errback(StartFailed())
         value: Any = reason.value
+        if not self.ready.called:
+            self.ready.errback(StartFailed(value.signal))
         self.ended.callback(-value.signal if value.signal else value.exitCode or 0)
 
 
@@ -108,7 +123,7 @@ class Supervisor(Service):
         self._revisions = -1  # the file of what workers tell each other
         self._slots: list[_Slot] = []
         self._stopping: Deferred[None] | None = None
-        self._replacing = False
+        self._replacing = True  # or being started
 
     def prepare(self) -> None:
         """Raises ConfigError."""
@@ -126,6 +141,8 @@ class Supervisor(Service):
 
     def startService(self) -> None:
         super().startService()
+        for number, action in ((signal.SIGHUP, self.reload), (signal.SIGUSR2, self.replace)):
+            on_signal(number, partial(self.reactor.callFromThread, action))
         Deferred.fromCoroutine(self._start()).addErrback(self._failed)
 
     async def _start(self) -> None:
@@ -138,8 +155,7 @@ class Supervisor(Service):
         await self._slots[0].start()  # alone: whatever is wrong is told once, and what all share is made once
         self._foundation.supervise_server()
         await gatherResults([Deferred.fromCoroutine(slot.start()) for slot in self._slots[1:]], consumeErrors=True)
-        for number, action in ((signal.SIGHUP, self.reload), (signal.SIGUSR2, self.replace)):
-            on_signal(number, partial(self.reactor.callFromThread, action))
+        self._replacing = False
         notify("READY=1")
         print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)
 
@@ -166,10 +182,10 @@ class Supervisor(Service):
     def reload(self) -> None:
         for slot in self._slots:
             if slot.worker is not None:
-                slot.worker.signal(signal.SIGHUP)
+                slot.worker.reload()
 
     def replace(self) -> None:
-        """One worker after the other; a second call while this goes on changes nothing."""
+        """One worker after the other; while this goes on, or they are started, a call changes nothing."""
         if self._replacing or self._stopping is not None:
             return
         self._replacing = True
@@ -235,14 +251,19 @@ class _Slot:
         self._again: IDelayedCall | None = None
 
     async def start(self) -> None:
-        """Done when a worker is ready.  Raises StartFailed."""
-        worker = self._spawn()
-        self.worker = worker
-        try:
-            await worker.ready
-        except StartFailed:
-            if not self._stopped:
-                raise
+        """Done when a worker is ready; one that somebody kills before is started again.  Raises StartFailed."""
+        while not self._stopped:
+            self.worker = self._spawn()
+            try:
+                await self.worker.ready
+                break
+            except StartFailed as failed:
+                if self._stopped:
+                    break
+                if failed.killed is None:
+                    raise
+                delay = self._delay(f"signal {failed.killed}")
+            await deferLater(self._reactor, delay)
         self._started = True
 
     def _spawn(self) -> Worker:
@@ -258,13 +279,17 @@ class _Slot:
         self.worker = None
         if self._stopped or not self._started:
             return
+        delay = self._delay(f"signal {-code}" if code < 0 else f"exit code {code}")
+        self._again = self._reactor.callLater(delay, self._restart)
+
+    def _delay(self, why: str) -> float:
+        """Seconds until the worker that has ended is started again: longer after ends in a row."""
         if self._reactor.seconds() - self._since > _STEADY:
             self._failures = 0
         delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1
-        why = f"signal {-code}" if code < 0 else f"exit code {code}"
         log.error("worker {n} ended ({why}); starting it again in {delay} s", n=self._number, why=why, delay=delay)
-        self._again = self._reactor.callLater(delay, self._restart)
+        return delay
 
     def _restart(self) -> None:
         if not self._stopped:

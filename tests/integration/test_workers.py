@@ -183,6 +183,26 @@ def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server:
     assert not wrong
 
 
+def test_what_happens_while_workers_start_ends_nothing(tmp_path: Path) -> None:
+    """A worker that is killed before it is ready, and signals for the workers."""
+    started = KapiProcess("--workers=2", directory=tmp_path)
+    start = threading.Thread(target=started.start)
+    start.start()
+    try:
+        first = until(lambda: started.process is not None and children(pid_of(started))).pop()
+        for number in (signal.SIGHUP, signal.SIGUSR2):
+            os.kill(pid_of(started), number)
+        os.kill(first, signal.SIGKILL)
+        until(lambda: len(now := children(pid_of(started))) == 2 and first not in now)
+        second = max(children(pid_of(started)))
+        os.kill(second, signal.SIGKILL)
+        start.join()
+        assert len(children(pid_of(started))) == 2
+        assert ask(started, "GET", "/readyz")[0] == 200
+    finally:
+        assert started.end() == 0
+
+
 def test_workers_are_replaced_without_a_refused_connection(server: KapiProcess) -> None:
     before = children(pid_of(server))
     with clients(server) as wrong:
