@@ -33,6 +33,9 @@ def read(
     ``former``: what had been there instead.  Without a selection a page costs the same, however many objects there are.
     """
     choose = chooser(predicate)
+    if choose is None and limit and former is None:
+        found, remaining = entries.first(place, limit)
+        return Stretch(found, len(found), remaining)
     if choose is None and limit:
         found = list(islice(_all(entries, place, former), limit))
         return Stretch(found, len(found), _count(entries, place, former) - len(found))

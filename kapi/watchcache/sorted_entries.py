@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
+from itertools import islice
 from operator import attrgetter
 
 from sortedcontainers import SortedList
@@ -86,6 +87,17 @@ class SortedEntries:
             return entries
         start = bisect_left(entries, place.start, key=_key)
         return entries[start : bisect_left(entries, place.end, lo=start, key=_key)]
+
+    def first(self, place: Range, limit: int) -> tuple[list[Entry], int]:
+        """At most so many of a range as they are now, and how many follow."""
+        entries = self._all
+        if entries is None:
+            found = list(islice(self.within(place), limit))
+            return found, self.count(place) - len(found)
+        start = bisect_left(entries, place.start, key=_key)
+        end = bisect_left(entries, place.end, lo=start, key=_key)
+        found = entries[start : min(start + limit, end)]
+        return found, end - start - len(found)
 
     def within(self, place: Range) -> Iterator[Entry]:
         """Those of a range in order; nothing may change meanwhile."""

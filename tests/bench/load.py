@@ -73,8 +73,8 @@ class Target:
 
 
 def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100.0
+    """To the nanosecond: ``/proc/PID/stat`` counts hundredths, of which twenty pages of a list take six."""
+    return time.clock_gettime((~pid << 3) | 2)  # as clock_getcpuclockid(3) makes it on Linux
 
 
 def resident(pid: int) -> float:

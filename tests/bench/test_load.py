@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import hpack
 import pytest
 
 from tests.bench.http2 import status_of
-from tests.bench.load import Answer
+from tests.bench.load import Answer, cpu_seconds
 
 ANSWERS = {
     "length": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, b"hello"),
@@ -48,3 +51,8 @@ def test_the_status_of_an_answer_is_read_from_the_first_bytes_of_its_block(
     plain = encoder.encode([(":status", str(status)), ("date", "x")], huffman=huffman)
     never = hpack.Encoder().encode([hpack.NeverIndexedHeaderTuple(":status", str(status))], huffman=huffman)
     assert (status_of(plain[:9]), status_of(never[:9])) == (status, status)
+
+
+def test_the_cpu_of_a_process_is_known_to_less_than_a_tick() -> None:
+    before, used, after = time.process_time(), cpu_seconds(os.getpid()), time.process_time()
+    assert before <= used <= after

@@ -62,3 +62,23 @@ def test_pages_of_a_selection(terms: list[LabelRequirement], fields: str, limit:
     else:
         assert (page.entries, page.remaining) == (wanted[:limit], 1)
         assert page.fetched == there.index(wanted[limit])
+
+
+@given(st.integers(0, COUNT + 5), st.integers(1, 400), st.sampled_from(["n", "m", ""]))
+def test_pages_are_the_same_once_everything_was_listed(start: int, limit: int, namespace: str) -> None:
+    fresh = entries()
+    place = Range.of(namespace, f"{start:04d}" if namespace else f"n/{start:04d}")
+    before = read(fresh, place, None, limit)
+    there = [entry.key for entry in fresh.in_order() if entry.key in place]
+    after = read(fresh, place, None, limit)
+    assert [entry.key for entry in before.entries] == [entry.key for entry in after.entries] == there[:limit]
+    assert before.remaining == after.remaining == max(0, len(there) - limit)
+    assert before.fetched == after.fetched == len(before.entries)
+
+
+def test_a_page_after_a_change_is_of_what_there_is_now() -> None:
+    changed = entries()
+    assert len(changed.in_order()) == COUNT
+    changed.remove("n/0003")
+    page = read(changed, Range.of("n", "0002"), None, 2)
+    assert ([entry.key for entry in page.entries], page.remaining) == (["n/0002", "n/0004"], COUNT - 5)
