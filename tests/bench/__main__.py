@@ -14,10 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -32,81 +29,17 @@ from tests.bench.fairness import fairness
 from tests.bench.growth import growth
 from tests.bench.http2_cases import http2
 from tests.bench.kubelets import kubelets
-from tests.bench.load import Connection, Target
+from tests.bench.load import Target
 from tests.bench.logical_clusters import FLAG as CLUSTERS
-from tests.bench.pair import compare as compare_pair
-from tests.bench.pair import compare_start
+from tests.bench.own_server import OwnServer
+from tests.bench.pair_runs import pair
 from tests.bench.shares import shares
 from tests.bench.stalls import stalls
 from tests.bench.store import store
 from tests.bench.testkit import testkit
 
-_TOKEN = "bench-token"
 
-
-class OwnServer:
-    """A kapi started for the measurement."""
-
-    def __init__(self, directory: Path, flags: list[str], checkout: str = ".") -> None:
-        self.checkout = checkout
-        self.directory = directory
-        self.tokens = directory / "tokens.csv"
-        self.tokens.write_text(f"{_TOKEN},bench,bench,system:masters\n")
-        self.flags = flags
-        self.environment = as_installed(directory / "bytecode", checkout)
-        self.process: subprocess.Popen[str] | None = None
-
-    def start(self) -> tuple[Target, float]:
-        """The target and the seconds until /readyz answered."""
-        begin = time.perf_counter()
-        command = [
-            sys.executable, "-m", "kapi", f"--data-dir={self.directory / 'data'}", "--bind-address=127.0.0.1",
-            "--secure-port=0", f"--token-auth-file={self.tokens}", *self.flags,
-        ]  # fmt: skip
-        self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, cwd=self.checkout, env=self.environment
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if "serving at" not in line:
-            raise SystemExit("kapi did not start")
-        target = Target(line.split()[-1], _TOKEN, str(self.directory / "data" / "pki" / "ca.crt"))
-        connection = Connection(target)
-        while connection.roundtrip(target.request("GET", "/readyz"))[0] != 200:
-            time.sleep(0.005)
-        took = time.perf_counter() - begin
-        connection.close()
-        target.pids = (self.process.pid, *children(self.process.pid))
-        return target, took
-
-    def stop(self) -> None:
-        assert self.process is not None
-        self.process.terminate()
-        self.process.wait(60)
-
-    def restart(self) -> tuple[Target, float]:
-        self.stop()
-        return self.start()
-
-
-def as_installed(bytecode: Path, checkout: str) -> dict[str, str]:
-    """The environment of a server whose modules are compiled before it starts, as those of an installed package are.
-
-    A checkout's are not where PYTHONDONTWRITEBYTECODE is set: each start would compile all of them, which takes longer than the
-    start itself.
-    """
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(bytecode)}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    subprocess.run([sys.executable, "-c", "import kapi.tap, kapi.app"], cwd=checkout, env=environment, check=True)
-    return environment
-
-
-def children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(child) for child in text.split()]
-
-
-def main() -> None:
+def arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -144,7 +77,11 @@ def main() -> None:
         "--targets", nargs="*", help="JSON files of earlier runs of which to say what targets they meet"
     )
     parser.add_argument("--pair", nargs=2, metavar=("ONE", "OTHER"), help="two servers or checkouts, see above")
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    options = arguments().parse_args()
     if options.targets is not None:
         print(targets.table([row for path in options.targets for rows in earlier(path).values() for row in rows]))
         return
@@ -171,129 +108,90 @@ def earlier(path: str) -> dict[str, list[Row]]:
 
 def measure(options: argparse.Namespace) -> list[Row]:
     wanted = set(options.only.split(","))
-    rows: list[Row] = []
-    own: OwnServer | None = None
-    with tempfile.TemporaryDirectory(prefix="kapi-bench-") as scratch:
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kapi-bench-")))
+        own: OwnServer | None = None
+        rows: list[Row] = []
         if options.server:
             target = Target(options.server, options.token, options.ca, tuple(options.pid))
         else:
-            flags = [*options.flag, *([CLUSTERS] if "testkit" in wanted else [])]
-            own = OwnServer(Path(scratch), flags)
+            own = OwnServer(scratch, [*options.flag, *([CLUSTERS] if "testkit" in wanted else [])])
             target, first = own.start()
+            stack.callback(own.stop)
             if "start" in wanted:
-                later = []
-                for _ in range(options.runs):
-                    own.stop()
-                    target, took = own.start()
-                    later.append(took)
-                rows.append(Row("first start to ready", first, "s"))
-                rows.append(Row("later start to ready", statistics.median(later), "s", _spread(later)))
+                target = starts(own, first, options.runs, rows)
             target.pids += tuple(options.pid)
-        try:
-            bench = Bench(
-                target,
-                seconds=options.seconds,
-                runs=options.runs,
-                pods=options.pods,
-                say=lambda text: print(text, flush=True),
-                profile=options.profile,
-            )
-            if target.pids:
-                time.sleep(1)
-                rows.append(Row("memory idle", target.memory(), "MB"))
-            for row in rows:
-                bench.add(row)
-            bench.prepare()
-            if "idle" in wanted and target.pids:
-                bench.idle(options.idle, max(10.0, options.seconds))
-            if "requests" in wanted:
-                bench.requests()
-            if "lists" in wanted:
-                bench.lists()
-            if "watches" in wanted:
-                bench.watches(tuple(int(level) for level in options.watchers.split(",")))
-            if "http2" in wanted:
-                http2(bench)
-            if "webhooks" in wanted:
-                bench.webhooks()
-            if "custom" in wanted:
-                compare(bench)
-            if "fairness" in wanted:
-                shares(bench)
-                fairness(bench)
-            if "growth" in wanted:
-                growth(bench, [int(size) for size in options.objects.split(",")])
-            if "store" in wanted:
-                store(bench.add, options.seconds)
-            if "kubelets" in wanted:
-                kubelets(bench, [int(count) for count in options.kubelets.split(",")], options.events)
-            if "bursts" in wanted:
-                target_cases.bursts(bench)
-            if "deletion" in wanted:
-                target_cases.deletion(bench)
-            if "large-start" in wanted and own is not None:
-                target_cases.start(bench, own.restart)
-            if "stalls" in wanted:
-                stalls(bench, options.case)
-            if "testkit" in wanted:
-                testkit(bench)
-            bench.clean()
-        finally:
-            if own is not None:
-                own.stop()
-    if "workers" in wanted and not options.server:
-        target_cases.workers(partial(with_workers, options), bench.add)
-    if "crds" in wanted and not options.server:
-        for one_group in (False, True):
-            definitions(options, bench, one_group)
+        bench = Bench(
+            target,
+            seconds=options.seconds,
+            runs=options.runs,
+            pods=options.pods,
+            say=lambda text: print(text, flush=True),
+            profile=options.profile,
+        )
+        if target.pids:
+            time.sleep(1)
+            rows.append(Row("memory idle", target.memory(), "MB"))
+        for row in rows:
+            bench.add(row)
+        bench.prepare()
+        for name, case in CASES.items():
+            if name in wanted:
+                case(bench, options)
+        if "large-start" in wanted and own is not None:
+            target_cases.start(bench, own.restart)
+        bench.clean()
+    if not options.server:
+        for name, alone in ALONE.items():
+            if name in wanted:
+                alone(bench, options)
     return bench.rows
 
 
-def pair(options: argparse.Namespace) -> list[Row]:
-    """The first one's figures as a share of the second's."""
-    with contextlib.ExitStack() as stack:
-        benches = []
-        for spec in options.pair:
-            if spec.startswith("https://"):
-                url, token, *rest = spec.split(",")
-                target = Target(url, token, rest[0] if rest else "", tuple(int(pid) for pid in rest[1:]))
-            else:
-                scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kapi-bench-")))
-                own = OwnServer(scratch, options.flag, spec)
-                target, _ = own.start()
-                stack.callback(own.stop)
-            bench = Bench(target, seconds=options.seconds, runs=options.runs, pods=options.pods, say=print)
-            bench.prepare()
-            stack.callback(bench.clean)
-            benches.append(bench)
-        one, other = (Path(spec).resolve().name if "://" not in spec else spec.split(",")[0] for spec in options.pair)
-        rows = compare_pair(*benches, (one, other), options.case)
-    if not any("://" in spec for spec in options.pair) and any(
-        part in "start to ready" for part in options.case.split(",")
-    ):
-        rows.append(pair_start(options, (one, other)))
-    return rows
+def starts(own: OwnServer, first: float, runs: int, rows: list[Row]) -> Target:
+    """Starts over again, and what the first one took."""
+    later = []
+    for _ in range(runs):
+        target, took = own.restart()
+        later.append(took)
+    rows.append(Row("first start to ready", first, "s"))
+    rows.append(Row("later start to ready", statistics.median(later), "s", _spread(later)))
+    return target
 
 
-def pair_start(options: argparse.Namespace, names: tuple[str, str]) -> Row:
-    with contextlib.ExitStack() as stack:
-        starts = []
-        for spec in options.pair:
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kapi-bench-")))
-            starts.append(partial(start_once, OwnServer(scratch, options.flag, spec)))
-        for start in starts:
-            start()  # the first one makes the data directory
-        row = compare_start(*starts, options.runs, names)
-        print(f"{row.name:34} {row.value:8.2f} x  {row.note}")
-        return row
+def idle_watches(bench: Bench, options: argparse.Namespace) -> None:
+    if bench.target.pids:
+        bench.idle(options.idle, max(10.0, options.seconds))
 
 
-def start_once(own: OwnServer) -> tuple[float, float]:
-    """Seconds until ready, and the CPU-seconds that were used until then."""
-    target, took = own.start()
-    used = target.cpu()
-    own.stop()
-    return took, used
+def numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+Case = Callable[[Bench, argparse.Namespace], object]
+#: what ``--only`` names, in the order in which it is measured
+CASES: dict[str, Case] = {
+    "idle": idle_watches,
+    "requests": lambda bench, options: bench.requests(),
+    "lists": lambda bench, options: bench.lists(),
+    "watches": lambda bench, options: bench.watches(tuple(numbers(options.watchers))),
+    "http2": lambda bench, options: http2(bench),
+    "webhooks": lambda bench, options: bench.webhooks(),
+    "custom": lambda bench, options: compare(bench),
+    "fairness": lambda bench, options: (shares(bench), fairness(bench)),
+    "growth": lambda bench, options: growth(bench, numbers(options.objects)),
+    "store": lambda bench, options: store(bench.add, options.seconds),
+    "kubelets": lambda bench, options: kubelets(bench, numbers(options.kubelets), options.events),
+    "bursts": lambda bench, options: target_cases.bursts(bench),
+    "deletion": lambda bench, options: target_cases.deletion(bench),
+    "stalls": lambda bench, options: stalls(bench, options.case),
+    "testkit": lambda bench, options: testkit(bench),
+}
+#: the same, on servers of their own, behind all others
+ALONE: dict[str, Case] = {
+    "workers": lambda bench, options: target_cases.workers(partial(with_workers, options), bench.add),
+    "crds": lambda bench, options: [definitions(options, bench, one_group) for one_group in (False, True)],
+}
 
 
 def with_workers(options: argparse.Namespace, count: int) -> tuple[Bench, Callable[[], None]]:
