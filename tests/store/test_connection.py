@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from tempfile import TemporaryDirectory
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.endpoints import UNIXClientEndpoint, UNIXServerEndpoint
 from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from kapi.store.connection import MAX_COMMANDS, Connection, ConnectionGone
+from kapi.store.connection import MAX_COMMANDS, Connection, ConnectionFactory, ConnectionGone
+
+LARGE = 1_200_000  # bytes
 
 
 class Transport(StringTransport):
@@ -68,3 +76,38 @@ class Commands(SynchronousTestCase):
         connection.makeConnection(transport)
         connection.execute_command("PING", 0)
         self.assertEqual(transport.value(), ping(0))
+
+
+class Large(TestCase):
+    """On a real socket."""
+
+    async def test_an_object_leaves_in_as_few_turns_as_the_socket_allows(self) -> None:
+        """Every write behind it waits for its end, and others are computed in each turn: 128 KiB a turn are too little."""
+        with TemporaryDirectory() as directory:
+            server = Sink(LARGE)
+            address = f"{directory}/s"
+            port = await UNIXServerEndpoint(reactor, address).listen(Factory.forProtocol(lambda: server))
+            connection = await UNIXClientEndpoint(reactor, address).connect(ConnectionFactory(reactor))
+            transport, written = connection.transport, []
+            write = transport.writeSomeData
+            transport.writeSomeData = lambda data: written.append(write(data)) or written[-1]
+            asked = connection.execute_command("SET", "k", b"x" * LARGE)
+            await server.full
+            self.assertLessEqual(len(written), LARGE // 200_000, written)
+            connection.abort()
+            await connection.lost
+            self.failureResultOf(asked, ConnectionGone)
+            await port.stopListening()
+
+
+class Sink(Protocol):
+    """``full``: so many bytes have come."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+        self.full: Deferred[None] = Deferred()
+
+    def dataReceived(self, data: bytes) -> None:
+        self.left -= len(data)
+        if self.left <= 0 and not self.full.called:
+            self.full.callback(None)
