@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, kubectl_path
+from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, api_request, kubectl_path
+from tests.waiting import until
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,7 +37,7 @@ def kubectl_binary() -> str:
 def kubectl(server: ServerProcess, kubectl_binary: str) -> Iterator[Kubectl]:
     """kubectl in a namespace of its own."""
     name = f"it-{uuid.uuid4().hex[:8]}"
-    everywhere = Kubectl(server, kubectl_binary)
-    everywhere.run("create", "namespace", name)
+    assert api_request(server, "POST", "api/v1/namespaces", {"metadata": {"name": name}})[0] == 201
+    until(lambda: api_request(server, "GET", f"api/v1/namespaces/{name}/serviceaccounts/default")[0] == 200)
     yield Kubectl(server, kubectl_binary, name)
-    everywhere.run("delete", "namespace", name, "--wait=false", "--ignore-not-found")
+    assert api_request(server, "DELETE", f"api/v1/namespaces/{name}")[0] in (200, 404)

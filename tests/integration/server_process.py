@@ -26,6 +26,7 @@ class ServerProcess(KapiProcess):
 
     def __init__(self, *flags: str, directory: Path | None = None) -> None:
         super().__init__(directory=directory)
+        self.root.mkdir(parents=True, exist_ok=True)
         self.tokens = self.root / "tokens.csv"
         self.tokens.write_text(TOKENS)
         self.flags = [f"--token-auth-file={self.tokens}", *flags]
@@ -49,6 +50,17 @@ class ForkedServer(ServerProcess):
 
     def _spawn(self) -> subprocess.Popen[str]:
         return cast("subprocess.Popen[str]", fork_server.spawn(self.command()[3:]))
+
+
+def run_to_end(*flags: str, seconds: float = 120.0) -> tuple[int, str]:
+    """Of a kapi that ends by itself, by the fork server: its exit code and all that it has printed."""
+    process = fork_server.spawn([*flags])
+    try:
+        code = process.wait(seconds)
+        return code, process.stdout.read()
+    finally:
+        process.kill()
+        process.stdout.close()
 
 
 def kubectl_path() -> str | None:
@@ -87,7 +99,7 @@ class Kubectl:
 
 
 def api_request(server: ServerProcess, method: str, path: str, body: object = None) -> tuple[int, bytes]:
-    """As the user ``admin``, over a connection of its own."""
+    """As the user ``admin``, over a connection of its own; a poll by kubectl would take a tenth of a second of CPU each time."""
     host, _, port = server.url.removeprefix("https://").partition(":")
     context = ssl.create_default_context(cafile=str(server.authority))
     connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=120)

@@ -14,22 +14,16 @@ from pathlib import Path
 import pytest
 
 from kapi.store import confirmation
-from kapi.testing.process import KapiProcess
+from tests.integration.server_process import ForkedServer
 from tests.store.replicated import Replicated
 from tests.waiting import until
-
-_TOKEN = "failover-token"
 
 
 class Cluster:
     def __init__(self, directory: Path) -> None:
-        tokens = directory / "tokens.csv"
-        tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n")
         self.servers = Replicated(1, 3)
         try:
-            self.kapi = KapiProcess(
-                f"--redis-servers={self.servers.url}", f"--token-auth-file={tokens}", directory=directory
-            ).start()
+            self.kapi = ForkedServer(f"--redis-servers={self.servers.url}", directory=directory).start()
         except BaseException:
             self.servers.stop()
             raise
@@ -42,7 +36,7 @@ class Cluster:
     def ask(self, path: str, obj: object = None) -> tuple[int, str | None, str]:
         """Status, Retry-After and body."""
         body = None if obj is None else json.dumps(obj).encode()
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {_TOKEN}"}
+        headers = {"Content-Type": "application/json", "Authorization": "Bearer admintoken"}
         request = urllib.request.Request(self.kapi.url + path, body, headers)
         try:
             with urllib.request.urlopen(request, context=self._context, timeout=120) as answer:

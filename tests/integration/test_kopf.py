@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.operators import operator
-from tests.integration.server_process import Kubectl, ServerProcess
+from tests.integration.server_process import Kubectl, ServerProcess, api_request
 from tests.waiting import until
 
 OPERATOR = """
@@ -65,10 +65,10 @@ def test_an_operator_handles_its_objects(server: ServerProcess, kubectl: Kubectl
         with operator(server, source, "-A", "--standalone"):
             kubectl.run("apply", "-f", str(example))
 
+            path = f"apis/kopf.dev/v1/namespaces/{kubectl.namespace}/kopfexamples/one"
+
             def status(key: str) -> Any:
-                return until(
-                    lambda: json.loads(kubectl.run("get", "kex", "one", "-o", "json")).get("status", {}).get(key)
-                )
+                return until(lambda: json.loads(api_request(server, "GET", path)[1]).get("status", {}).get(key))
 
             assert status("created") == {"seen": "hello"}
             kubectl.run("patch", "kex", "one", "--type", "merge", "-p", '{"spec":{"field":"bye"}}')

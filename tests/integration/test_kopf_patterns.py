@@ -12,7 +12,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from tests.integration.operators import operator
-from tests.integration.server_process import Kubectl, ServerProcess
+from tests.integration.server_process import Kubectl, ServerProcess, api_request
 from tests.waiting import until
 
 GROUP = "patterns.kapi.example"
@@ -153,9 +153,18 @@ def robots(kubectl: Kubectl, apply: Callable[[Object], None]) -> Iterator[Callab
     kubectl.run("delete", "crd", f"robots.{GROUP}", "--timeout=120s")
 
 
+_PATHS = {
+    "robot": f"apis/{GROUP}/v1/namespaces/{{}}/robots",
+    "kopfpeering": "apis/kopf.dev/v1/namespaces/{}/kopfpeerings",
+    "configmap": "api/v1/namespaces/{}/configmaps",
+}
+
+
 def _get(kubectl: Kubectl, kind: str, name: str) -> Object:
-    found: Object = json.loads(kubectl.run("get", kind, name, "-o", "json"))
-    return found
+    code, found = api_request(kubectl.server, "GET", f"{_PATHS[kind].format(kubectl.namespace)}/{name}")
+    assert code == 200, found
+    obj: Object = json.loads(found)
+    return obj
 
 
 def _created(obj: Object) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.admission.certificates import make_certificate
 from tests.integration.operators import operator
-from tests.integration.server_process import Kubectl, ServerProcess
+from tests.integration.server_process import Kubectl, ServerProcess, api_request
 from tests.waiting import until
 
 OPERATOR = """
@@ -80,8 +80,10 @@ def test_kopf_is_asked(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) 
     kubectl.run("wait", "--for=condition=Established", "crd/kopfhooks.kopf.dev", "--timeout=120s")
 
     def webhooks(kind: str) -> list[Any]:
-        found = kubectl.run("get", kind, "auto.kopf.dev", "-o", "json", "--ignore-not-found")
-        return list(json.loads(found or "{}").get("webhooks") or [])
+        path = f"apis/admissionregistration.k8s.io/v1/{kind}s/auto.kopf.dev"
+        code, found = api_request(server, "GET", path)
+        assert code in (200, 404)
+        return list(json.loads(found).get("webhooks") or [])
 
     def apply(name: str, **spec: Any) -> None:
         obj = {"apiVersion": "kopf.dev/v1", "kind": "KopfHook", "metadata": {"name": name}, "spec": spec}

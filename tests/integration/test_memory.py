@@ -31,14 +31,13 @@ class Client:
         self.context = ssl.create_default_context(cafile=str(server.authority))
         host, _, port = server.url.removeprefix("https://").partition(":")
         self.place = (host, int(port))
+        self.connection = http.client.HTTPSConnection(*self.place, context=self.context, timeout=120)
 
     def ask(self, method: str, path: str, body: Any = None) -> bytes:
-        connection = http.client.HTTPSConnection(*self.place, context=self.context, timeout=120)
         headers = {"Authorization": "Bearer admintoken", "Content-Type": "application/json"}
-        connection.request(method, path, body and json.dumps(body), headers)
-        response = connection.getresponse()
+        self.connection.request(method, path, body and json.dumps(body), headers)
+        response = self.connection.getresponse()
         data = response.read()
-        connection.close()
         assert response.status in (200, 201), data[:200]
         return data
 
@@ -68,6 +67,7 @@ def test_unread_watches_and_lists_hold_little_and_nothing_of_it_stays(server: Se
         client.ask("POST", MAPS, {"metadata": {"name": f"c{number}"}, "data": {"text": "x" * SIZE}})
     for _ in range(3):
         client.ask("GET", MAPS)
+    client.connection.close()
     before = resident(server)
     opened = client.unread(f"{MAPS}?watch=1&resourceVersion=0", 150)
     time.sleep(2.0)

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from kapi.testing.process import KapiProcess
-from tests.integration.server_process import Kubectl, kubectl_path
+from tests.integration.server_process import ForkedServer, Kubectl, kubectl_path
 from tests.store.servers import Server, free_port
 from tests.waiting import until
 
@@ -30,11 +29,11 @@ def store() -> Iterator[Server]:
         server.stop()
 
 
-def kubectl(server: KapiProcess) -> Kubectl:
+def kubectl(server: ForkedServer) -> Kubectl:
     binary = kubectl_path()
     if binary is None:
         pytest.skip("no kubectl")
-    return Kubectl(server, binary)  # type: ignore[arg-type]
+    return Kubectl(server, binary)
 
 
 def test_servers_share_keys_and_port_and_another_one_takes_over_the_controllers(store: Server, tmp_path: Path) -> None:
@@ -43,10 +42,8 @@ def test_servers_share_keys_and_port_and_another_one_takes_over_the_controllers(
         f"--redis-servers={store.url}", f"--cert-dir={tmp_path / 'pki'}", f"--secure-port={port}", "--permit-port-sharing",
         "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=250ms", "-v=2",
     ]  # fmt: skip
-    first = KapiProcess(*flags, directory=tmp_path / "first")
-    second = KapiProcess(*flags, directory=tmp_path / "second")
-    for server in (first, second):
-        server.root.mkdir()
+    first = ForkedServer(*flags, directory=tmp_path / "first")
+    second = ForkedServer(*flags, directory=tmp_path / "second")
     try:
         first.start()
         run = kubectl(first).run
@@ -84,7 +81,7 @@ def test_servers_share_keys_and_port_and_another_one_takes_over_the_controllers(
 @pytest.mark.skipif(not shutil.which("haproxy"), reason="no haproxy")
 def test_haproxy_understands_the_example(tmp_path: Path) -> None:
     text = (ROOT / "etc" / "haproxy.cfg").read_text()
-    with KapiProcess(directory=tmp_path / "kapi") as server:
+    with ForkedServer(directory=tmp_path / "kapi") as server:
         config = tmp_path / "haproxy.cfg"
         config.write_text(text.replace("/etc/haproxy/kapi-ca.crt", str(server.authority)))
         done = subprocess.run(["haproxy", "-c", "-f", str(config)], capture_output=True, text=True, timeout=120)

@@ -16,7 +16,7 @@ import pytest
 
 from kapi.server import limits
 from kapi.testing.process import KapiProcess
-from tests.integration.server_process import ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.store.servers import Server
 from tests.waiting import until
 
@@ -74,7 +74,7 @@ class Http2(threading.Thread):
 
 
 def test_busy_clients_lose_no_request_and_idle_ones_are_not_waited_for() -> None:
-    server = ServerProcess().start()
+    server = ForkedServer().start()
     try:
         idle = Http1(server)
         idle.connection.request("GET", PATH, headers=HEADERS)
@@ -123,7 +123,7 @@ def test_a_server_that_stops_is_withdrawn_at_once_and_serves_on_for_the_delay(tm
     redis = Server(appendonly="yes", appendfsync="always")
     names = {"first": "192.0.2.1", "second": "192.0.2.2"}
     servers = [
-        KapiProcess(
+        ForkedServer(
             f"--redis-servers={redis.url}", f"--advertise-address={address}", f"--cert-dir={tmp_path / name / 'data/pki'}",
             "--shutdown-delay-duration=8s", directory=tmp_path / name,
         )
@@ -151,7 +151,7 @@ def test_a_server_that_stops_is_withdrawn_at_once_and_serves_on_for_the_delay(tm
 
 
 def test_watches_end_within_their_grace_period_and_requests_go_on_meanwhile(tmp_path: Path) -> None:
-    server = ServerProcess("--shutdown-watch-termination-grace-period=2s", directory=tmp_path).start()
+    server = ForkedServer("--shutdown-watch-termination-grace-period=2s", directory=tmp_path).start()
     try:
         watches = []
         for _ in range(3):
@@ -167,7 +167,7 @@ def test_watches_end_within_their_grace_period_and_requests_go_on_meanwhile(tmp_
 
 
 def test_who_stops_all_processes_does_not_take_the_store_from_the_server(tmp_path: Path) -> None:
-    server = ServerProcess("--shutdown-delay-duration=1s", directory=tmp_path).start()
+    server = ForkedServer("--shutdown-delay-duration=1s", directory=tmp_path).start()
     try:
         assert server.process is not None
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
@@ -193,7 +193,7 @@ def test_who_stops_all_processes_does_not_take_the_store_from_the_server(tmp_pat
 
 
 def test_a_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
-    server = ServerProcess("--shutdown-delay-duration=60s", directory=tmp_path).start()
+    server = ForkedServer("--shutdown-delay-duration=60s", directory=tmp_path).start()
     assert server.process is not None
     server.process.send_signal(signal.SIGTERM)
     until(lambda: ask(server, "/readyz")[0] == 500)

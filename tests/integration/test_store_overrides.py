@@ -6,15 +6,13 @@ import base64
 import json
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ForkedServer, ServerProcess
+from tests.integration.server_process import ForkedServer, ServerProcess, run_to_end
 from tests.integration.test_data_safety import CONFIGMAPS, Client
 from tests.integration.test_store_faults import Watcher, command, no_traceback, plain
 from tests.store.replicated import LOGIN, NAME, Replicated
@@ -299,10 +297,9 @@ def test_what_is_left_in_the_store_of_before_is_told_of_and_not_served(main: Ser
 
 
 def run(tmp_path: Path, *flags: str) -> str:
-    arguments = [sys.executable, "-m", "kapi", f"--data-dir={tmp_path / 'd'}", "--secure-port=0", *flags]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
-    assert done.returncode == 1
-    return done.stderr
+    code, printed = run_to_end(f"--data-dir={tmp_path / 'd'}", "--secure-port=0", *flags)
+    assert code == 1
+    return printed
 
 
 def test_one_store_under_two_names_is_refused(other: Server, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import http.client
 import json
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kapi.testing.process import KapiProcess
+from tests.integration.server_process import ForkedServer
 from tests.store.servers import free_port
 from tests.waiting import until
 
@@ -22,23 +23,27 @@ from tests.waiting import until
 def children(pid: int, name: str = "kapi.workers.worker") -> set[int]:
     """The processes that ``pid`` has started and whose command line names that module."""
     found = set()
-    for directory in Path("/proc").iterdir():
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         try:
-            parent = (
-                int((directory / "stat").read_text().rpartition(")")[2].split()[1]) if directory.name.isdigit() else 0
-            )
-            if parent == pid and name in (directory / "cmdline").read_text():
-                found.add(int(directory.name))
-        except (OSError, IndexError):
+            if name in Path(f"/proc/{child}/cmdline").read_text():
+                found.add(int(child))
+        except OSError:
             continue  # it has just ended
     return found
 
 
-def connected(server: KapiProcess) -> http.client.HTTPSConnection:
-    """A connection, to whichever of them takes it."""
+@functools.cache
+def context_of(server: ForkedServer) -> ssl.SSLContext:
+    """The administrator's."""
     context = ssl.create_default_context(cafile=str(server.authority))
     context.load_cert_chain(server.data / "pki" / "admin.crt", server.data / "pki" / "admin.key")
-    connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=120)
+    return context
+
+
+def connected(server: ForkedServer) -> http.client.HTTPSConnection:
+    """A connection, to whichever of them takes it."""
+    host = server.url.removeprefix("https://")
+    connection = http.client.HTTPSConnection(host, context=context_of(server), timeout=120)
     connection.connect()
     return connection
 
@@ -53,7 +58,7 @@ def answered(connection: http.client.HTTPSConnection) -> tuple[int, bytes]:
     return answer.status, answer.read()
 
 
-def ask(server: KapiProcess, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+def ask(server: ForkedServer, method: str, path: str, body: object = None) -> tuple[int, bytes]:
     """Over a connection of its own."""
     connection = connected(server)
     try:
@@ -64,7 +69,7 @@ def ask(server: KapiProcess, method: str, path: str, body: object = None) -> tup
 
 
 @contextmanager
-def clients(server: KapiProcess) -> Iterator[list[str]]:
+def clients(server: ForkedServer) -> Iterator[list[str]]:
     """Two that connect again and again; what went wrong for them."""
     wrong: list[str] = []
     done = threading.Event()
@@ -90,30 +95,30 @@ def clients(server: KapiProcess) -> Iterator[list[str]]:
             thread.join()
 
 
-def pid_of(server: KapiProcess) -> int:
+def pid_of(server: ForkedServer) -> int:
     assert server.process is not None
     return server.process.pid
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KapiProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     directory = tmp_path_factory.mktemp("workers")
     policy = directory / "policy.yaml"
     policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
     flags = ("--workers=2", f"--audit-log-path={directory}/audit.log", f"--audit-policy-file={policy}")
-    started = KapiProcess(*flags, directory=directory).start()
+    started = ForkedServer(*flags, directory=directory).start()
     try:
         yield started
     finally:
         assert started.end() == 0
 
 
-def audit_logs(server: KapiProcess) -> list[Path]:
+def audit_logs(server: ForkedServer) -> list[Path]:
     """One of each worker."""
     return [server.root / "audit.log", server.root / "audit.2.log"]
 
 
-def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: KapiProcess) -> None:
+def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: ForkedServer) -> None:
     assert len(children(pid_of(server))) == 2
     maps = "/api/v1/namespaces/default/configmaps"
     for number in range(20):
@@ -130,7 +135,7 @@ def test_all_workers_see_what_one_has_written_and_each_has_an_audit_log(server: 
     assert {f"m{number}" for number in range(20)} <= set(read)
 
 
-def one_to_each(server: KapiProcess) -> dict[int, http.client.HTTPSConnection]:
+def one_to_each(server: ForkedServer) -> dict[int, http.client.HTTPSConnection]:
     """A connection to each worker by its pid: it is the other one's when this one stands still and it is answered."""
     workers = sorted(children(pid_of(server)))
     found: dict[int, http.client.HTTPSConnection] = {}
@@ -146,7 +151,7 @@ def one_to_each(server: KapiProcess) -> dict[int, http.client.HTTPSConnection]:
     return found
 
 
-def test_a_worker_that_stood_still_reads_nothing_that_others_have_changed_since(server: KapiProcess) -> None:
+def test_a_worker_that_stood_still_reads_nothing_that_others_have_changed_since(server: ForkedServer) -> None:
     """Its feed and the request wait for it together."""
     path = "/api/v1/namespaces/default/configmaps"
     (writer, writing), (reader, reading) = one_to_each(server).items()
@@ -172,7 +177,7 @@ def test_a_worker_that_stood_still_reads_nothing_that_others_have_changed_since(
         connection.close()
 
 
-def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server: KapiProcess) -> None:
+def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server: ForkedServer) -> None:
     before = children(pid_of(server))
     os.kill(min(before), signal.SIGKILL)
     until(lambda: min(before) not in children(pid_of(server)))
@@ -185,7 +190,7 @@ def test_a_killed_worker_is_started_again_and_nobody_is_refused_after_it(server:
 
 def test_what_happens_while_workers_start_ends_nothing(tmp_path: Path) -> None:
     """A worker that is killed before it is ready, and signals for the workers."""
-    started = KapiProcess("--workers=2", directory=tmp_path)
+    started = ForkedServer("--workers=2", directory=tmp_path)
     start = threading.Thread(target=started.start)
     start.start()
     try:
@@ -203,7 +208,7 @@ def test_what_happens_while_workers_start_ends_nothing(tmp_path: Path) -> None:
         assert started.end() == 0
 
 
-def test_workers_are_replaced_without_a_refused_connection(server: KapiProcess) -> None:
+def test_workers_are_replaced_without_a_refused_connection(server: ForkedServer) -> None:
     before = children(pid_of(server))
     with clients(server) as wrong:
         os.kill(pid_of(server), signal.SIGUSR2)
@@ -213,7 +218,7 @@ def test_workers_are_replaced_without_a_refused_connection(server: KapiProcess) 
 
 def test_after_a_killed_supervisor_workers_end_and_the_next_one_starts_at_once(tmp_path: Path) -> None:
     port = free_port()
-    server = KapiProcess("--workers=2", f"--secure-port={port}", directory=tmp_path)
+    server = ForkedServer("--workers=2", f"--secure-port={port}", directory=tmp_path)
     server.start()
     workers = children(pid_of(server))
     with clients(server):  # the workers are busy when they become orphans
@@ -229,10 +234,10 @@ def test_after_a_killed_supervisor_workers_end_and_the_next_one_starts_at_once(t
 def test_what_is_wrong_with_the_flags_is_told_once(tmp_path: Path) -> None:
     broken = tmp_path / "broken.crt"
     broken.write_text("nonsense")
-    server = KapiProcess("--workers=3", f"--tls-cert-file={broken}", f"--tls-private-key-file={broken}")
+    server = ForkedServer("--workers=3", f"--tls-cert-file={broken}", f"--tls-private-key-file={broken}")
     with pytest.raises(RuntimeError) as caught:
         server.start()
     lines = str(caught.value).splitlines()[1:]
     assert len(lines) == 1 and lines[0].startswith("kapi: serving certificate:")
     with pytest.raises(RuntimeError, match="--workers must be at least 1"):
-        KapiProcess("--workers=0").start()
+        ForkedServer("--workers=0").start()
