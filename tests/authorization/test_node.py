@@ -5,13 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from twisted.internet.task import Clock
 
 from kapi.authorization.interface import Decision
 from kapi.authorization.node.authorizer import NodeAuthorizer
 from kapi.authorization.node.graph import NodeGraph
 from kapi.authorization.rbac.bootstrap import node_rules
+from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
+from kapi.scheduling.slices import Slices
 from tests.authorization.policies import ask
+from tests.growth.counting import stretches
+from tests.turns import one_turn
+
+MANY = 2000
 
 N1 = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
 N2 = UserInfo("system:node:n2", groups=("system:nodes", "system:authenticated"))
@@ -176,3 +183,32 @@ def test_requests_for_certificates_of_its_pods() -> None:
     assert not may(N1, "update", name="r") and not may(N1, "get", subresource="/status", name="r")
     nodes.graph.on_pod_certificate("DELETED", request)
     assert not may(N1, "get", name="r")
+
+
+def reading(*secrets: str) -> Object:
+    """A pod on a node."""
+    env = [{"valueFrom": {"secretKeyRef": {"name": name, "key": "k"}}} for name in secrets]
+    return {"metadata": {"name": "p", "namespace": "x"}, "spec": {"nodeName": "n1", "containers": [{"env": env}]}}
+
+
+def test_a_pod_that_reads_thousands_of_secrets_is_taken_in_in_steps() -> None:
+    graph = NodeGraph()
+    first, second = (reading(*(f"{start}{number}" for number in range(MANY))) for start in "ab")
+    for event, pod in (("ADDED", first), ("MODIFIED", second), ("DELETED", second)):
+        found = stretches(lambda event=event, pod=pod: graph.on_pod(event, pod))  # type: ignore[misc]
+        assert found.longest < MANY / 2, found.where
+
+
+def test_while_a_pod_changes_its_node_keeps_what_stays() -> None:
+    graph, clock = NodeGraph(), Clock()
+    call = Slices(clock, length=-1.0).call
+    before, after = ([f"s{number}" for number in range(start, start + 100)] for start in (0, 50))
+    graph.on_pod("ADDED", reading(*before))
+    changed, turns = call(graph.on_pod, "MODIFIED", reading(*after)), 0
+    while not changed.called:
+        turns += 1
+        assert all(graph.leads_to("n1", "secret", "x", name) for name in {*before} & {*after})
+        one_turn(clock)
+    assert turns
+    assert [name for name in before if graph.leads_to("n1", "secret", "x", name)] == before[50:]
+    assert all(graph.leads_to("n1", "secret", "x", name) for name in after)

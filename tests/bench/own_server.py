@@ -58,15 +58,25 @@ class OwnServer:
         return self.start()
 
 
+_IMPORT_ALL = """
+import importlib, kapi, pkgutil
+for module in pkgutil.walk_packages(kapi.__path__, "kapi.", onerror=lambda name: None):
+    try:
+        module.name.endswith("__main__") or importlib.import_module(module.name)
+    except ImportError:  # of an extra that is not installed
+        pass
+"""
+
+
 def as_installed(bytecode: Path, checkout: str) -> dict[str, str]:
     """The environment of a server whose modules are compiled before it starts, as those of an installed package are.
 
     A checkout's are not where PYTHONDONTWRITEBYTECODE is set: each start would compile all of them, which takes longer than the
-    start itself.
+    start itself; and those that are loaded with their first use, while others wait.
     """
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(bytecode)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    subprocess.run([sys.executable, "-c", "import kapi.tap, kapi.app"], cwd=checkout, env=environment, check=True)
+    subprocess.run([sys.executable, "-c", _IMPORT_ALL], cwd=checkout, env=environment, check=True)
     return environment
 
 

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.client.in_order import InOrder
 from kapi.machinery.checkpoint import checkpoint
 from kapi.scheduling.slices import Slices
+from tests.turns import one_turn
 
 
 class Ordered(SynchronousTestCase):
@@ -25,20 +26,14 @@ class Ordered(SynchronousTestCase):
         if what == "bad":
             raise RuntimeError("a bug")
 
-    def one_turn(self) -> None:
-        calls, self.clock.calls = self.clock.calls, []
-        for call in calls:
-            call.called = 1
-            call.func(*call.args, **call.kw)
-
     def test_what_comes_while_something_takes_long_waits(self) -> None:
         self.order.add(self.note, "long", 5, long=True)
         self.order.add(self.note, "short", long=False)
-        self.one_turn()
+        one_turn(self.clock)
         self.order.add(self.note, "other", long=False)
         self.assertEqual((self.found, len(self.order)), ([], 3))
         for _ in range(20):
-            self.one_turn()
+            one_turn(self.clock)
         self.assertEqual((self.found, len(self.order)), (["long", "short", "other"], 0))
 
     def test_no_two_that_take_long_are_done_in_one_turn(self) -> None:
@@ -47,7 +42,7 @@ class Ordered(SynchronousTestCase):
         counts = []
         for _ in range(10):
             before = len(self.found)
-            self.one_turn()
+            one_turn(self.clock)
             counts.append(len(self.found) - before)
         self.assertEqual((self.found, max(counts)), ([0, 1, 2, 3], 1))
 
@@ -68,7 +63,7 @@ class Ordered(SynchronousTestCase):
         done.addCallback(lambda _: self.note("done"))
         self.order.add(self.note, "late", 30, long=True)
         for _ in range(10):
-            self.one_turn()
+            one_turn(self.clock)
         self.successResultOf(done)
         self.clock.advance(0)
         self.assertEqual(self.found, ["long", "done", "late"])
@@ -77,7 +72,7 @@ class Ordered(SynchronousTestCase):
         self.order.add(self.note, "begun", 3, long=True)
         for number in range(3):
             self.order.add(self.note, number, long=True)
-        self.one_turn()
+        one_turn(self.clock)
         self.assertEqual(self.order.clear(), 3)
         self.order.add(self.note, "after", long=True)
         self.clock.advance(0)

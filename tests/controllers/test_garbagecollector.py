@@ -23,6 +23,7 @@ from kapi.resources.catalogue import BUILT_IN
 from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
 from kapi.watchcache import entry
+from tests.turns import one_turn
 
 MERGE = "application/merge-patch+json"
 MAPS = "/api/v1/namespaces/n1/configmaps"
@@ -362,21 +363,12 @@ class InSlices(Case):
     def large(self, name: str, *owners: Object) -> Object:
         return self.make(name, *owners, *self.absent())
 
-    def one_turn(self) -> None:
-        """What is scheduled in it is for the next."""
-        clock = self.api.clock
-        due = [call for call in clock.calls if call.time <= clock.seconds()]
-        clock.calls = [call for call in clock.calls if call.time > clock.seconds()]
-        for call in due:
-            call.called = 1
-            call.func(*call.args, **call.kw)
-
     def turns_until(self, condition: Callable[[], bool]) -> int:
         """How many turns it takes."""
         for turns in range(2000):
             if condition():
                 return turns
-            self.one_turn()
+            one_turn(self.api.clock)
         self.fail("it does not come")
 
     async def test_a_change_behind_a_large_one_waits_for_it(self) -> None:

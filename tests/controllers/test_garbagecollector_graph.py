@@ -28,6 +28,7 @@ from kapi.controllers.garbagecollector.reconcile import Delete, Owner, Release, 
 from kapi.machinery.gvk import GroupResource
 from kapi.scheduling.slices import Slices
 from tests.growth.counting import stretches
+from tests.turns import one_turn
 
 MAPS = GroupResource("", "configmaps")
 MANY = 2000
@@ -100,7 +101,7 @@ def test_who_reads_it_while_it_changes_finds_what_was_before_and_what_comes(chan
                 assert found <= dependents(before, uid) | dependents(there, uid)
                 assert graph.blocked(uid) or not blocks(before, uid) & blocks(there, uid)
                 graph.set_gone(uid)  # by a decision meanwhile
-            clock.advance(0)
+            one_turn(clock)
         for uid in NAMES:
             assert {node.uid for node in graph.dependents(uid)} == dependents(there, uid)
             assert graph.blocked(uid) == bool(blocks(there, uid))

@@ -17,6 +17,7 @@ from kapi.authorization.node.references import (
     volume_secrets,
 )
 from kapi.client.interface import Client, EventHandler, ResourceClient
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -64,16 +65,20 @@ class NodeGraph:
         ]
 
     def _replace(self, owner: Vertex, edges: list[tuple[Vertex, Vertex]]) -> None:
-        for source, target in self._owned.pop(owner, ()):
+        """In steps, between which those before and those after lead to nodes."""
+        kept = set(steps(edges))
+        for source, target in steps(edges):
+            self._out.setdefault(source, set()).add(target)
+        before = self._owned.pop(owner, ())
+        if edges:
+            self._owned[owner] = edges
+        for edge in steps(before):
+            source, target = edge
             targets = self._out.get(source)
-            if targets is not None:
+            if edge not in kept and targets is not None:
                 targets.discard(target)
                 if not targets:
                     del self._out[source]
-        if edges:
-            self._owned[owner] = edges
-            for source, target in edges:
-                self._out.setdefault(source, set()).add(target)
 
     def on_pod(self, event: str, pod: Object, old: Object | None = None) -> None:
         metadata, spec = pod["metadata"], pod.get("spec") or {}
@@ -94,7 +99,7 @@ class NodeGraph:
                 ("pvc", pod_volume_claims(pod)),
                 ("resourceclaim", pod_resource_claims(pod)),
             ):
-                edges.extend((Vertex(kind, namespace, name), vertex) for name in names)
+                edges.extend((Vertex(kind, namespace, name), vertex) for name in steps(names))
         self._replace(vertex, edges)
 
     def on_volume(self, event: str, volume: Object, old: Object | None = None) -> None:
@@ -103,7 +108,7 @@ class NodeGraph:
         edges = []
         if event != "DELETED" and claim:
             edges.append((vertex, Vertex("pvc", claim.get("namespace", ""), claim.get("name", ""))))
-            edges.extend((Vertex("secret", *secret), vertex) for secret in volume_secrets(volume))
+            edges.extend((Vertex("secret", *secret), vertex) for secret in steps(volume_secrets(volume)))
         self._replace(vertex, edges)
 
     def on_attachment(self, event: str, attachment: Object, old: Object | None = None) -> None:

@@ -36,12 +36,12 @@ class PolicyRule:
     ) -> None:
         self.verbs, self.groups, self.resources = tuple(verbs), tuple(groups), tuple(resources)
         self.names, self.urls = tuple(names), tuple(urls)
-        self._verbs = None if "*" in self.verbs else frozenset(self.verbs)
-        self._groups = None if "*" in self.groups else frozenset(self.groups)
-        self._resources = None if "*" in self.resources else frozenset(self.resources)
-        self._names = frozenset(self.names) if self.names else None
-        self._urls = frozenset(self.urls)
-        self._url_prefixes = tuple(url.rstrip("*") for url in self.urls if url.endswith("*"))
+        self._verbs = None if "*" in self.verbs else frozenset(steps(self.verbs))
+        self._groups = None if "*" in self.groups else frozenset(steps(self.groups))
+        self._resources = None if "*" in self.resources else frozenset(steps(self.resources))
+        self._names = frozenset(steps(self.names)) if self.names else None
+        self._urls = frozenset(steps(self.urls))
+        self._url_prefixes = tuple(url.rstrip("*") for url in steps(self.urls) if url.endswith("*"))
 
     @classmethod
     def of(cls, rule: Object) -> PolicyRule:

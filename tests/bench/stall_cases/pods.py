@@ -114,6 +114,12 @@ CASES: dict[str, Callable[[Place], Case]] = {
     "pod: env with references": _pod(
         lambda: pod(container(env=many(lambda i: {"name": f"E{i}", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})))
     ),
+    "pod: secrets on a node": _pod(
+        lambda: pod(
+            container(env=many(lambda i: {"name": f"E{i}", "valueFrom": {"secretKeyRef": {"name": f"s{i}", "key": "k"}}})),
+            nodeName="n",
+        )
+    ),
     "pod: env of one name": _pod(lambda: pod(container(env=many(lambda i: env(0))))),
     "pod: envFrom": _pod(lambda: pod(container(envFrom=many(lambda i: {"configMapRef": {"name": f"c{i}"}})))),
     "pod: ports": _pod(
