@@ -6,17 +6,19 @@ Parsing gives immutable objects with ``matches``; a Predicate is both together, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import FieldError, invalid, quote
-from kapi.machinery.names import label_value, qualified_name
+from kapi.machinery.names import checked_label_value, label_value, qualified_name
 from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.text_set import TextSet
 from kapi.machinery.tree import Tree
 
 EXACT = frozenset(["=", "==", "in"])  # operators of terms that ask for one of some values
 _MANY = 64  # requirements: that many are looked at in one piece
+_MANY_VALUES = 64  # of a requirement: more are kept as one text
 
 
 class SelectorError(ValueError):
@@ -28,7 +30,7 @@ class LabelRequirement(NamedTuple):
 
     key: str
     operator: str
-    values: frozenset[str]
+    values: Set[str]
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         operator, value = self.operator, labels.get(self.key)
@@ -166,7 +168,7 @@ class _Parser:
             raise SelectorError(f"found '{token}', expected: identifier")
         return token
 
-    def value_list(self) -> frozenset[str]:
+    def value_list(self) -> Set[str]:
         opening = self.take()
         if opening != "(":
             raise SelectorError(f"found '{opening}' expected: '('")
@@ -187,7 +189,7 @@ class _Parser:
                     continue
                 if separator == ")":
                     self.take()
-                    return frozenset(values)
+                    return _kept(values)
                 raise SelectorError(f"found '{separator}', expected: ',' or ')'")
             if token == ",":
                 if not values:
@@ -196,12 +198,17 @@ class _Parser:
                 if following == ")":
                     self.take()
                     values.add("")
-                    return frozenset(values)
+                    return _kept(values)
                 if following == ",":
                     self.take()
                     values.add("")
                 continue
             raise SelectorError(f"found '{token}', expected: ',', or identifier")
+
+
+def _kept(values: set[str]) -> Set[str]:
+    """As a watch keeps them; there is no comma in a token."""
+    return frozenset(values) if len(values) <= _MANY_VALUES else TextSet(values)
 
 
 def _complain(*errors: FieldError) -> SelectorError:
@@ -218,16 +225,17 @@ def _check_key(key: str) -> None:
         raise _complain(invalid("", key, "; ".join(problems)))
 
 
-def label_requirement(key: str, operator: str, values: frozenset[str]) -> LabelRequirement:
+def label_requirement(key: str, operator: str, values: Set[str]) -> LabelRequirement:
     """A checked requirement.  Raises SelectorError."""
     errors: list[FieldError] = []
     if operator in ("gt", "lt"):
         for value in steps(values):
             if not _is_int(value):
                 errors.append(invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer"))
-    if any(label_value(value) for value in steps(values)):  # else there is no need of an order
+    check = label_value if len(values) <= _MANY_VALUES else checked_label_value
+    if any(check(value) for value in steps(values)):  # else there is no need of an order
         for index, value in enumerate(steps(sorted(values))):
-            problems = label_value(value)
+            problems = check(value)
             if problems:
                 errors.append(invalid(f"values[{index}][{key}]", value, "; ".join(problems)))
     if errors:

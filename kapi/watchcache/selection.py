@@ -83,7 +83,8 @@ def chooser(predicate: Predicate | None) -> Choose | None:
     def choose(entries: list[Entry]) -> list[Entry]:
         for term in terms:
             if term.operator in EXACT:
-                entries = labelled(entries, term.key, term.values)
+                many = len(entries) > len(term.values)  # so many look-ups are worth a set that is quicker
+                entries = labelled(entries, term.key, frozenset(term.values) if many else term.values)
             else:
                 entries = [entry for entry in entries if term.matches(entry.labels)]
         return entries if fields.empty else [entry for entry in entries if fields.matches(entry.fields)]

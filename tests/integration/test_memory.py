@@ -78,3 +78,17 @@ def test_unread_watches_and_lists_hold_little_and_nothing_of_it_stays(server: Se
         connection.close()
     print(f"{before:.0f} MB before, {watched:.0f} MB with the watches")
     until(lambda: resident(server) <= 1.3 * before)
+
+
+def test_nothing_stays_of_watches_with_long_selectors(server: ServerProcess) -> None:
+    client = Client(server)
+    before = resident(server)
+    opened = []
+    for number in range(500):
+        values = ",".join(f"v{number}-{place}" for place in range(1600))
+        opened += client.unread(f"{MAPS}?watch=1&resourceVersion=0&labelSelector=n%20in%20({values})", 1)
+    watched = resident(server)
+    for connection in opened:
+        connection.close()
+    print(f"{before:.0f} MB before, {watched:.0f} MB with the watches")
+    until(lambda: resident(server) <= 1.3 * before)

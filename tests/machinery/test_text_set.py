@@ -1,0 +1,52 @@
+"""Sets of many texts in a few blocks of memory, as selectors keep them."""
+
+from __future__ import annotations
+
+import sys
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kapi.machinery.selectors import LabelSelector, parse_labels
+from kapi.machinery.text_set import TextSet
+
+TEXTS = st.text("ab-.", max_size=4)
+
+
+@given(st.sets(TEXTS), st.sets(TEXTS))
+def test_it_is_a_set(one: set[str], other: set[str]) -> None:
+    made = TextSet(one)
+    assert (list(made), len(made), made == one) == (sorted(one), len(one), True)
+    assert {text for text in one | other if text in made} == one
+    assert (made == TextSet(other)) == (one == other)
+    assert hash(made) == hash(TextSet(sorted(one, reverse=True)))
+    assert 1 not in made
+
+
+def text(number: int, count: int = 2000) -> str:
+    return f"n in ({','.join(f'v{number}-{place}' for place in range(count))})"
+
+
+def test_a_watch_keeps_few_blocks_for_thousands_of_values() -> None:
+    kept: list[LabelSelector] = [parse_labels(text(0))]
+    before = sys.getallocatedblocks()
+    for number in range(1, 5):
+        kept.append(parse_labels(text(number)))
+    assert sys.getallocatedblocks() - before < 500
+
+
+def test_nothing_of_them_is_remembered_when_it_has_gone() -> None:
+    parse_labels(text(10))
+    before = sys.getallocatedblocks()
+    for number in range(11, 15):
+        parse_labels(text(number))
+    assert sys.getallocatedblocks() - before < 500
+
+
+def test_such_a_selector_selects_as_any() -> None:
+    selector, same = parse_labels(text(1)), parse_labels(text(1))
+    assert selector.matches({"n": "v1-1999"}) and not selector.matches({"n": "v1-2000"}) and not selector.matches({})
+    assert selector.requirements == same.requirements and hash(selector.requirements) == hash(same.requirements)
+    others = parse_labels(text(1).replace(" in ", " notin "))
+    assert others.matches({}) and others.matches({"n": "v"}) and not others.matches({"n": "v1-0"})
+    assert parse_labels(f"n in ({','.join('abc' * 100)})").requirements == parse_labels("n in (c,b,a)").requirements
