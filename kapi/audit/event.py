@@ -18,10 +18,13 @@ from msgspec import Raw
 from twisted.logger import Logger
 
 from kapi.audit.policy import METADATA, NONE, REQUEST, REQUEST_RESPONSE, AuditConfig
+from kapi.audit.raw import one_line, without_managed_fields
 from kapi.audit.record import Record
 from kapi.audit.sinks import Outcome, Sink
 from kapi.audit.source import origin
 from kapi.audit.wire import Event, encode, reference
+from kapi.codecs import json_pieces
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, leaves_whole
@@ -76,21 +79,21 @@ class AuditEvent:
                 name: value for name in ("namespace", "name", "uid", "resourceVersion") if (value := metadata.get(name))
             }
         if self.level >= REQUEST:
-            self._request = orjson.dumps(self._trimmed(obj))
+            self._request = json_pieces.dumps(self._trimmed(obj))
 
     def request_patch(self, patch: bytes) -> None:
         """The body of a patch; what is no JSON is recorded as a string."""
         if self.level >= REQUEST:
             try:
-                orjson.loads(patch)
+                free_in_steps(json_pieces.loads(patch), len(patch))
             except ValueError:
                 patch = orjson.dumps(patch.decode("utf-8", "replace"))
-            self._request = patch
+            self._request = one_line(patch)
 
     def response_object(self, obj: Object) -> None:
         """The object of the answer, in case its bytes are no JSON."""
         if self.level >= REQUEST_RESPONSE:
-            self._response = orjson.dumps(self._trimmed(obj))
+            self._response = json_pieces.dumps(self._trimmed(obj))
 
     def panicked(self, error: BaseException) -> None:
         """An unexpected exception ended the request."""
@@ -110,7 +113,7 @@ class AuditEvent:
                 self._read_status(body if isinstance(body, bytes) else b"".join(body), response.status)
             if level >= REQUEST_RESPONSE:
                 whole = body if isinstance(body, bytes) else b"".join(body)
-                self._response = self._trimmed_bytes(whole.rstrip())
+                self._response = self._trimmed_bytes(one_line(whole.rstrip()))
         if self._long_running and not self._started and self.config is not None:
             self._started = True
             self.record("ResponseStarted")
@@ -277,9 +280,7 @@ class AuditEvent:
         return {**obj, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
     def _trimmed_bytes(self, body: bytes) -> bytes:
-        if self.config is None or not self.config.omit_managed_fields or b'"managedFields"' not in body:
-            return body
-        return orjson.dumps(self._trimmed(orjson.loads(body)))
+        return without_managed_fields(body) if self.config is not None and self.config.omit_managed_fields else body
 
 
 def _shown(annotations: dict[str, str], level: int) -> dict[str, str]:

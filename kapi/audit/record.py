@@ -1,13 +1,18 @@
-"""A finished audit event on its way to the back ends, as a tree, as JSON and as one line of text."""
+"""A finished audit event on its way to the back ends, as JSON and as one line of text."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 
+import msgspec
 import orjson
 
+from kapi.audit.raw import without
 from kapi.machinery.tree import Object
+
+_BODIES = ("requestObject", "responseObject")
+_encode = msgspec.json.Encoder().encode
 
 
 class Record:
@@ -19,15 +24,9 @@ class Record:
         self.data = data
         self.level = level
 
-    @property
-    def tree(self) -> Object:
-        """The event decoded, for those who look into it."""
-        tree: Object = orjson.loads(self.data)
-        return tree
-
     def legacy(self) -> str:
         """The text format: a subset of the fields on one line."""
-        tree = self.tree
+        tree: Object = orjson.loads(_encode(without(self.data, *_BODIES)))
         user, other = tree["user"], tree.get("impersonatedUser")
         username = user.get("username") or "<none>"
         groups = _list(user["groups"]) if username != "<none>" and user.get("groups") else "<none>"
@@ -48,9 +47,10 @@ class Record:
 
     def truncated(self) -> Record:
         """Without the objects, and marked so."""
-        tree = {name: value for name, value in self.tree.items() if name not in ("requestObject", "responseObject")}
-        tree["annotations"] = {**tree.get("annotations", {}), "audit.k8s.io/truncated": "true"}
-        return Record(orjson.dumps(tree), self.level)
+        found = without(self.data, *_BODIES)
+        annotations = orjson.loads(bytes(found.get("annotations", b"{}")))
+        annotations["audit.k8s.io/truncated"] = "true"
+        return Record(_encode({**found, "annotations": annotations}), self.level)
 
 
 def event_list(records: Sequence[Record]) -> bytes:

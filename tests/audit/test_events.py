@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 
 from kapi.audit.build import Auditor
@@ -22,7 +23,9 @@ from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
 from kapi.request.user import UserInfo
+from kapi.scheduling.slices import Slices
 from tests.filters.requests import request
+from tests.turns import one_turn
 
 ALICE = UserInfo("alice", uid="7", groups=("dev", "system:authenticated"), extra={"b": ("2",), "a": ("1", "x")})
 
@@ -287,6 +290,49 @@ def test_managed_fields_are_left_out() -> None:
     ctx = bench.begin("/api/v1/configmaps", "GET")
     bench.finish(ctx, Response(200, orjson.dumps(table)))
     assert b"managedFields" not in bench.sink.raw[-1]
+
+
+def test_what_is_left_of_an_answer_without_managed_fields() -> None:
+    """What the objects have beside them, in their order, whatever else has a member of that name."""
+    trimmed = {"kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"managedFields": "mine", "u": "\u2028 \u00e9"}}
+    whole = {**trimmed, "metadata": {"name": "x", "managedFields": [{"manager": "m"}]}}
+    for answer, kept in (
+        (whole, trimmed),
+        ({"kind": "L", "metadata": {}, "items": [whole, whole]}, {"kind": "L", "metadata": {}, "items": [trimmed] * 2}),
+        (
+            {"kind": "Table", "rows": [{"cells": [1], "object": whole}, {"cells": [2], "object": None}]},
+            {"kind": "Table", "rows": [{"cells": [1], "object": trimmed}, {"cells": [2], "object": None}]},
+        ),
+        ({"kind": "O", "managedFields": 1}, {"kind": "O", "managedFields": 1}),
+    ):
+        for indent in (None, orjson.OPT_INDENT_2):
+            bench = Bench({"level": "RequestResponse"}, omitManagedFields=True)
+            bench.finish(bench.begin(), Response(200, orjson.dumps(answer, option=indent)))
+            assert bench.sink.raw[-1].count(b"\n") == 0
+            assert orjson.dumps(bench.sink.events[-1]["responseObject"]) == orjson.dumps(kept)
+
+
+@pytest.mark.parametrize("level", ["Request", "RequestResponse"])
+def test_an_event_is_one_line_whatever_form_the_bodies_have(level: str) -> None:
+    bench = Bench({"level": level})
+    ctx = bench.begin(method="PATCH")
+    ctx.audit.request_patch(b'{\n "a":\r\n "b\\nc"\n}')
+    bench.finish(ctx, Response(200, b'{\n  "kind": "Pod"\n}\n'))
+    assert b"\n" not in bench.sink.raw[-1]
+    assert bench.sink.events[-1]["requestObject"] == {"a": "b\nc"}
+    assert bench.sink.events[-1].get("responseObject") == ({"kind": "Pod"} if level == "RequestResponse" else None)
+
+
+def test_a_long_patch_is_looked_at_in_steps() -> None:
+    bench = Bench({"level": "Request"})
+    ctx = bench.begin(method="PATCH")
+    patch = orjson.dumps({"data": {f"k{number}": "x" * 100 for number in range(5000)}})
+    clock = Clock()
+    done, turns = Slices(clock, length=-1.0).call(ctx.audit.request_patch, patch), 0
+    while not done.called:
+        one_turn(clock)
+        turns += 1
+    assert turns > 5
 
 
 def test_a_patch_is_kept_as_it_came() -> None:
