@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
 
@@ -164,20 +164,20 @@ def test_what_is_too_deep_is_refused_as_in_one_piece(levels: int) -> None:
 
 
 TEXT = "v" * 8
-MEMBERS: dict[str, Any] = {
-    "numbers": list(range(300_000)),
-    "texts": [TEXT] * 200_000,
-    "objects": [{"a": TEXT, "b": [TEXT]} for _ in range(60_000)],
-    "nested": [{"a": [{"b": TEXT}, {"b": TEXT}] * 20} for _ in range(2_000)],
-    "keys": {f"k{number}": TEXT for number in range(150_000)},
-    "empty": [{}] * 300_000,
-    "few": {f"k{number}": {"l": [{"a": [1]}] * 3000} for number in range(30)},
+MEMBERS: dict[str, Callable[[], Any]] = {
+    "numbers": lambda: list(range(300_000)),
+    "texts": lambda: [TEXT] * 200_000,
+    "objects": lambda: [{"a": TEXT, "b": [TEXT]} for _ in range(60_000)],
+    "nested": lambda: [{"a": [{"b": TEXT}, {"b": TEXT}] * 20} for _ in range(2_000)],
+    "keys": lambda: {f"k{number}": TEXT for number in range(150_000)},
+    "empty": lambda: [{}] * 300_000,
+    "few": lambda: {f"k{number}": {"l": [{"a": [1]}] * 3000} for number in range(30)},
 }
 
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_others_may_work_meanwhile(name: str, slices: Pieces) -> None:
-    tree = {"kind": "K", "metadata": {"name": "n"}, "spec": {"template": {name: MEMBERS[name]}}}
+    tree = {"kind": "K", "metadata": {"name": "n"}, "spec": {"template": {name: MEMBERS[name]()}}}
     text = orjson.dumps(tree)
     reads: list[int] = []
     writes: list[int] = []

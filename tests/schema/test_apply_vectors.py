@@ -26,16 +26,12 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
 
 
-K8S = Parser.load("k8s-schema.yaml")
-SCHEMA = Parser.load("schema.yaml")
-
-
 def k8s(name: str) -> Shape:
-    return shape_of(K8S.type(name), Shapes())
+    return shape_of(Parser.load("k8s-schema.yaml").type(name), Shapes())
 
 
 def schema() -> Shape:
-    return shape_of(SCHEMA.type("schema"), Shapes())
+    return shape_of(Parser.load("schema.yaml").type("schema"), Shapes())
 
 
 SETS = [

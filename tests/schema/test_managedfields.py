@@ -21,7 +21,6 @@ from tests.schema.smd_schema import Parser
 
 TEXT = Type(Kind.STRING)
 TEXTS = Type(Kind.MAP, elem=TEXT)
-K8S = Parser.load("k8s-schema.yaml")
 T1, T2, T3 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z", "2026-01-01T00:00:09Z"
 
 
@@ -256,7 +255,7 @@ def test_client_side_apply_is_taken_over_by_kubectl_only(manager: FieldManager) 
 
 def test_lists_of_a_deployment_merge_by_key() -> None:
     kind = GroupVersionKind("apps", "v1", "Deployment")
-    manager = FieldManager(K8S.type("io.k8s.api.apps.v1.Deployment"), kind)
+    manager = FieldManager(Parser.load("k8s-schema.yaml").type("io.k8s.api.apps.v1.Deployment"), kind)
 
     def deployment(*containers: dict[str, Any]) -> dict[str, Any]:
         spec = {"template": {"spec": {"containers": list(containers)}}}

@@ -53,18 +53,19 @@ class Backend:
         with suppress(OSError, ValueError):
             plain.settimeout(120)
             connection = self._context.wrap_socket(plain, server_side=True)
-            data = b""
+            data = bytearray()
             while b"\r\n\r\n" not in data:
                 more = connection.recv(65536)
                 if not more:
                     return
                 data += more
-            head, _, body = data.partition(b"\r\n\r\n")
+            head, _, rest = bytes(data).partition(b"\r\n\r\n")
+            body = bytearray(rest)
             lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
             while lengths and len(body) < int(lengths[0].partition(b":")[2]):
                 body += connection.recv(65536)
-            self.requests.append((head, body))
-            connection.sendall(self._speak(head, body))
+            self.requests.append((head, bytes(body)))
+            connection.sendall(self._speak(*self.requests[-1]))
             connection.unwrap()
             connection.close()
 

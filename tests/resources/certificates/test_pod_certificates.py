@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -97,16 +97,17 @@ def proven(key: Any) -> Object:
 
 
 @pytest.mark.parametrize(
-    "key",
+    "generate",
     [
-        ed25519.Ed25519PrivateKey.generate(),
-        ec.generate_private_key(ec.SECP384R1()),
-        ec.generate_private_key(ec.SECP521R1()),
-        rsa.generate_private_key(65537, 3072),
+        ed25519.Ed25519PrivateKey.generate,
+        lambda: ec.generate_private_key(ec.SECP384R1()),
+        lambda: ec.generate_private_key(ec.SECP521R1()),
+        lambda: rsa.generate_private_key(65537, 3072),
     ],
     ids=["Ed25519", "P-384", "P-521", "RSA 3072"],
 )
-def test_a_key_is_proven_by_a_request_or_by_a_signature(api: MemoryAPI, key: Any) -> None:
+def test_a_key_is_proven_by_a_request_or_by_a_signature(api: MemoryAPI, generate: Callable[[], Any]) -> None:
+    key = generate()
     algorithm = None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256
     for spec in ({"stubPKCS10Request": csr(key, algorithm)}, proven(key)):
         made = api.ask("POST", REQUESTS, {**request(**spec), "metadata": {"generateName": "r-"}})
