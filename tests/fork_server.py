@@ -15,6 +15,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -261,11 +262,16 @@ def _run(order: dict[str, Any]) -> None:
 
 
 def _main() -> None:
+    import kapi.admission
     import kapi.app
     import kapi.cli.main
     import kapi.dropin.etcd
     import kapi.dropin.kube_apiserver
-    import kapi.tap  # noqa: F401
+    import kapi.server.logging
+    import kapi.tap
+
+    for plugin in pkgutil.walk_packages(kapi.admission.__path__, "kapi.admission."):
+        importlib.import_module(plugin.name)  # as a server does when it knows its flags
 
     gc.collect()
     gc.freeze()
