@@ -7,6 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
+from kapi.codecs.split import encode_halves
 from kapi.controllers.bootstrap import reconcile
 from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.bootstrap.leases import LEASES, SECONDS, ServerLeases
@@ -103,6 +104,26 @@ class Bootstrap(TestCase):
         api.turn(SECONDS + 1)
         await self.wait(first.run_once())
         self.assertEqual(self.addresses(), ["192.0.2.1"])
+
+    async def test_entries_that_this_version_does_not_understand_stop_nobody(self) -> None:
+        api = await self.start()
+        later = api.clock.seconds() + 1000
+        wrong = (
+            ("", later),
+            ("somewhere", later),
+            ("192.0.2.9-1", later),
+            (5, later),
+            ("192.0.2.8", "later"),
+            ("192.0.2.7", None),
+        )
+        for number, (address, until) in enumerate(wrong):
+            entry = {"kind": "MasterLease", "apiVersion": "v2", "metadata": {"name": str(number)}, "new": [1]}
+            entry |= {"address": address, "until": until}
+            await api.store.create(f"core/masterleases//{number}", *encode_halves(entry), expires=later)
+        server = self.server("192.0.2.1")
+        await self.wait(server.run_once())
+        self.assertEqual(self.addresses(), ["192.0.2.1"])
+        await self.wait(server.stop())
 
     async def test_a_process_that_ends_leaves_the_address_to_those_that_share_it(self) -> None:
         api = await self.start()

@@ -5,6 +5,7 @@ Upstream: ``pkg/controlplane/reconcilers/lease.go``.  A server that has the stor
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 
 from kapi.codecs.split import encode_halves
@@ -33,13 +34,19 @@ class ServerLeases:
         self._clock = clock
 
     def addresses(self, *, others: bool = False) -> list[str]:
-        """The addresses of the servers that are alive; those of ``others`` than this process."""
+        """The addresses of the servers that are alive; those of ``others`` than this process.
+
+        An entry that says neither an address nor until when is not one of these: servers of other versions share the store.
+        """
         now = self._clock()
         entries, _ = self._cache.list("", None)
         found = set()
         for entry in entries:
-            if entry.object.get("until", 0) > now and not (others and entry.name.endswith(self._process)):
-                found.add(entry.object.get("address", entry.name))
+            if others and entry.name.endswith(self._process):
+                continue
+            until, address = entry.object.get("until"), entry.object.get("address", entry.name)
+            if isinstance(until, (int, float)) and until > now and _is_address(address):
+                found.add(address)
         return sorted(found)
 
     def _key(self, address: str) -> str:
@@ -75,3 +82,10 @@ class ServerLeases:
             await self._store.delete(key, stored.revision, *self._halves(address, 0))
         except (KeyMissing, RevisionConflict):
             return
+
+
+def _is_address(found: object) -> bool:
+    try:
+        return isinstance(found, str) and bool(ipaddress.ip_address(found))
+    except ValueError:
+        return False
