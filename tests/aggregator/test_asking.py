@@ -15,7 +15,7 @@ from kapi.aggregator.asking import Questions
 from kapi.aggregator.availability import Target
 from kapi.aggregator.backend import Backend, Backends
 from kapi.client.answer import AnswerTooLarge
-from tests.aggregator.test_proxy import certificate
+from tests.aggregator.proxy_case import certificate
 from tests.waiting import eventually
 
 NAME, KEY = "svc.ns.svc", "v1.example.com"

@@ -23,7 +23,7 @@ from kapi.aggregator.objects import RemoteObjects, RemoteResource, RemoteResourc
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
-from tests.aggregator.test_proxy import certificate
+from tests.aggregator.proxy_case import certificate
 
 NAME, GV = "svc.ns.svc", GroupVersion("example.com", "v1")
 VERBS = ["create", "delete", "get", "list", "patch", "watch"]

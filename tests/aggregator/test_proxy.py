@@ -3,139 +3,24 @@
 from __future__ import annotations
 
 import base64
-import datetime
-import io
 from types import SimpleNamespace
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from twisted.internet import reactor, ssl
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import CancelledError, Deferred, inlineCallbacks
-from twisted.internet.error import ConnectionLost
-from twisted.internet.protocol import Factory, Protocol
-from twisted.python.failure import Failure
+from twisted.internet.defer import Deferred, inlineCallbacks
+from twisted.internet.protocol import Factory
 from twisted.trial.unittest import TestCase
-from twisted.web.http_headers import Headers
 
 from kapi.aggregator.availability import Target
-from kapi.aggregator.backend import Backend, Backends
+from kapi.aggregator.backend import Backend
 from kapi.aggregator.proxy import ReverseProxy
 from kapi.client.head import identity_headers
-from kapi.machinery.status import RequestTooLarge
-from kapi.request.context import RequestContext
-from kapi.request.response import StreamResponse
-from kapi.request.streamed_body import StreamedBody
 from kapi.request.user import UserInfo
-from tests.waiting import eventually
-
-NAME = "svc.ns.svc"
-KEY = "v1.example.com"
+from tests.aggregator.proxy_case import KEY, NAME, Canned, Http, ProxyCase
 
 
-def certificate(name: str) -> tuple[bytes, bytes]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.UTC)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return made.public_bytes(pem), private
-
-
-class Canned(Protocol):
-    """Answers every request head with the factory's answer and keeps what it got."""
-
-    factory: Any
-
-    def connectionMade(self) -> None:
-        self.factory.connections.append(self)
-
-    def connectionLost(self, reason: Any = None) -> None:
-        self.connected = 0
-
-    def dataReceived(self, data: bytes) -> None:
-        self.factory.received += data
-        if self.factory.answer and b"\r\n\r\n" in self.factory.received and not self.factory.answered:
-            self.factory.answered = True
-            assert self.transport is not None
-            self.transport.write(self.factory.answer)
-
-
-class Ignored:
-    """Where a body comes from, to whom it is all the same who takes it."""
-
-    def body_waits(self, size: int) -> None: ...
-
-    def body_taken(self, size: int) -> None: ...
-
-
-class Http:
-    """A request as the server has it, with a response that is only collected."""
-
-    def __init__(self, method: bytes, uri: bytes, headers: dict[bytes, list[bytes]], body: bytes = b"") -> None:
-        self.method, self.uri = method, uri
-        self.requestHeaders = Headers(headers)
-        self.content = io.BytesIO(body)
-        self.written = b""
-        self.finished = self.gone = False
-
-    def getHeader(self, name: str) -> str | None:
-        values = self.requestHeaders.getRawHeaders(name)
-        return values[-1] if values else None
-
-    def registerProducer(self, producer: Any, streaming: bool) -> None: ...
-
-    def unregisterProducer(self) -> None: ...
-
-    def notifyFinish(self) -> Deferred[None]:
-        self.over: Deferred[None] = Deferred()
-        return self.over
-
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def finish(self) -> None:
-        self.finished = True
-
-
-class ProxyTests(TestCase):
-    def setUp(self) -> None:
-        pem, key = certificate(NAME)
-        self.pem, self.pair = pem, pem + key
-        pair = ssl.PrivateCertificate.loadPEM(pem + key)
-        self.factory = Factory.forProtocol(Canned)
-        self.factory.received = b""  # type: ignore[attr-defined]
-        self.factory.answered = False  # type: ignore[attr-defined]
-        self.factory.answer = b""  # type: ignore[attr-defined]
-        self.factory.connections = []  # type: ignore[attr-defined]
-        self.port = reactor.listenSSL(0, self.factory, pair.options(), interface="127.0.0.1")  # type: ignore[attr-defined]
-        self.addCleanup(self.port.stopListening)
-        self.backends = Backends(reactor)
-        self.failed: list[str] = []
-        self.proxy = ReverseProxy(reactor, self.backends, self.failed.append)
-        self.addCleanup(self.proxy.close)
-        self.trust(NAME)
-
-    def trust(self, name: str) -> None:
-        spec = {"caBundle": base64.b64encode(self.pem).decode()}
-        number = self.port.getHost().port
-        self.backends.set(KEY, Backend([Target("127.0.0.1", number, name)], spec, None))
-
+class ProxyTests(ProxyCase):
     @inlineCallbacks
     def test_requests_go_to_all_targets_and_connections_are_kept_for_one(self) -> Any:
         other = Factory.forProtocol(Canned)
@@ -163,30 +48,6 @@ class ProxyTests(TestCase):
             answers.append(http.written)
         self.assertEqual(answers, [b"a", b"b", b"b", b"a", b"b"])
         self.assertEqual([len(one.connections) for one in (self.factory, other)], [1, 1])  # type: ignore[attr-defined]
-
-    user = UserInfo("alice", groups=("dev",), extra={"example.com/a": ("1",)})
-
-    def context(self, http: Http) -> RequestContext:
-        ctx = RequestContext(http, http.method.decode(), "/", {})
-        ctx.user = self.user
-        ctx.audit_id = "audit"
-        return ctx
-
-    def answer(self, text: bytes) -> None:
-        self.factory.answer = text  # type: ignore[attr-defined]
-
-    @property
-    def received(self) -> bytes:
-        found: bytes = self.factory.received  # type: ignore[attr-defined]
-        return found
-
-    @inlineCallbacks
-    def request(self, http: Http) -> Any:
-        waiting = self.proxy.handle(self.context(http), KEY)
-        response = yield Deferred.fromCoroutine(waiting)  # type: ignore[arg-type]
-        if isinstance(response, StreamResponse):
-            yield response.run(http)
-        return response
 
     @inlineCallbacks
     def test_the_backend_learns_who_asks_and_never_sees_credentials(self) -> Any:
@@ -293,63 +154,6 @@ class ProxyTests(TestCase):
         response = yield self.request(Http(b"GET", b"/", {b"connection": [b"Upgrade"], b"upgrade": [b"SPDY/3.1"]}))
         self.assertEqual((response.status, response.body), (503, b"error dialing backend: " + refused))
         self.assertEqual(self.failed, [KEY, KEY])
-
-    @inlineCallbacks
-    def test_a_body_that_has_not_come_is_passed_on_while_it_comes(self) -> Any:
-        http = Http(b"POST", b"/apis/example.com/v1/a", {b"authorization": [b"Bearer secret"]})
-        body = http.streamed = StreamedBody(Ignored(), None, b"abc")  # type: ignore[attr-defined]
-        asked = self.request(http)
-        yield eventually(lambda: b"3\r\nabc\r\n" in self.received)
-        self.assertNotIn(b"\r\n0\r\n", self.received)
-        self.assertIn(b"X-Remote-User: alice\r\n", self.received)
-        self.assertIn(b"Host: svc.ns.svc\r\n", self.received)
-        self.assertNotIn(b"secret", self.received)
-        body.received(b"de")
-        body.end()
-        yield eventually(lambda: self.received.endswith(b"2\r\nde\r\n0\r\n\r\n"))
-        connection = self.factory.connections[0]  # type: ignore[attr-defined]
-        connection.transport.write(b"HTTP/1.1 201 Created\r\nContent-Type: text/x\r\nContent-Length: 2\r\n\r\nok")
-        response = yield asked
-        self.assertEqual((response.status, response.content_type, http.written), (201, b"text/x", b"ok"))
-        self.assertEqual(self.failed, [])
-
-    @inlineCallbacks
-    def test_a_server_is_not_to_blame_for_a_client_that_goes(self) -> Any:
-        http = Http(b"POST", b"/apis/example.com/v1/a", {})
-        body = http.streamed = StreamedBody(Ignored(), 10, b"abc")  # type: ignore[attr-defined]
-        asked = self.request(http)
-        yield eventually(lambda: self.received.endswith(b"\r\n\r\nabc"))
-        body.fail(Failure(ConnectionLost()))
-        response = yield asked
-        self.assertEqual((response.status, self.failed), (503, []))
-
-    @inlineCallbacks
-    def test_what_nobody_waits_for_any_more_ends(self) -> Any:
-        """The deadline has answered for a server that takes its time."""
-        http = Http(b"POST", b"/apis/example.com/v1/a", {})
-        http.streamed = StreamedBody(Ignored(), 3, b"abc")  # type: ignore[attr-defined]
-        http.streamed.end()  # type: ignore[attr-defined]
-        asked = self.request(http)
-        yield eventually(lambda: self.received.endswith(b"\r\n\r\nabc"))
-        http.over.callback(None)
-        yield asked
-        yield eventually(lambda: not self.factory.connections[0].connected)  # type: ignore[attr-defined]
-
-    @inlineCallbacks
-    def test_a_server_is_not_to_blame_for_an_answer_that_nobody_waits_for(self) -> Any:
-        asked = self.request(Http(b"POST", b"/apis/example.com/v1/a", {}, b"abc"))
-        yield eventually(lambda: self.received.endswith(b"\r\n\r\nabc"))
-        asked.cancel()
-        yield eventually(lambda: not self.factory.connections[0].connected)  # type: ignore[attr-defined]
-        self.failureResultOf(asked, CancelledError)
-        self.assertEqual(self.failed, [])
-
-    @inlineCallbacks
-    def test_a_body_that_is_too_long_is_refused_and_not_passed_on_in_part(self) -> Any:
-        http = Http(b"POST", b"/", {}, b"the beginning")
-        http.body_too_large = True  # type: ignore[attr-defined]
-        yield self.assertFailure(self.request(http), RequestTooLarge)
-        self.assertEqual(self.received, b"")
 
     def test_an_unknown_server_is_503(self) -> None:
         response = self.proxy.handle(self.context(Http(b"GET", b"/", {})), "v1.nosuch")

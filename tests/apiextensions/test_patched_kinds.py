@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kapi.testing.memory_api import MemoryAPI
-from tests.apiextensions.test_serving import FOOS, create, definition, install
+from tests.apiextensions.definition_kit import FOOS, create, definition, install
 
 JSON = "application/json-patch+json"
 

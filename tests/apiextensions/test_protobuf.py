@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.schema import protobuf
 from kapi.testing.memory_api import MemoryAPI
-from tests.apiextensions.test_serving import FOOS, create, definition, install
+from tests.apiextensions.definition_kit import FOOS, create, definition, install
 from tests.endpoints.test_protobuf_answers import PROTOBUF, STATUS, ask, content_type, decoded
 
 

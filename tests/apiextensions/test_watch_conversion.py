@@ -9,9 +9,10 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from kapi.admission.webhook.client import WebhookClient
+from kapi.machinery.tree import Object
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
-from tests.apiextensions.test_serving import DEFINITIONS, Object, create, definition, install, version
+from tests.apiextensions.definition_kit import DEFINITIONS, create, definition, install, version
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

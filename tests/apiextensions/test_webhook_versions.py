@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from kapi.apiextensions.serving import CustomResources
+from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI, succeed
-from tests.apiextensions.test_serving import DEFINITIONS, FOOS, Object, definition, install, owners, version
+from tests.apiextensions.definition_kit import DEFINITIONS, FOOS, definition, install, version
+from tests.apiextensions.test_serving_versions import owners
 
 BETA = FOOS.replace("/v1/", "/v1beta1/")
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"

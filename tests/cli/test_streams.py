@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.endpoints.connect.test_kubelets import certificate
+from tests.endpoints.connect.kubelet_case import certificate
 from tests.integration.server_process import ForkedServer, ServerProcess, kubectl_path
 from tests.testkit.kubelet import Kubelet
 

@@ -2,53 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-from unittest.mock import patch
-
 import orjson
-from twisted.internet.defer import execute
-from twisted.trial.unittest import TestCase
 
-from kapi.apiextensions.serving import CustomResources
-from kapi.controllers.core_events import CoreEventRecorder
-from kapi.controllers.garbagecollector import controller
-from kapi.controllers.garbagecollector import graph as graph_module
-from kapi.controllers.garbagecollector.controller import GarbageCollector
-from kapi.controllers.garbagecollector.places import Places
-from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from kapi.request.call import Call
-from kapi.resources.catalogue import BUILT_IN
-from kapi.scheduling.slices import Slices
-from kapi.testing.memory_api import MemoryAPI
-from kapi.watchcache import entry
-from tests.turns import one_turn
+from tests.controllers.garbagecollector_case import MAPS, MERGE, Case, named, owner
 
-MERGE = "application/merge-patch+json"
-MAPS = "/api/v1/namespaces/n1/configmaps"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-def owner(obj: Object, *, blocks: bool | None = None, **other: Any) -> Object:
-    """A reference to an object."""
-    reference = {
-        "apiVersion": obj["apiVersion"],
-        "kind": obj["kind"],
-        "name": obj["metadata"]["name"],
-        "uid": obj["metadata"]["uid"],
-        **other,
-    }
-    return reference if blocks is None else {**reference, "blockOwnerDeletion": blocks}
-
-
-def named(name: str, *owners: Object, **metadata: Any) -> Object:
-    return {"metadata": {"name": name, **({"ownerReferences": list(owners)} if owners else {}), **metadata}}
-
-
-def named_object(name: str) -> Object:
-    """A ConfigMap that is not there."""
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "uid": f"uid-of-{name}"}}
 
 
 def definition(plural: str, kind: str, *, scope: str = "Namespaced") -> Object:
@@ -62,64 +21,6 @@ def definition(plural: str, kind: str, *, scope: str = "Namespaced") -> Object:
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
         },
     }
-
-
-class Case(TestCase):
-    """A server with a garbage collector, and the namespaces n1 and n2."""
-
-    runs: Call = staticmethod(execute)
-
-    async def begin(self, *, collects: bool = True) -> None:
-        self.api = await MemoryAPI.started()
-        self.calls: list[str] = []
-        built_in = frozenset(GroupResource(row.group, row.plural) for row in BUILT_IN)
-        registry, table, clock = self.api.registry, self.api.table, self.api.clock
-        custom = CustomResources(registry, table, registry.client, clock, built_in)
-        await custom.start()
-        self.addCleanup(custom.stop)
-        for name in ("n1", "n2"):
-            self.call("POST", "/api/v1/namespaces", named(name), 201)
-        if collects:
-            await self.collect()
-
-    async def collect(self) -> GarbageCollector:
-        registry = self.api.registry
-
-        events = CoreEventRecorder(registry.client, GarbageCollector.name, self.api.environment.now)
-        places = Places(registry, [self.api.table], registry.client)
-        self.collector = GarbageCollector(self.api.caches, places, self.api.clock, events, self.runs)
-        await self.collector.start()
-        self.addCleanup(self.collector.stop)
-        return self.collector
-
-    def call(self, method: str, path: str, body: Any = None, expect: int = 0, type: str = "") -> Object:
-        request = self.api.ask(method, path, body, type=type)
-        for _ in range(200):
-            if request.finished:
-                break
-            self.api.turn()
-        if expect:
-            self.assertEqual(request.code, expect, b"".join(request.chunks))
-        answer: Object = orjson.loads(b"".join(request.chunks))
-        return answer
-
-    def make(self, name: str, *owners: Object, path: str = MAPS, **metadata: Any) -> Object:
-        return self.call("POST", path, named(name, *owners, **metadata), 201)
-
-    def settle(self, seconds: float = 3.0) -> None:
-        for _ in range(int(seconds * 20)):
-            self.api.turn(0.05)
-        self.assertTrue(self.collector.idle)
-
-    def names(self, path: str = MAPS) -> list[str]:
-        return [item["metadata"]["name"] for item in self.call("GET", path, expect=200)["items"]]
-
-    def delete(self, name: str, propagation: str = "Background", path: str = MAPS) -> Object:
-        return self.call("DELETE", f"{path}/{name}?propagationPolicy={propagation}", expect=200)
-
-    def metadata(self, name: str, path: str = MAPS) -> Object:
-        metadata: Object = self.call("GET", f"{path}/{name}", expect=200)["metadata"]
-        return metadata
 
 
 class Background(Case):
@@ -342,149 +243,6 @@ class Orphan(Case):
         self.settle()
         self.assertEqual(self.names(), ["grandchild"])
         self.assertNotIn("ownerReferences", self.metadata("grandchild"))
-
-
-class InSlices(Case):
-    """What takes long to take in is suspended at each checkpoint, and the rest of what happens waits for it."""
-
-    async def begin(self, *, collects: bool = True) -> None:
-        patching = patch.object(entry, "LARGE", 10_000)
-        patching.start()
-        self.addCleanup(patching.stop)
-        await super().begin(collects=False)
-        self.runs = Slices(self.api.clock, length=-1.0).call
-        if collects:
-            await self.collect()
-            self.settle()
-
-    def absent(self) -> list[Object]:
-        return [owner(named_object(f"absent{number}")) for number in range(100)]
-
-    def large(self, name: str, *owners: Object) -> Object:
-        return self.make(name, *owners, *self.absent())
-
-    def turns_until(self, condition: Callable[[], bool]) -> int:
-        """How many turns it takes."""
-        for turns in range(2000):
-            if condition():
-                return turns
-            one_turn(self.api.clock)
-        self.fail("it does not come")
-
-    async def test_a_change_behind_a_large_one_waits_for_it(self) -> None:
-        await self.begin()
-        graph = self.collector.graph
-        one = self.make("one")
-        self.settle()
-        uid = one["metadata"]["uid"]
-        large = self.api.ask("POST", MAPS, named("large", owner(one), *self.absent()))
-        self.turns_until(lambda: bool(self.collector._order))
-        small = self.api.ask("POST", MAPS, named("small", owner(one)))
-        turns = self.turns_until(lambda: bool(graph.dependents(uid)))
-        self.assertEqual([node.name for node in graph.dependents(uid)], ["large"])
-        turns += self.turns_until(lambda: len(graph.dependents(uid)) == 2)
-        self.assertGreater(turns, 5, "with a checkpoint after some references")
-        self.assertTrue(large.finished and small.finished)
-        self.settle()
-        self.assertEqual(len(self.metadata("large")["ownerReferences"]), 1, "the absent ones")
-
-    async def test_owners_that_never_were(self) -> None:
-        await self.begin()
-        self.large("large")
-        self.settle()
-        self.assertEqual(self.names(), [])
-        self.assertFalse(self.collector.graph)
-
-    async def test_what_goes_while_it_is_taken_in_leaves_nothing_behind(self) -> None:
-        await self.begin()
-        one = self.make("one")
-        self.large("large", owner(one))
-        self.delete("large")
-        self.settle()
-        self.assertEqual(self.names(), ["one"])
-        self.assertFalse(self.collector.graph)
-        self.assertEqual(self.collector.graph.dependents(one["metadata"]["uid"]), [])
-
-    async def test_what_is_made_again_while_it_is_taken_in_is_another(self) -> None:
-        await self.begin()
-        one = self.make("one")
-        self.large("dependent", owner(one))
-        self.delete("dependent")
-        again = self.make("dependent", owner(one))
-        self.settle()
-        self.assertEqual(list(self.collector.graph.nodes), [again["metadata"]["uid"]])
-        self.delete("one")
-        self.settle()
-        self.assertEqual(self.names(), [])
-
-    async def test_an_owner_that_is_made_again_is_another(self) -> None:
-        await self.begin()
-        self.large("dependent", owner(self.make("one")))
-        self.delete("one")
-        self.make("one")
-        self.settle()
-        self.assertEqual(self.names(), ["one"])
-
-    async def test_an_owner_that_waits_for_its_dependents_waits_for_a_large_one(self) -> None:
-        await self.begin()
-        one = self.make("one")
-        large = self.large("large", owner(one, blocks=True))
-        self.call("PATCH", f"{MAPS}/large", {"metadata": {"finalizers": ["example.com/mine"]}}, 200, MERGE)
-        self.delete("one", "Foreground")
-        self.settle()
-        self.assertEqual(self.names(), ["large", "one"])
-        self.assertEqual(self.metadata("large")["uid"], large["metadata"]["uid"])
-        self.call("PATCH", f"{MAPS}/large", {"metadata": {"finalizers": None}}, 200, MERGE)
-        self.settle()
-        self.assertEqual(self.names(), [])
-
-    async def test_a_large_dependent_stays_when_its_owner_leaves_it(self) -> None:
-        await self.begin()
-        one, two = self.make("one"), self.make("two")
-        self.large("large", owner(one), owner(two))
-        self.delete("one", "Orphan")
-        self.settle()
-        self.assertEqual(self.names(), ["large", "two"])
-        self.assertEqual([one["name"] for one in self.metadata("large")["ownerReferences"]], ["two"])
-
-    async def test_the_end_of_an_owner_of_many_is_a_long_one(self) -> None:
-        await self.begin()
-        with patch.object(graph_module, "_MANY", 5):
-            reference = owner(self.make("one"))
-            for number in range(40):
-                self.make(f"d{number}", reference)
-            self.settle()
-            request = self.api.ask("DELETE", f"{MAPS}/one?propagationPolicy=Background")
-            self.turns_until(lambda: request.finished)
-            turns = self.turns_until(lambda: self.collector.graph.gone(reference["uid"]))
-            turns = self.turns_until(lambda: not self.collector._order)
-            self.assertGreater(turns, 2)
-            self.settle()
-        self.assertEqual(self.names(), [])
-
-    async def test_what_was_there_before(self) -> None:
-        await self.begin(collects=False)
-        two = self.make("two")
-        self.large("large")
-        self.large("kept", owner(two))
-        await self.collect()
-        self.settle()
-        self.assertEqual(self.names(), ["kept", "two"])
-
-    async def test_of_too_much_that_waits_the_rest_is_read_again(self) -> None:
-        await self.begin()
-        with patch.object(controller, "_MAX_WAITING", 3):
-            one = self.make("one")
-            for number in range(4):
-                self.large(f"l{number}", owner(one))
-            self.make("small", owner(one))
-            self.delete("l0")
-            self.settle()
-        self.assertEqual(self.names(), ["l1", "l2", "l3", "one", "small"])
-        self.assertEqual(len(self.collector.graph.nodes), 4)
-        self.delete("one")
-        self.settle()
-        self.assertEqual(self.names(), [])
 
 
 class OtherPlaces(Case):

@@ -13,7 +13,7 @@ from kapi.registry.deliveries import Deliveries
 from kapi.scheduling.slices import Slices
 from kapi.watchcache import entry
 from kapi.watchcache.unreadable import Unreadable
-from tests.watchcache.test_cache import CacheTest
+from tests.watchcache.cache_case import CacheTest
 
 LARGE = 2000  # bytes
 NODE = "n" * LARGE

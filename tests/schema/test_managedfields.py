@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 from typing import Any
 
 import orjson
@@ -14,60 +13,28 @@ from hypothesis import strategies as st
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import BadRequest, Conflict, StatusError
 from kapi.schema.apply import lastapplied
-from kapi.schema.apply.shape import Shape
 from kapi.schema.managedfields import FieldManager
-from kapi.schema.types import Field, Kind, Type
+from kapi.schema.types import Field
+from tests.schema.managedfields_kit import (
+    CM,
+    CONFIG_MAP,
+    META,
+    T1,
+    T2,
+    T3,
+    TEXTS,
+    config_map,
+    created,
+    fields_of,
+    struct,
+    texts,
+)
 from tests.schema.smd_schema import Parser
-
-TEXT = Type(Kind.STRING)
-TEXTS = Type(Kind.MAP, elem=TEXT)
-T1, T2, T3 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z", "2026-01-01T00:00:09Z"
-
-
-def struct(name: str, *fields: Field) -> Type:
-    return Type(Kind.STRUCT, name=name, fields={field.name: field for field in fields})
-
-
-META = struct(
-    "ObjectMeta",
-    *(Field(name, TEXT) for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")),
-    Field("labels", TEXTS),
-    Field("annotations", TEXTS),
-    Field("finalizers", Type(Kind.LIST, elem=TEXT, list_type="set")),
-    Field("managedFields", Type(Kind.LIST, elem=Type(Kind.ANY))),
-)
-CONFIG_MAP = struct(
-    "ConfigMap",
-    Field("apiVersion", TEXT),
-    Field("kind", TEXT),
-    Field("metadata", META, pointer=False, omitempty=False),
-    Field("data", TEXTS),
-)
-CM = GroupVersionKind("", "v1", "ConfigMap")
-
-
-def config_map(data: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
-    obj: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
-    if data is not None:
-        obj["data"] = data
-    return obj
-
-
-def fields_of(obj: dict[str, Any]) -> list[Any]:
-    return [
-        (e["manager"], e["operation"], e.get("time"), e["fieldsV1"]) for e in obj["metadata"].get("managedFields") or []
-    ]
 
 
 @pytest.fixture
 def manager() -> FieldManager:
     return FieldManager(CONFIG_MAP, CM)
-
-
-def created(manager: FieldManager, obj: dict[str, Any], by: str = "c", now: str = T1) -> dict[str, Any]:
-    manager.update(None, obj, by, now)
-    obj["metadata"]["uid"] = "u"
-    return obj
 
 
 def test_create_owns_every_field_but_what_the_server_sets(manager: FieldManager) -> None:
@@ -165,9 +132,6 @@ def test_reset_fields_belong_to_nobody() -> None:
     assert main["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {".": {}, "f:a": {}}}
     entry = status["metadata"]["managedFields"][0]
     assert entry["fieldsV1"] == {"f:status": {".": {}, "f:b": {}}} and list(entry)[-1] == "subresource"
-
-
-# -- apply --------------------------------------------------------------------------------------------------------
 
 
 def test_conflicts_name_the_owner(manager: FieldManager) -> None:
@@ -281,11 +245,6 @@ def test_custom_resources_without_schema_have_granular_maps_and_atomic_lists() -
     assert fields_of(result)[0][3] == {"f:spec": {".": {}, "f:l": {}, "f:m": {".": {}, "f:a": {}}}}
 
 
-# -- properties ---------------------------------------------------------------------------------------------------
-
-texts = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("xyz"), max_size=4)
-
-
 @settings(max_examples=60, deadline=None)
 @given(texts, texts)
 def test_applying_twice_is_applying_once(before: dict[str, str], data: dict[str, str]) -> None:
@@ -330,131 +289,3 @@ def test_the_last_forced_apply_of_each_is_what_stands(steps: list[tuple[str, dic
             assert live["data"][element[2:]] == last[name][element[2:]]
     left = set(live.get("data") or {})
     assert left == {element[2:] for elements in owned.values() for element in elements}
-
-
-ITEM = struct("Item", Field("port", Type(Kind.ANY)), Field("note", TEXT))
-THING = struct(
-    "Thing",
-    Field("apiVersion", TEXT),
-    Field("kind", TEXT),
-    Field("metadata", META, pointer=False, omitempty=False),
-    Field("items", Type(Kind.LIST, elem=ITEM, list_type="map", list_map_keys=("port",)), omitempty=False),
-    Field("texts", Type(Kind.LIST, elem=Type(Kind.ANY), list_type="set")),
-    Field("on", Type(Kind.BOOLEAN), pointer=False, omitempty=False),
-    Field("free", Type(Kind.ANY)),
-)
-ALIKE: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"items": [{"port": 1}]}, {"items": [{"port": True}]}),
-    ({"items": [{"port": "1"}]}, {"items": [{"port": 1}]}),
-    ({"items": [{"port": 1, "note": "a"}]}, {"items": [{"port": 1}]}),
-    ({"items": [{"port": 1}, {"port": 1}]}, {"items": [{"port": 1}]}),
-    ({"items": None}, {"items": []}),
-    ({"texts": [1]}, {"texts": [True]}),
-    ({"texts": ["a", {}]}, {"texts": ["b", {}]}),
-    ({"on": False}, {"on": True}),
-    ({"free": {"a": {"b": 1}, "c": 2}}, {"free": {"a": 1, "b": {"c": 2}}}),
-    ({"free": {"a": 1, "b": {"c": 2}}}, {"free": {"a": {"b": {"c": 2}}}}),
-    ({"free": {"a": {}}}, {"free": {"a": {"b": 1}}}),
-    ({"metadata": {"labels": {"a": "1"}}}, {"metadata": {"labels": {"b": "1"}}}),
-]
-
-
-@pytest.mark.parametrize(("one", "other"), ALIKE + [(b, a) for a, b in ALIKE])
-def test_objects_that_are_nearly_alike_are_told_apart(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """A manager that has seen the one object finds in the other what a manager finds that has seen none."""
-    kind = GroupVersionKind("example.com", "v1", "Thing")
-
-    def fields(manager: FieldManager, parts: dict[str, Any]) -> bytes:
-        obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, **copy.deepcopy(parts)}
-        manager.update(None, obj, "m", T1)
-        return orjson.dumps(fields_of(obj))
-
-    warm = FieldManager(THING, kind)
-    assert fields(warm, one) == fields(FieldManager(THING, kind), one) != fields(warm, other)
-    assert fields(warm, other) == fields(FieldManager(THING, kind), other)
-
-
-def test_what_was_made_of_a_type_is_freed_with_its_manager() -> None:
-    """Of a definition that is replaced or gone: of a large one it is hundreds of thousands of objects."""
-
-    def count() -> int:
-        return sum(isinstance(each, Shape) for each in gc.get_objects())
-
-    other = "example.com/v2"
-    kind = GroupVersionKind("example.com", "v1", "Thing")
-    gc.collect()
-    gc.disable()
-    try:
-        before = count()
-        manager = FieldManager(THING, kind, versions={other: (THING, dict, dict)})
-        for parts, _ in ALIKE:
-            obj = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}, **copy.deepcopy(parts)}
-            manager.update(None, obj, "m", T1)
-        obj["metadata"]["managedFields"][0]["apiVersion"] = other
-        manager.update(obj, copy.deepcopy(obj), "n", T1)
-        assert count() > before + 5
-        del manager
-        assert count() == before
-    finally:
-        gc.enable()
-
-
-class Thorough(FieldManager):
-    """Works every update out."""
-
-    def _owns(self, *_: Any) -> bool:
-        return False
-
-
-writes = st.tuples(
-    st.sampled_from(["update", "update", "update", "apply"]),
-    st.sampled_from("abc"),
-    texts,
-    st.one_of(st.none(), texts),
-    st.sampled_from(["same", "none", "edited"]),
-)
-
-
-@settings(max_examples=300, deadline=None)
-@given(texts, st.lists(writes, max_size=6))
-def test_updates_of_ones_own_fields_end_as_all_others(before: dict[str, str], steps: list[Any]) -> None:
-    """What a manager alone has stays as it is when he writes some of it again; nobody sees that it was not worked out."""
-    one, other = FieldManager(CONFIG_MAP, CM), Thorough(CONFIG_MAP, CM)
-    lives = [created(manager, config_map(dict(before)), "a") for manager in (one, other)]
-    for number, (verb, name, data, labels, sent) in enumerate(steps):
-        now = f"2026-01-01T00:00:{number + 10}Z"
-        results = []
-        for manager, live in zip((one, other), lives, strict=True):
-            metadata: dict[str, Any] = {"resourceVersion": str(number)} if sent == "edited" else {}
-            if labels is not None:
-                metadata["labels"] = dict(labels)
-            new = config_map(dict(data), **metadata)
-            if verb == "apply":
-                new["metadata"].pop("resourceVersion", None)
-                new = manager.apply(live, new, name, True, now)
-            else:
-                entries = copy.deepcopy(live["metadata"].get("managedFields"))
-                if sent == "edited" and entries:
-                    entries[0]["fieldsV1"] = {"f:metadata": {"f:resourceVersion": {}}, **entries[0]["fieldsV1"]}
-                if sent != "none":
-                    new["metadata"]["managedFields"] = entries
-                manager.update(live, new, name, now)
-            new["metadata"]["uid"] = "u"
-            results.append(new)
-        assert orjson.dumps(results[0]) == orjson.dumps(results[1])
-        lives = results
-
-
-class Quick(FieldManager):
-    """Works no update out."""
-
-    def _updated(self, *_: Any) -> Any:
-        raise AssertionError
-
-
-def test_who_writes_his_own_fields_again_is_not_worked_out() -> None:
-    manager = Quick(CONFIG_MAP, CM)
-    live = created(manager, config_map({"a": "1", "b": "1"}))
-    new = config_map({"a": "2", "b": "1"})
-    manager.update(live, new, "c", T2)
-    assert fields_of(new) == [("c", "Update", T2, {"f:data": {".": {}, "f:a": {}, "f:b": {}}})]

@@ -24,7 +24,7 @@ from kapi.store.writing import Writing
 from kapi.watchcache.caches import Caches
 from tests.store.contract import Recorder
 from tests.store.servers import Server
-from tests.watchcache.test_cache import halves
+from tests.watchcache.cache_case import halves
 
 PODS = GroupResource("", "pods")
 

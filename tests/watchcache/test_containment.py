@@ -12,14 +12,13 @@ from twisted.internet.defer import Deferred
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.machinery.status import TooManyRequests
-from kapi.registry.client import Subscription
 from kapi.store.errors import Compacted, StoreUnavailable
-from kapi.store.interface import Change, StoredObject
+from kapi.store.interface import StoredObject
 from kapi.watchcache import reload
 from kapi.watchcache.backlog import BATCH_SEEN
 from kapi.watchcache.metrics import families
 from kapi.watchcache.unreadable import Unreadable, problem_of
-from tests.watchcache.test_cache import CacheTest, Client, halves
+from tests.watchcache.cache_case import CacheTest, Client, halves
 
 MAPS = GroupResource("", "configmaps")
 TORN = (b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"', b'","name":"torn","labels":{"a":"b')
@@ -348,64 +347,3 @@ class OneResource(CacheTest):
             self.clock.advance(1)
         self.assertEqual([event[0] for event in client.told], ["BOOKMARK"])
         self.flushLoggedErrors(ZeroDivisionError)
-
-
-class Subscribed(CacheTest):
-    """Watches inside the process are Reflectors."""
-
-    def test_what_is_gone_after_a_lost_history_is_told_as_deleted(self) -> None:
-        told: list[tuple[str, str]] = []
-
-        def on_batch(batch: Any) -> None:
-            told.extend((event.type, event.entry.key) for event in batch.events if event.entry is not None)
-
-        self.create("a")
-        self.create("b")
-        Subscription(self.pods, on_batch)
-        self.turn()
-        self.create("c")
-        self.turn()
-        del told[:]
-        head, tail = halves("b")
-        self.caches.reset([StoredObject("core/pods/ns/b", 1, head + b"1" + tail)], [], 1)
-        self.turn()
-        self.assertEqual(told, [("ADDED", "ns/b"), ("DELETED", "ns/a"), ("DELETED", "ns/c")])
-        del told[:]
-        self.caches.changed([Change(2, "d", "core/pods/ns/b", head + b"2" + tail)])
-        self.turn()
-        self.assertEqual(told, [("DELETED", "ns/b")])
-
-    def test_one_that_is_cut_off_begins_anew(self) -> None:
-        """More happens than may wait before what there is to begin with was handed over."""
-        told: list[str] = []
-
-        def on_batch(batch: Any) -> None:
-            told.extend(event.entry.key for event in batch.events if event.entry is not None)
-
-        self.create("a")
-        with patch.object(type(self.pods), "longest_queue", 2):
-            Subscription(self.pods, on_batch)
-            for number in range(4):
-                self.create(f"b{number}")
-                self.caches._fan_out.flush()
-            self.turn()
-        self.assertEqual(set(told), {"ns/a", *(f"ns/b{number}" for number in range(4))})
-        self.create("later")
-        self.turn()
-        self.assertEqual(told[-1], "ns/later")
-
-    def test_a_batch_that_fails_is_not_the_last(self) -> None:
-        told: list[str] = []
-
-        def on_batch(batch: Any) -> None:
-            told.append(batch.events[0].entry.key if batch.events[0].entry else "")
-            if len(told) == 2:
-                raise RuntimeError("a bug")
-
-        Subscription(self.pods, on_batch)
-        self.turn()
-        for name in ("a", "b"):
-            self.create(name)
-            self.turn()
-        self.assertEqual(told, ["", "ns/a", "ns/b"])
-        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from kapi.watchcache import fan_out
 from kapi.watchcache.event import BOOKMARK, Batch, CacheEvent, WatchEvent
-from tests.watchcache.test_cache import CacheTest, Client
+from tests.watchcache.cache_case import CacheTest, Client
 
 
 class FanOut(CacheTest):

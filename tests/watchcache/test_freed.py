@@ -13,7 +13,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.store.memory import MemoryStore
 from kapi.testing.memory_api import succeed
 from kapi.watchcache.caches import Caches
-from tests.watchcache.test_cache import halves
+from tests.watchcache.cache_case import halves
 
 
 class TestFreed(SynchronousTestCase):

@@ -19,7 +19,7 @@ from kapi.watchcache.caches import Caches
 from kapi.watchcache.event import CacheEvent
 from kapi.watchcache.late_caches import LateCaches, SharedScopes
 from kapi.watchcache.unreadable import Unreadable
-from tests.watchcache.test_cache import Client, halves
+from tests.watchcache.cache_case import Client, halves
 
 PODS, NODES, WIDGETS = GroupResource("", "pods"), GroupResource("", "nodes"), GroupResource("example.com", "widgets")
 FIELDS = {"spec.nodeName": lambda obj: str(obj["spec"]["nodeName"])}

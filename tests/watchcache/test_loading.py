@@ -8,7 +8,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.scheduling.slices import Slices
 from kapi.store.errors import Compacted
 from kapi.store.interface import Change, StoredObject
-from tests.watchcache.test_cache import CacheTest, halves
+from tests.watchcache.cache_case import CacheTest, halves
 
 COUNT = 200
 

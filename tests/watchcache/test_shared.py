@@ -16,7 +16,7 @@ from kapi.store.interface import CREATED, Change
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.freshness import Freshness
 from tests.store.servers import Server
-from tests.watchcache.test_cache import Client, halves
+from tests.watchcache.cache_case import Client, halves
 
 PODS = GroupResource("", "pods")
 

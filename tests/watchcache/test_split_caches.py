@@ -11,8 +11,8 @@ from kapi.machinery.gvk import GroupResource
 from kapi.store.errors import Compacted, StoreUnavailable, UnsuitableStore
 from kapi.watchcache.event_log import HISTORY_AGE
 from kapi.watchcache.split_caches import caught_up
+from tests.watchcache.cache_case import Client, halves
 from tests.watchcache.split import SplitRegistry
-from tests.watchcache.test_cache import Client, halves
 
 MAPS, SECRETS = GroupResource("", "configmaps"), GroupResource("", "secrets")
 

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import ssl
 from typing import Any
 
-import h2.events
-import h2.exceptions
 import pytest
-from twisted.internet import reactor
-from twisted.internet.defer import maybeDeferred
-from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.threads import deferToThread
 from twisted.python.failure import Failure
 
-from kapi.client import dialer
-from kapi.core.handlers import built_in_handlers
 from kapi.endpoints import exchange
-from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.connect.proxy import is_proxied
 from kapi.endpoints.exchange import Exchange
 from kapi.filters.chain import FilterChain
-from tests.server.sockets import Client2, SocketCase, rest, send_and_read, until_seen
-from tests.waiting import MAX_WAIT
-
-PODS = "/api/v1/namespaces/default/pods"
-MEGA = 1 << 20
-LARGE = 50 * MEGA
-PIECE = bytes(range(256)) * 256  # 64 KiB
-OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
+from tests.endpoints.connect.streamed_case import LARGE, MEGA, PIECE, PODS, StreamedCase
+from tests.server.sockets import rest, send_and_read, until_seen
 
 
 @pytest.mark.parametrize(
@@ -50,117 +34,7 @@ def test_what_is_passed_on_is_seen_by_its_target(uri: bytes, proxied: bool) -> N
     assert is_proxied(uri) is proxied
 
 
-class Pod(Protocol):
-    """Reads a request, and answers when its body is whole, or with ``early`` as soon as its head is here."""
-
-    factory: Any
-
-    def connectionMade(self) -> None:
-        self.factory.connections.append(self)
-        self.head = b""
-        self.body = hashlib.sha256()
-        self.size = 0
-        self.raw = b""  # of chunks
-        self.chunked = False
-        self.length: int | None = None
-        self.answered = self.lost = False
-        if not self.factory.reads:
-            self.transport.pauseProducing()  # type: ignore[union-attr]
-
-    def connectionLost(self, reason: Any = None) -> None:
-        self.lost = True
-
-    def dataReceived(self, data: bytes) -> None:
-        if b"\r\n\r\n" not in self.head:
-            self.head += data
-            if b"\r\n\r\n" not in self.head:
-                return
-            head, _, data = self.head.partition(b"\r\n\r\n")
-            self.head = head + b"\r\n\r\n"
-            lower = head.lower()
-            self.chunked = b"transfer-encoding: chunked" in lower
-            if not self.chunked:
-                self.length = int(lower.partition(b"content-length: ")[2].split(b"\r")[0])
-            if self.factory.early:
-                self.answer(self.factory.early)
-        if self.chunked:
-            self.raw += data
-            while (line := self.raw.find(b"\r\n")) >= 0:
-                size = int(self.raw[:line], 16)
-                if len(self.raw) < line + size + 4:
-                    break
-                self.take(self.raw[line + 2 : line + 2 + size])
-                self.raw = self.raw[line + size + 4 :]
-                if not size:
-                    self.answer(OK)
-        else:
-            self.take(data)
-            if self.size == self.length:
-                self.answer(OK)
-
-    def take(self, data: bytes) -> None:
-        self.size += len(data)
-        self.body.update(data)
-
-    def answer(self, data: bytes) -> None:
-        if not self.answered:
-            self.answered = True
-            self.transport.write(data)  # type: ignore[union-attr]
-
-
-class StreamedBodies(SocketCase):
-    timeout = 120
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.pod: Any = Factory.forProtocol(Pod)
-        self.pod.connections, self.pod.early, self.pod.reads = [], b"", True
-        self.backend = reactor.listenTCP(0, self.pod, interface="127.0.0.1")  # type: ignore[attr-defined]
-        self.addCleanup(self._close)
-        self.patch(dialer, "is_proxyable", lambda text: True)
-        number = self.backend.getHost().port
-        spec = {"containers": [{"name": "c", "image": "i"}]}
-        assert self.api.ask("POST", PODS, {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": spec})
-        status = {"status": {"podIPs": [{"ip": "127.0.0.1"}], "podIP": "127.0.0.1"}}
-        merge = "application/merge-patch+json"
-        assert self.api.ask("PATCH", f"{PODS}/p/status", status, type=merge).code == 200
-        self.path = f"{PODS}/p:{number}/proxy/upload"
-        self.api.table.handlers.update(built_in_handlers(self.api.registry, reactor, KubeletSettings()))
-        self.connections.runner.reactor = reactor
-        self.api.runner.streams_body = is_proxied
-
-    async def _close(self) -> None:
-        for connection in self.pod.connections:
-            connection.transport.abortConnection()
-        await maybeDeferred(self.backend.stopListening)
-
-    @property
-    def connection(self) -> Pod:
-        found: Pod = self.pod.connections[0]
-        return found
-
-    # -- HTTP/1.1
-
-    async def begin(self, framing: str, method: str = "POST") -> ssl.SSLSocket:
-        sock = await self.client()
-        sock.sendall(f"{method} {self.path} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n".encode())
-        return sock
-
-    def send(self, sock: ssl.SSLSocket, size: int, chunked: bool = False) -> Any:
-        def run() -> None:
-            for _ in range(size // len(PIECE)):
-                sock.sendall(b"%x\r\n%s\r\n" % (len(PIECE), PIECE) if chunked else PIECE)
-            if chunked:
-                sock.sendall(b"0\r\n\r\n")
-
-        return deferToThread(run)
-
-    def assert_whole(self, size: int) -> None:
-        expected = hashlib.sha256()
-        for _ in range(size // len(PIECE)):
-            expected.update(PIECE)
-        self.assertEqual((self.connection.size, self.connection.body.digest()), (size, expected.digest()))
-
+class StreamedBodies(StreamedCase):
     async def test_a_body_with_a_length(self) -> None:
         sock = await self.begin(f"Content-Length: {LARGE}")
         await self.send(sock, LARGE)
@@ -306,105 +180,3 @@ class StreamedBodies(SocketCase):
         sock = await self.begin(f"Content-Length: {4 * MEGA}", "PUT")
         await self.send(sock, 4 * MEGA)
         self.assertTrue((await until_seen(sock, b"limit is")).startswith(b"HTTP/1.1 413"))
-
-    # -- HTTP/2
-
-    def send2(self, client: Client2, stream: int, size: int) -> Any:
-        """As fast as the windows allow; ends early when the stream does."""
-
-        def run() -> None:
-            sent = 0
-            while sent < size:
-                window = client.state.local_flow_control_window(stream)
-                if not window:
-                    client.events += client.state.receive_data(client.sock.recv(1 << 16))
-                    if any(isinstance(event, h2.events.StreamReset) for event in client.events):
-                        return
-                    continue
-                at = sent % len(PIECE)
-                data = PIECE[at : at + min(window, 16384)]
-                client.state.send_data(stream, data)
-                sent += len(data)
-                client.flush()
-            client.state.end_stream(stream)
-            client.flush()
-
-        return deferToThread(run)
-
-    async def test_a_body_over_http2(self) -> None:
-        client = Client2(await self.client("h2"))
-        stream = client.begin("POST", self.path, end=False)
-        await self.send2(client, stream, LARGE)
-        event = await client.until(h2.events.ResponseReceived, stream)
-        self.assertEqual(dict(event.headers)[b":status"], b"200")
-        await client.until(h2.events.StreamEnded, stream)
-        self.assert_whole(LARGE)
-        self.assertEqual(self.api.runner.pending.size, 0)
-
-    async def test_a_pod_that_does_not_read_over_http2(self) -> None:
-        """The stream's window closes; other streams of the connection go on."""
-        self.pod.reads = False
-        client = Client2(await self.client("h2"))
-        stream = client.begin("POST", self.path, end=False)
-        sent = [0]
-
-        def send() -> None:
-            client.sock.settimeout(1.0)
-            try:
-                while sent[0] < LARGE:
-                    window = client.state.local_flow_control_window(stream)
-                    if not window:
-                        client.events += client.state.receive_data(client.sock.recv(1 << 16))
-                        continue
-                    size = min(window, 16384)
-                    client.state.send_data(stream, PIECE[:size])
-                    client.flush()
-                    sent[0] += size
-            except (TimeoutError, ssl.SSLWantReadError):
-                client.sock.settimeout(MAX_WAIT)
-
-        await deferToThread(send)
-        self.assertLess(sent[0], 40 * MEGA)
-        self.assertLess(self.api.runner.pending.size, MEGA)
-        other = client.begin("GET", PODS)
-        event = await client.until(h2.events.ResponseReceived, other)
-        self.assertEqual(dict(event.headers)[b":status"], b"200")
-        client.state.reset_stream(stream)
-        client.flush()
-        self.connection.transport.resumeProducing()  # type: ignore[union-attr]
-        await self.until(lambda: self.connection.lost)
-        self.assertEqual(self.api.runner.pending.size, 0)
-
-    async def test_an_answer_before_the_end_over_http2(self) -> None:
-        self.pod.early = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno"
-        client = Client2(await self.client("h2"))
-        stream = client.begin("POST", self.path, end=False)
-        client.state.send_data(stream, PIECE[:16384])
-        client.flush()
-        event = await client.until(h2.events.ResponseReceived, stream)
-        self.assertEqual(dict(event.headers)[b":status"], b"401")
-        await client.until(h2.events.StreamEnded, stream)
-        await self.until(lambda: self.connection.lost)
-        other = client.begin("GET", PODS)
-        event = await client.until(h2.events.ResponseReceived, other)
-        self.assertEqual(dict(event.headers)[b":status"], b"200")
-
-    async def test_a_stream_that_is_reset(self) -> None:
-        client = Client2(await self.client("h2"))
-        stream = client.begin("POST", self.path, end=False)
-        client.state.send_data(stream, PIECE[:16384])
-        client.flush()
-        await self.until(lambda: self.pod.connections and self.connection.size == 16384)
-        client.state.reset_stream(stream)
-        client.flush()
-        await self.until(lambda: self.connection.lost)
-        self.assertFalse(self.connection.answered)
-
-    async def test_a_small_body_takes_the_usual_way(self) -> None:
-        client = Client2(await self.client("h2"))
-        stream = client.begin("POST", self.path, end=False)
-        client.state.send_data(stream, b"abc", end_stream=True)
-        client.flush()
-        event = await client.until(h2.events.ResponseReceived, stream)
-        self.assertEqual(dict(event.headers)[b":status"], b"200")
-        self.assertIn(b"Content-Length: 3\r\n", self.connection.head)

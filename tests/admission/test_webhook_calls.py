@@ -1,0 +1,232 @@
+"""Calls of webhooks: identities, time, failures, connections."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import orjson
+from twisted.internet import reactor, ssl
+from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+from twisted.web.resource import Resource
+from twisted.web.server import NOT_DONE_YET
+
+from kapi.admission.webhook.credentials import CredentialStore
+from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
+from kapi.client.kubeconfig import Credentials
+from tests.admission.certificates import make_certificate
+from tests.admission.fakes import FakeClient
+from tests.admission.webhook_case import (
+    BUNDLE,
+    CERTIFICATE,
+    KEY,
+    WebhookTestCase,
+    config_map,
+    respond,
+)
+
+
+class WebhookCalls(WebhookTestCase):
+    async def test_services_are_resolved_and_verified_by_their_name(self) -> None:
+        hook = self.hook(respond)
+        hook["clientConfig"] = {"service": {"namespace": "default", "name": "hook", "path": "/0"}, "caBundle": BUNDLE}
+        await self.chain(check=(hook,)).validate(self.attributes())
+        self.assertEqual(self.hooks.headers[0][b"Host"], [b"hook.default.svc"])
+
+    async def test_credentials_of_the_kubeconfig_are_shown(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        store = CredentialStore({f"127.0.0.1:{self.number}": Credentials(token="secret")})
+        self.plugins[1].client._credentials = store  # type: ignore[attr-defined]
+        await chain.validate(self.attributes())
+        self.assertEqual(self.hooks.headers[0][b"Authorization"], [b"Bearer secret"])
+
+    async def test_a_client_certificate_is_shown_to_who_wants_one(self) -> None:
+        certificate, key = make_certificate("kapi")
+        trusted = ssl.Certificate.loadPEM(certificate)
+        options = ssl.PrivateCertificate.loadPEM(KEY + CERTIFICATE).options(trusted)
+        strict = reactor.listenSSL(0, self.site, options, interface="127.0.0.1")  # type: ignore[attr-defined]
+        number = strict.getHost().port
+        hook = self.hook(respond)
+        hook["clientConfig"]["url"] = f"https://127.0.0.1:{number}/0"
+        chain = self.chain(check=(hook,))
+        try:
+            self.assertIn("failed to call webhook", (await self.refused(chain)).message)
+            mine = Credentials(certificate=certificate, key=key)
+            self.plugins[1].client._credentials = CredentialStore({f"127.0.0.1:{number}": mine})  # type: ignore[attr-defined]
+            await chain.validate(self.attributes())
+            self.assertEqual(len(self.hooks.reviews), 1)
+            await self.plugins[1].client.close()  # type: ignore[attr-defined]
+        finally:
+            await strict.stopListening()
+
+    async def test_a_dead_webhook_fails_the_request_or_is_ignored(self) -> None:
+        number = self.number
+        dead = self.hook(respond, clientConfig={"url": "https://127.0.0.1:1/x"}, timeoutSeconds=1)
+        error = await self.refused(self.chain(check=(dead,)))
+        self.assertEqual(
+            error.message,
+            'Internal error occurred: failed calling webhook "h0.example.com": failed to call webhook: '
+            'Post "https://127.0.0.1:1/x?timeout=1s": dial tcp 127.0.0.1:1: connect: connection refused',
+        )
+        self.assertNotEqual(number, 1)
+
+    async def test_ignored_failures_leave_a_note(self) -> None:
+        dead = self.hook(respond, clientConfig={"url": "https://127.0.0.1:1/x"}, failurePolicy="Ignore")
+        wanted = self.attributes()
+        await self.chain(check=(dead,)).validate(wanted)
+        note = "failed-open.validating.webhook.admission.k8s.io/round_0_index_0"
+        self.assertEqual(wanted.annotations[note], "h0.example.com")
+
+    async def test_a_silent_webhook_costs_its_timeout(self) -> None:
+        slow = self.hook(lambda review: NOT_DONE_YET, timeoutSeconds=1)
+        start = reactor.seconds()  # type: ignore[attr-defined]
+        error = await self.refused(self.chain(check=(slow,)))
+        self.assertIn("context deadline exceeded", error.message)
+        self.assertLess(reactor.seconds() - start, 9)  # type: ignore[attr-defined]
+
+    async def test_an_unknown_authority_is_not_trusted(self) -> None:
+        other, _ = make_certificate("127.0.0.1")
+        hook = self.hook(respond)
+        hook["clientConfig"]["caBundle"] = base64.b64encode(other).decode()
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn("failed to verify certificate", error.message)
+        self.assertEqual(self.hooks.reviews, [])
+
+    async def test_a_name_the_certificate_does_not_have_is_not_trusted(self) -> None:
+        hook = self.hook(respond)
+        hook["clientConfig"]["url"] = hook["clientConfig"]["url"].replace("127.0.0.1", "localhost")
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn("failed to verify certificate", error.message)
+
+    async def test_a_bundle_without_certificates_is_no_bundle(self) -> None:
+        hook = self.hook(respond)
+        hook["clientConfig"]["caBundle"] = base64.b64encode(b"nothing").decode()
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn(
+            "could not get REST client: unable to load root certificates: unable to parse bytes as PEM block",
+            error.message,
+        )
+
+    async def test_redirects_are_not_followed(self) -> None:
+        target = self.hook(respond)["clientConfig"]["url"].encode()
+        hook = self.hook(lambda r: (302, b"", (b"location", target)))
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn("failed to call webhook", error.message)
+        self.assertEqual(len(self.hooks.reviews), 1)
+
+    async def test_answers_are_bounded(self) -> None:
+        hook = self.hook(lambda r: (200, b" " * (4 * 1024 * 1024)))
+        error = await self.refused(self.chain(check=(hook,)))
+        self.assertIn("larger than", error.message)
+
+    async def test_garbage_is_no_answer(self) -> None:
+        error = await self.refused(self.chain(check=(self.hook(lambda r: (200, b"<html>")),)))
+        self.assertIn("json parse error", error.message)
+
+    async def test_an_error_of_the_webhook_is_told(self) -> None:
+        error = await self.refused(self.chain(check=(self.hook(lambda r: (500, b"boom")),)))
+        self.assertIn('an error on the server ("boom") has prevented the request from succeeding', error.message)
+
+    async def test_validating_webhooks_are_asked_at_the_same_time(self) -> None:
+        waiting: list[Deferred[None]] = []
+
+        class Both(Resource):
+            isLeaf = True
+
+            def render_POST(self, request: Any) -> Any:
+                review = orjson.loads(request.content.read())
+                done: Deferred[None] = Deferred()
+                waiting.append(done)
+                done.addCallback(lambda _: (request.write(orjson.dumps(respond(review))), request.finish()))
+                if len(waiting) == 2:
+                    for one in waiting:
+                        one.callback(None)
+                return NOT_DONE_YET
+
+        self.port.factory.wrappedFactory.resource = Both()
+        await self.chain(check=(self.hook(respond), self.hook(respond))).validate(self.attributes())
+        self.assertEqual(len(waiting), 2)
+
+    async def test_connections_are_kept(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        for _ in range(5):
+            await chain.validate(self.attributes())
+        self.assertEqual(self.site.connections, 1)
+
+    async def test_calls_at_once_take_a_connection_each_and_later_ones_none(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        for _ in range(2):
+            await gatherResults([Deferred.fromCoroutine(chain.validate(self.attributes())) for _ in range(5)])
+        self.assertEqual((self.site.connections, len(self.hooks.reviews)), (5, 10))
+
+    async def test_a_connection_that_the_webhook_closed_is_not_used_again(self) -> None:
+        chain = self.chain(check=(self.hook(respond),))
+        await chain.validate(self.attributes())
+        for channel in list(self.site.channels):
+            channel._channel.loseConnection()
+        await deferLater(reactor, 0.05)
+        await chain.validate(self.attributes())
+        self.assertEqual(self.site.connections, 2)
+
+    async def test_a_silent_webhook_costs_other_requests_nothing(self) -> None:
+        slow = self.hook(lambda review: NOT_DONE_YET, timeoutSeconds=5, objectSelector={"matchLabels": {"slow": "yes"}})
+        chain = self.chain(check=(slow, self.hook(respond)))
+        stuck = Deferred.fromCoroutine(chain.validate(self.attributes(config_map(labels={"slow": "yes"}))))
+        stuck.addErrback(lambda why: why.trap(CancelledError) and None)
+        while not any("labels" in review["request"]["object"]["metadata"] for review in self.hooks.reviews):
+            await deferLater(reactor, 0.005)
+        for _ in range(3):
+            await chain.validate(self.attributes())
+        self.assertFalse(stuck.called)
+        stuck.cancel()
+
+
+class ServiceResolverCase(TestCase):
+    def resolver(self, **spec: Any) -> ServiceResolver:
+        client = FakeClient()
+        client.put("", "services", {"metadata": {"name": "s", "namespace": "n"}, "spec": spec})
+        return ServiceResolver(
+            client.resource("", "services").lister, {"n/mapped:8443": "127.0.0.1:1", "n/any": "[::1]:2"}
+        )
+
+    def test_addresses_and_settings(self) -> None:
+        resolver = self.resolver(clusterIP="10.0.0.9", ports=[{"port": 443}])
+        self.assertEqual(resolver.resolve("n", "s", 443), ("10.0.0.9", 443))
+        self.assertEqual(resolver.resolve("n", "mapped", 8443), ("127.0.0.1", 1))
+        self.assertEqual(resolver.resolve("n", "any", 443), ("::1", 2))
+        external = self.resolver(type="ExternalName", externalName="hooks.example.com")
+        self.assertEqual(external.resolve("n", "s", 99), ("hooks.example.com", 99))
+
+    def test_endpoints_instead_of_the_cluster_ip(self) -> None:
+        client = FakeClient()
+        spec = {"clusterIP": "None", "ports": [{"name": "a", "port": 443}, {"name": "b", "port": 444}]}
+        client.put("", "services", {"metadata": {"name": "s", "namespace": "n"}, "spec": spec})
+        slices = client.resource("discovery.k8s.io", "endpointslices").lister
+        resolver = ServiceResolver(client.resource("", "services").lister, {}, slices)
+        with self.assertRaises(ServiceError) as caught:
+            resolver.resolve("n", "s", 443)
+        self.assertEqual(str(caught.exception), 'no endpoints available for service "s"')
+        endpoints = [
+            {"addresses": ["192.0.2.1"]},
+            {"addresses": ["192.0.2.2"], "conditions": {"ready": True}},
+            {"addresses": ["192.0.2.3"], "conditions": {"ready": False}},
+        ]
+        ports = [{"name": "a", "port": 8443}, {"name": "b", "port": 8444}]
+        metadata = {"name": "s-1", "namespace": "n", "labels": {"kubernetes.io/service-name": "s"}}
+        client.put("discovery.k8s.io", "endpointslices", {"metadata": metadata, "endpoints": endpoints, "ports": ports})
+        found = {resolver.resolve("n", "s", 443) for _ in range(100)}
+        self.assertEqual(found, {("192.0.2.1", 8443), ("192.0.2.2", 8443)})
+
+    def test_what_leads_nowhere(self) -> None:
+        for spec, port, said in (
+            ({"clusterIP": "10.0.0.9", "ports": [{"port": 443}]}, 444, 'no service port 444 found for service "s"'),
+            ({"clusterIP": "None", "ports": [{"port": 443}]}, 443, 'cannot route to service with ClusterIP "None"'),
+            ({"type": "Odd"}, 443, 'unsupported service type "Odd"'),
+        ):
+            with self.assertRaises(ServiceError) as caught:
+                self.resolver(**spec).resolve("n", "s", port)  # type: ignore[arg-type]
+            self.assertEqual(str(caught.exception), said)
+        with self.assertRaises(ServiceError):
+            self.resolver().resolve("n", "other", 443)

@@ -1,0 +1,109 @@
+"""Entries and replies, one by one: what is no change, and what breaks a connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet import defer
+from twisted.internet.error import ConnectionAborted
+from twisted.internet.testing import StringTransport
+from twisted.logger import globalLogPublisher
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
+from kapi.store.entries import OBJECTS, ForeignEntry, Skipped, read_entry, read_halves, read_value
+from kapi.store.errors import OutcomeUnknown
+from kapi.store.interface import Change, StoredObject
+
+
+class Entries(SynchronousTestCase):
+    def test_what_is_no_change_is_refused(self) -> None:
+        self.assertEqual(read_entry([b"7-0", [b"ca/b/c/d", b"x"]]), Change(7, "c", "a/b/c/d", b"x"))
+        for entry in (
+            [b"7-0", [b"ca", b"x", b"more", b"y"]],
+            [b"7-0", []],
+            [b"7-0", None],
+            [b"7-1", [b"ca", b"x"]],
+            [b"7-0", [b"", b"x"]],
+            [b"7-0", [b"qa", b"x"]],
+            [b"7-0", [b"c\xff", b"x"]],
+        ):
+            with self.assertRaises(ForeignEntry):
+                read_entry(entry)
+
+    def test_a_value_without_a_header_is_at_revision_zero(self) -> None:
+        self.assertEqual(read_value(b"k", b"3:1\na3b"), StoredObject("k", 3, b"a3b"))
+        for value in (b"", b"hello", b"3\na", b"x:1\na", b"3:y\na", b'{"a":1}', b"3:1"):
+            self.assertEqual(read_value(b"k", value), StoredObject("k", 0, value))
+            with self.assertRaises(ForeignEntry):
+                read_halves(value)
+        with self.assertRaises(ForeignEntry):
+            read_value(b"\xff", b"3:1\na3b")
+
+
+class Foreign(SynchronousTestCase):
+    """Another program may have written millions of entries."""
+
+    def test_the_log_names_a_bounded_number_of_them(self) -> None:
+        lines: list[Any] = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
+        skipped = Skipped()
+        for number in range(1500):
+            skipped.add(OBJECTS, b"%d" % number, "it is foreign")
+        self.assertEqual(len([line for line in lines if line["log_namespace"] == "kapi.store.entries"]), 1001)
+        self.assertEqual(skipped.total, 1500)
+
+
+class Batches(SynchronousTestCase):
+    """The reply path of one connection."""
+
+    def connected(self) -> Connection:
+        connection = ConnectionFactory().buildProtocol(None)
+        connection.makeConnection(StringTransport())
+        connection.error = OutcomeUnknown("unknown")
+        return connection
+
+    def test_replies_before_a_broken_one_count(self) -> None:
+        connection = self.connected()
+        first, second = connection.execute_command("A"), connection.execute_command("B")
+        connection.dataReceived(b":1\r\n?broken\r\n")
+        self.assertEqual(self.successResultOf(first), 1)
+        self.assertTrue(connection.transport.disconnected or connection.transport.disconnecting)
+        self.assertNoResult(second)
+
+    def test_a_reply_that_nobody_asked_for_ends_the_connection_but_loses_none(self) -> None:
+        connection = self.connected()
+        first = connection.execute_command("A")
+        connection.dataReceived(b":1\r\n:2\r\n")
+        self.assertEqual(self.successResultOf(first), 1)
+
+    def test_whoever_waits_is_told_why_the_connection_was_ended(self) -> None:
+        for said, why in (
+            (b"?broken\r\n", "Protocol error"),
+            (b":1\r\n:2\r\n", "a reply that nobody asked for"),
+            (b":1\r\n-ERR max number of clients reached\r\n", "max number of clients"),
+        ):
+            connection = self.connected()
+            connection.execute_command("A").addErrback(lambda _: None)
+            connection.dataReceived(said)
+            connection.connectionLost(Failure(ConnectionAborted()))
+            self.assertIn(why, self.successResultOf(connection.lost))
+
+    def test_a_handler_that_fails_leaves_nobody_waiting(self) -> None:
+        connection = self.connected()
+
+        def fail(batch: Any) -> None:
+            batch[0][0][0].callback(batch[0][1])
+            raise RuntimeError("broken")
+
+        connection.on_replies = fail
+        first, second = connection.execute_command("A"), connection.execute_command("B")
+        write: defer.Deferred[Any] = defer.Deferred()
+        connection.send((b"W",), (write, ("c", "k", 0, b"", b"", 0.0)))  # type: ignore[arg-type]
+        connection.dataReceived(b":1\r\n:2\r\n:3\r\n")
+        self.assertEqual(self.successResultOf(first), 1)
+        self.failureResultOf(second, ConnectionGone)
+        self.failureResultOf(write, OutcomeUnknown)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
