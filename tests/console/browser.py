@@ -9,7 +9,8 @@ import shutil
 import signal
 import subprocess
 import time
-import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,37 @@ def find() -> str | None:
     return next((found for name in _NAMES if (found := shutil.which(name))), None)
 
 
+class Connection:
+    """To what a browser's developer tools offer at one address."""
+
+    def __init__(self, address: str) -> None:
+        self._number = 0
+        self._socket: websocket.WebSocket = websocket.create_connection(address, timeout=_SECONDS)
+
+    def call(self, method: str, **parameters: Any) -> Any:
+        self._number += 1
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
+        while True:
+            message = json.loads(self._socket.recv())
+            if message.get("id") == self._number:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']}")
+                return message["result"]
+            self.note(message)
+
+    def note(self, message: Any) -> None:
+        """What comes besides the answers."""
+
+    def close(self) -> None:
+        self._socket.shutdown()
+
+
 class Browser:
-    """One page of a browser without a window.  ``problems`` is what the page's console and scripts complained about."""
+    """A browser without a window."""
 
     def __init__(self, program: str, profile: Path, width: int = 1200, height: int = 800) -> None:
-        self.problems: list[str] = []
-        self._number = 0
-        self._socket: websocket.WebSocket | None = None
+        self._size = {"width": width, "height": height}
+        self._connection: Connection | None = None
         self._process = subprocess.Popen(
             [
                 program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
@@ -42,37 +67,58 @@ class Browser:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
-            self._socket = websocket.create_connection(self._address(profile / "DevToolsActivePort"), timeout=_SECONDS)
-            for domain in ("Page", "Runtime", "Log"):
-                self._call(f"{domain}.enable")
+            self._port, path = self._place(profile / "DevToolsActivePort")
+            self._connection = Connection(f"ws://127.0.0.1:{self._port}{path}")
         except BaseException:
             self.close()
             raise
 
-    def _address(self, file: Path) -> str:
+    def _place(self, file: Path) -> tuple[str, str]:
+        """The port of its developer tools, and where the browser itself is there."""
         end = time.monotonic() + _SECONDS
         while time.monotonic() < end:
-            if file.exists() and (port := file.read_text().partition("\n")[0]):
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=_SECONDS) as answer:
-                    pages = [one for one in json.load(answer) if one["type"] == "page"]
-                if pages:
-                    return str(pages[0]["webSocketDebuggerUrl"])
+            if file.exists() and len(lines := file.read_text().split("\n")) > 1:
+                return lines[0], lines[1]
             time.sleep(0.05)
         raise TimeoutError("the browser does not start")
 
-    def _call(self, method: str, **parameters: Any) -> Any:
-        assert self._socket is not None
-        self._number += 1
-        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters}))
-        while True:
-            message = json.loads(self._socket.recv())
-            if message.get("id") == self._number:
-                if "error" in message:
-                    raise RuntimeError(f"{method}: {message['error']}")
-                return message["result"]
-            self._note(message)
+    @contextmanager
+    def page(self) -> Iterator[Page]:
+        """An empty one that shares no cookies, storage or cache with any other."""
+        assert self._connection is not None
+        call = self._connection.call
+        context = call("Target.createBrowserContext")["browserContextId"]
+        try:
+            target = call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+            page = Page(f"ws://127.0.0.1:{self._port}/devtools/page/{target}", self._size)
+            try:
+                yield page
+            finally:
+                page.close()
+        finally:
+            call("Target.disposeBrowserContext", browserContextId=context)
 
-    def _note(self, message: Any) -> None:
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait(120)
+
+
+class Page(Connection):
+    """``problems`` is what its console and scripts complained about."""
+
+    def __init__(self, address: str, size: dict[str, int]) -> None:
+        super().__init__(address)
+        self.problems: list[str] = []
+        for domain in ("Page", "Runtime", "Log"):
+            self.call(f"{domain}.enable")
+        self.call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
+
+    def note(self, message: Any) -> None:
         if message.get("method") == "Runtime.exceptionThrown":
             self.problems.append(json.dumps(message["params"]["exceptionDetails"])[:1000])
         elif message.get("method") == "Log.entryAdded" and message["params"]["entry"]["level"] == "error":
@@ -80,12 +126,12 @@ class Browser:
             self.problems.append(f"{entry['text']} {entry.get('url', '')}")
 
     def open(self, url: str) -> None:
-        self._call("Page.navigate", url=url)
+        self.call("Page.navigate", url=url)
         self.wait(f"location.href === {json.dumps(url)} && document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
         """The value of an expression; promises are waited for."""
-        result = self._call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        result = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in result:
             raise RuntimeError(json.dumps(result["exceptionDetails"])[:1000])
         return result["result"].get("value")
@@ -103,13 +149,4 @@ class Browser:
         self.wait(f"document.body.innerText.includes({json.dumps(text)})")
 
     def screenshot(self, file: Path) -> None:
-        file.write_bytes(base64.b64decode(self._call("Page.captureScreenshot")["data"]))
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.shutdown()
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self._process.wait(120)
+        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.browser import Browser, find
+from tests.console.browser import Browser, Page, find
 from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, kubectl_path
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -37,40 +37,44 @@ def kubectl(server: ServerProcess) -> Kubectl:
     return kubectl
 
 
-@pytest.fixture
-def page(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     program = find()
     assert program is not None
-    browser = Browser(program, tmp_path / "profile")
-    try:
-        browser.open(f"{server.url}/kapi/console/")
-        browser.wait_text("forbidden")  # so that no answer to nobody comes later
-        yield browser
-        picture(browser, "last", tmp_path)
-    finally:
-        browser.close()
+    browser = Browser(program, tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
 
 
-def log_in(page: Browser, token: str, name: str) -> None:
+@pytest.fixture
+def page(server: ServerProcess, kubectl: Kubectl, browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    with browser.page() as page:
+        page.open(f"{server.url}/kapi/console/")
+        page.wait_text("forbidden")  # so that no answer to nobody comes later
+        yield page
+        picture(page, "last", tmp_path)
+
+
+def log_in(page: Page, token: str, name: str) -> None:
     page.run(f"document.getElementById('token').value = '{token}'; document.querySelector('#login button').click()")
     page.wait(f"document.getElementById('user').textContent === '{name}'")
     page.problems.clear()  # what was refused before
 
 
-def go(page: Browser, place: str) -> None:
+def go(page: Page, place: str) -> None:
     page.run(f"location.hash = '#/{place}'")
 
 
-def picture(page: Browser, name: str, otherwise: Path) -> None:
+def picture(page: Page, name: str, otherwise: Path) -> None:
     page.screenshot((Path(PICTURES) if PICTURES else otherwise) / f"console-{name}.png")
 
 
-def test_nobody_sees_anything(page: Browser) -> None:
+def test_nobody_sees_anything(page: Page) -> None:
     page.wait_text("nobody is logged in")
     page.wait_text("forbidden")
 
 
-def test_a_kind_is_shown_as_kubectl_shows_it_and_follows_changes(page: Browser, kubectl: Kubectl) -> None:
+def test_a_kind_is_shown_as_kubectl_shows_it_and_follows_changes(page: Page, kubectl: Kubectl) -> None:
     log_in(page, "admintoken", "admin")
     go(page, "resources/example.com/v1/lights/-")
     page.wait_text("entrance")
@@ -87,9 +91,7 @@ def test_a_kind_is_shown_as_kubectl_shows_it_and_follows_changes(page: Browser, 
     assert page.problems == []
 
 
-def test_an_object_is_shown_with_its_managers_and_follows_changes(
-    page: Browser, kubectl: Kubectl, tmp_path: Path
-) -> None:
+def test_an_object_is_shown_with_its_managers_and_follows_changes(page: Page, kubectl: Kubectl, tmp_path: Path) -> None:
     log_in(page, "admintoken", "admin")
     go(page, "resources/example.com/v1/lights/hall/entrance")
     page.wait_text("kind: Light")
@@ -100,7 +102,7 @@ def test_an_object_is_shown_with_its_managers_and_follows_changes(
     assert page.problems == []
 
 
-def test_markup_in_an_object_stays_text(page: Browser, kubectl: Kubectl) -> None:
+def test_markup_in_an_object_stays_text(page: Page, kubectl: Kubectl) -> None:
     log_in(page, "admintoken", "admin")
     kubectl.run("create", "configmap", "markup", "-n", "hall", "--from-literal=a=<img src=x onerror=alert(1)>")
     go(page, "resources/core/v1/configmaps/hall/markup")
@@ -109,7 +111,7 @@ def test_markup_in_an_object_stays_text(page: Browser, kubectl: Kubectl) -> None
     assert page.problems == []
 
 
-def test_changes_tell_what_is_different(page: Browser, kubectl: Kubectl, tmp_path: Path) -> None:
+def test_changes_tell_what_is_different(page: Page, kubectl: Kubectl, tmp_path: Path) -> None:
     log_in(page, "admintoken", "admin")
     go(page, "changes")
     page.wait_text("resources are followed")
@@ -131,7 +133,7 @@ def test_changes_tell_what_is_different(page: Browser, kubectl: Kubectl, tmp_pat
     assert page.problems == []
 
 
-def test_requests_and_queues_are_shown(page: Browser, tmp_path: Path) -> None:
+def test_requests_and_queues_are_shown(page: Page, tmp_path: Path) -> None:
     log_in(page, "admintoken", "admin")
     go(page, "requests")
     page.wait_text("p99")
@@ -141,7 +143,7 @@ def test_requests_and_queues_are_shown(page: Browser, tmp_path: Path) -> None:
     assert page.problems == []
 
 
-def test_who_may_see_little_is_shown_little(page: Browser) -> None:
+def test_who_may_see_little_is_shown_little(page: Page) -> None:
     log_in(page, "carolintoken", "carol")
     go(page, "resources/core/v1/secrets/-")
     page.wait_text('User "carol" cannot list resource "secrets"')
