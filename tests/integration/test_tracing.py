@@ -203,8 +203,13 @@ def test_a_collector_that_hangs_or_is_away_costs_spans_only(tmp_path: Path) -> N
     collector = Collector(released)
     server = ForkedServer(configuration(tmp_path / "tracing.yaml", collector.port, 1_000_000)).start()
     try:
+        context = ssl.create_default_context(cafile=str(server.authority))
+        connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context, timeout=120)
         for number in range(300):
-            assert ask(server, "GET", f"/api/v1/nodes/{number}", parent="")[0] == 404
+            connection.request("GET", f"/api/v1/nodes/{number}", headers={"Authorization": "Bearer admintoken"})
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()[:1]) == (404, b"{")
+        connection.close()
     finally:
         assert server.stop() == 0
         released.set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import select
 import shutil
 import socket
@@ -29,15 +31,21 @@ from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.waiting import MAX_WAIT, eventually
 
 
+@functools.cache
+def _files() -> pki.Files:
+    """One authority and its keys for all tests, which only read them."""
+    directory = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, directory)
+    return pki.ensure(directory / "pki", ["localhost", "127.0.0.1"])
+
+
 class SocketCase(TestCase):
     """``api`` is served at ``port``; ``clock`` is what the server's deadlines run on."""
 
     def setUp(self) -> None:
         self.api: MemoryAPI = succeed(MemoryAPI.started())
         self.clock = self.api.clock
-        directory = Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, directory)
-        self.files = pki.ensure(directory / "pki", ["localhost", "127.0.0.1"])
+        self.files = _files()
         self.connections = Connections(self.api.runner)
         listener = bind("127.0.0.1", 0, False)
         self.port = listener.getsockname()[1]
@@ -160,7 +168,7 @@ def send_and_read(sock: ssl.SSLSocket, data: bytes, times: int) -> Deferred[byte
                     return received
                 received += more
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                select.select([sock], [sock] if waiting else [], [], 1.0)
+                select.select([sock], [sock] if waiting or left else [], [], 1.0)
         raise TimeoutError("the server does not close")
 
     return deferToThread(run)
