@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from kapi.request.context import RequestContext
 
+_ADDRESS_MAX = 256  # characters of one, a zone's name included
 _AGENT_MAX = 1024  # characters
 
 
@@ -44,11 +45,13 @@ def source_ips(forwarded: bytes, real: bytes, peer: str) -> list[str]:
     return found
 
 
-@lru_cache(4096)
 def _address(text: str) -> str:
     """The address in its canonical form, "" when it is none."""
-    if not text:
-        return ""
+    return _canonical(text) if 0 < len(text) <= _ADDRESS_MAX else ""
+
+
+@lru_cache(4096)
+def _canonical(text: str) -> str:
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

@@ -39,6 +39,9 @@ SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
 LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
 ADJUST_EVERY = 10.0  # seconds
 _CACHE_SIZE = 10_000  # classifications
+_MAX_CACHED_LENGTH = (
+    4 * 1024 * 1024
+)  # characters of what they are remembered by, all together: paths and groups may be long
 _READS = frozenset({"get", "list", "watch", "head", "options"})
 
 
@@ -81,6 +84,7 @@ class FlowController:
         self._level_objects: dict[str, Object] = {}
         self._scheduled = False
         self._known: dict[object, Classification] = {}
+        self._known_length = 0  # characters
         self._flows: WeakValueDictionary[tuple[object, ...], Flow] = WeakValueDictionary()
         self._nominal_sum = 0
         self._stops: list[Callable[[], None]] = []
@@ -130,7 +134,7 @@ class FlowController:
     def configure(self) -> None:
         """Makes schemas and levels of the objects there are."""
         self._scheduled = False
-        self._known.clear()
+        self._forget()
         wanted = {obj["metadata"]["name"]: obj for obj in bootstrap.levels(mandatory=True)} | self._level_objects
         good: set[str] = set()
         for name, obj in wanted.items():
@@ -238,10 +242,15 @@ class FlowController:
             key = (user.name, user.groups, info.verb, info.path)
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= _CACHE_SIZE:
-                self._known.clear()
+            if len(self._known) >= _CACHE_SIZE or self._known_length > _MAX_CACHED_LENGTH:
+                self._forget()
             known = self._known[key] = self._classified(info, user)
+            self._known_length += len(user.name) + sum(map(len, user.groups)) + len(info.path)
         return known
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._known_length = 0
 
     def _classified(self, info: RequestInfo, user: UserInfo) -> Classification:
         schema = next((schema for schema in self.schemas if schema.matches(info, user)), None)
