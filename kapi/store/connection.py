@@ -123,19 +123,20 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         waiting = self._waiting
         waiting.append(command)
         if len(waiting) >= MAX_COMMANDS:
-            self._depart()
+            self.depart()
         elif not self._scheduled:
             self._scheduled = True
             self._reactor.callLater(0, self._end_turn)
 
     def _end_turn(self) -> None:
         self._scheduled = False
-        if self._waiting:
-            self._depart()
+        self.depart()
 
-    def _depart(self) -> None:
-        """Sends what waits, at once as far as the socket takes it."""
+    def depart(self) -> None:
+        """Sends what waits, at once as far as the socket takes it: before others of the turn may have come."""
         waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
         transport = self.transport
         transport.writeSequence(waiting)
         if not transport.disconnecting:

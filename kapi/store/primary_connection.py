@@ -51,6 +51,7 @@ log = Logger()
 
 LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
 _AGAIN = (0.05, 1.0)  # seconds between attempts to connect at start
+_SHARE = 1 / 16  # of what a server has taken to load its data until then: when it is asked again whether it is ready
 BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
 _FAIL_OVER = 0.5  # seconds between attempts at most, where Sentinels choose a primary
 _STABLE = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
@@ -187,8 +188,11 @@ class PrimaryConnection:
             except StoreUnavailable as error:
                 self._drop()
                 patience = max(self._patience, LOADING_PATIENCE if isinstance(error, StoreLoading) else 0.0)
-                if self._stopping or self._reactor.seconds() - begin >= patience:
+                waited = self._reactor.seconds() - begin
+                if self._stopping or waited >= patience:
                     raise
+                if isinstance(error, StoreLoading):  # it is ready in a moment: no more than a share of that is lost
+                    delay = min(max(_AGAIN[0], waited * _SHARE), _AGAIN[1])
                 if logged != (logged := str(error)):
                     log.warn("waiting for the store: {why}", why=logged)
             self._pause = deferLater(self._reactor, delay, lambda: None)

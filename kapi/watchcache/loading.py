@@ -70,9 +70,11 @@ def read_history(
     previous: dict[str, Entry | None] = {}
     events: deque[Logged] = deque()
     for change in steps(history):
+        kind = TYPES[change.kind]
         known = loaded.get(change.key)
         if known is not None and known[0].revision == change.revision:
-            entry, cache, contents = known  # it was looked at when it was loaded
+            entry, cache, contents = known  # it was looked at when it was loaded, and no further change of it follows
+            event = CacheEvent(change.revision, kind, entry, None if kind == ADDED else previous.get(change.key))
         else:
             located = locate(change.key, None)
             if located is None:
@@ -87,9 +89,8 @@ def read_history(
                 contents.remember_gap(change.revision)
                 previous.pop(change.key, None)
                 continue
-        kind = TYPES[change.kind]
-        event = CacheEvent(change.revision, kind, entry, previous.get(change.key))
-        previous[change.key] = None if kind == DELETED else entry
+            event = CacheEvent(change.revision, kind, entry, previous.get(change.key))
+            previous[change.key] = None if kind == DELETED else entry
         contents.remember(event)
         events.append(Logged(cache, event))
     return events
