@@ -81,6 +81,7 @@ class FlowController:
         self._reactor = reactor
         self.scheduler = scheduler
         self._schema_objects: dict[str, Object] = {}
+        self._matchers: dict[str, Matcher] = {}  # of these
         self._level_objects: dict[str, Object] = {}
         self._scheduled = False
         self._known: dict[object, Classification] = {}
@@ -114,7 +115,12 @@ class FlowController:
     # -- configuration
 
     def schema_changed(self, kind: str, obj: Object, old: Object | None = None) -> None:
-        """A watch event of FlowSchemas."""
+        """A watch event of FlowSchemas.  A large one comes in slices: what its rules are made ready for is done here."""
+        name = obj["metadata"]["name"]
+        if kind == "DELETED":
+            self._matchers.pop(name, None)
+        else:
+            self._matchers[name] = schema_matcher(obj["spec"])
         self._changed(self._schema_objects, kind, obj)
 
     def level_changed(self, kind: str, obj: Object, old: Object | None = None) -> None:
@@ -176,7 +182,8 @@ class FlowController:
         if level not in levels:
             return None
         method = distinguisher(spec)
-        return Schema(metadata["name"], metadata.get("uid", ""), method, schema_matcher(spec), self.levels[level])
+        matches = self._matchers.get(metadata["name"]) or schema_matcher(spec)  # a mandatory one may not be stored yet
+        return Schema(metadata["name"], metadata.get("uid", ""), method, matches, self.levels[level])
 
     # -- limits
 

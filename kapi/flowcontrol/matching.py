@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
@@ -12,14 +13,67 @@ Matcher = Callable[[RequestInfo, UserInfo], bool]
 _ACCOUNT = "system:serviceaccount:"
 
 
+_Rule = Callable[[RequestInfo], bool]
+
+
 def schema_matcher(spec: Object) -> Matcher:
-    """A test of requests, compiled from a FlowSchema's rules."""
-    rules = [_rule(rule) for rule in spec.get("rules") or ()]
+    """A test of requests, compiled from a FlowSchema's rules: those of others than the user are not asked."""
+    rules = _Rules()
+    for rule in steps(spec.get("rules") or ()):
+        rules.add(rule)
+    return rules.match
 
-    def matches(info: RequestInfo, user: UserInfo) -> bool:
-        return any(rule(info, user) for rule in rules)
 
-    return matches
+class _Rules:
+    """The rules of a schema, by whom they are about."""
+
+    def __init__(self) -> None:
+        self._of_all: list[_Rule] = []
+        self._of_users: dict[str, list[_Rule]] = {}
+        self._of_groups: dict[str, list[_Rule]] = {}
+        self._of_accounts: dict[str, list[_Rule]] = {}  # of a namespace: what their names begin with
+
+    def add(self, rule: Object) -> None:
+        compiled = _rule(rule)
+        for subject in steps(rule.get("subjects") or ()):
+            place = self._place(subject)
+            if place is not None and (not place or place[-1] is not compiled):
+                place.append(compiled)
+
+    def _place(self, subject: Object) -> list[_Rule] | None:
+        """Where the rules about a subject are; None for what is none."""
+        kind = subject.get("kind")
+        if kind == "User" and subject.get("user"):
+            name = subject["user"].get("name", "")
+            return self._of_all if name == "*" else self._of_users.setdefault(name, [])
+        if kind == "Group" and subject.get("group"):
+            name = subject["group"].get("name", "")
+            return self._of_all if name == "*" else self._of_groups.setdefault(name, [])
+        if kind == "ServiceAccount" and subject.get("serviceAccount"):
+            account = subject["serviceAccount"]
+            start, name = f"{_ACCOUNT}{account.get('namespace', '')}:", account.get("name", "")
+            if name == "*":
+                return self._of_accounts.setdefault(start, [])
+            return self._of_users.setdefault(start + name, [])
+        return None
+
+    def match(self, info: RequestInfo, user: UserInfo) -> bool:
+        """Whether one of the rules is about the request."""
+        return any(rule(info) for rules in self._about(user) for rule in rules)
+
+    def _about(self, user: UserInfo) -> Iterator[list[_Rule]]:
+        yield self._of_all
+        name = user.name
+        if name in self._of_users:
+            yield self._of_users[name]
+        if self._of_groups:
+            for group in user.groups:
+                if group in self._of_groups:
+                    yield self._of_groups[group]
+        if self._of_accounts and name.startswith(_ACCOUNT):
+            start = name[: name.find(":", len(_ACCOUNT)) + 1]
+            if start in self._of_accounts:
+                yield self._of_accounts[start]
 
 
 def distinguisher(spec: Object) -> str:
@@ -34,41 +88,17 @@ def flow_of(method: str, info: RequestInfo, user: UserInfo) -> str:
     return info.namespace if method == "ByNamespace" else ""
 
 
-def _rule(rule: Object) -> Matcher:
-    subjects = [_subject(subject) for subject in rule.get("subjects") or ()]
-    resources = [_resource_rule(item) for item in rule.get("resourceRules") or ()]
-    others = [_url_rule(item) for item in rule.get("nonResourceRules") or ()]
-
-    def matches(info: RequestInfo, user: UserInfo) -> bool:
-        if not any(subject(user) for subject in subjects):
-            return False
-        return any(item(info) for item in (resources if info.is_resource else others))
-
-    return matches
-
-
-def _subject(subject: Object) -> Callable[[UserInfo], bool]:
-    kind = subject.get("kind")
-    if kind == "User" and subject.get("user"):
-        name = subject["user"].get("name", "")
-        return lambda user: name in ("*", user.name)
-    if kind == "Group" and subject.get("group"):
-        group = subject["group"].get("name", "")
-        return lambda user: group == "*" or group in user.groups
-    if kind == "ServiceAccount" and subject.get("serviceAccount"):
-        account = subject["serviceAccount"]
-        prefix = f"{_ACCOUNT}{account.get('namespace', '')}:"
-        name = account.get("name", "")
-        if name == "*":
-            return lambda user: user.name.startswith(prefix)
-        return lambda user: user.name == prefix + name
-    return lambda user: False
+def _rule(rule: Object) -> _Rule:
+    """What requests it is about, whoever sends them."""
+    resources = [_resource_rule(item) for item in steps(rule.get("resourceRules") or ())]
+    others = [_url_rule(item) for item in steps(rule.get("nonResourceRules") or ())]
+    return lambda info: any(item(info) for item in (resources if info.is_resource else others))
 
 
 def _one_of(values: list[str] | None) -> Callable[[str], bool]:
     if values == ["*"]:
         return lambda value: True
-    known = frozenset(values or ())
+    known = frozenset(steps(values or ()))
     return known.__contains__
 
 
@@ -89,10 +119,10 @@ def _resource_rule(rule: Object) -> Callable[[RequestInfo], bool]:
 def _url_rule(rule: Object) -> Callable[[RequestInfo], bool]:
     verb = _one_of(rule.get("verbs"))
     urls = rule.get("nonResourceURLs") or ()
-    exact = frozenset(urls)
+    exact = frozenset(steps(urls))
     everything = "*" in exact
     prefixes = []
-    for url in urls:
+    for url in steps(urls):
         prefix = url.removesuffix("*")
         prefixes.append(prefix if prefix.endswith("/") else prefix + "/")
     starts = tuple(prefixes)

@@ -230,7 +230,7 @@ CASES: dict[str, Callable[[Place], Case]] = {
     "webhook called: growing": _hook("MutatingWebhookConfiguration", "grow", "mutatingwebhookconfigurations", STORED // 3),
     "policy: selectors asked": _selected,
     "flow schema: rules": _cluster(FLOW, "flowschemas", lambda: {"spec": {
-        "matchingPrecedence": 9000, "priorityLevelConfiguration": {"name": "nothing"},
+        "matchingPrecedence": 9000, "priorityLevelConfiguration": {"name": "global-default"},
         "rules": many(lambda i: {
             "subjects": [{"kind": "User", "user": {"name": f"u{i}"}}],
             "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]}),
