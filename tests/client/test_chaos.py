@@ -20,7 +20,8 @@ from kapi.client.clientcmd import load_config
 from kapi.client.dynamic import DynamicClient
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.informer import SharedInformer
-from kapi.testing.process import KapiProcess
+from tests import fork_server
+from tests.integration.server_process import ForkedServer
 from tests.store.servers import free_port
 from tests.waiting import eventually, until
 
@@ -60,7 +61,7 @@ class ChaosCase(TestCase):
     timeout = 240
 
     async def setUp(self) -> None:
-        self.kapi = KapiProcess()
+        self.kapi = ForkedServer()
         self.kapi.flags.append(f"--secure-port={free_port()}")
         await deferToThread(self.kapi.start)
         self.clients: list[DynamicClient] = []
@@ -143,12 +144,11 @@ def test_the_tutorials_controller_does_what_it_says() -> None:
     """in sixty lines, blank ones aside"""
     code = [line for line in EXAMPLE.read_text().splitlines() if line.strip()]
     assert len(code) <= 60
-    with KapiProcess() as kapi:
+    with ForkedServer() as kapi:
         environment = kapi.environment()
 
         def run(*arguments: str) -> str:
-            command = [sys.executable, "-m", "kapi", *arguments]
-            return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120).stdout
+            return fork_server.run(list(arguments), env=environment).stdout
 
         def becomes(text: str, *arguments: str) -> None:
             until(lambda: run(*arguments) == text)

@@ -65,10 +65,10 @@ def test_area_keeps_its_floor(area: str) -> None:
     assert tally.holds(tally.different, IDENTICAL), "\n".join(tally.different)
 
 
-@pytest.mark.parametrize("area", ["configmaps", "crd", "discovery", "watch"])
-def test_the_tree_in_a_plain_site_answers_the_same(area: str) -> None:
-    tally = _replayed(sorted((SELECTION / area).glob("*.json")), EmbeddedSite)
-    assert tally.holds(tally.different, IDENTICAL), "\n".join(tally.different)
+@pytest.mark.parametrize("areas", [("discovery", "watch"), ("configmaps", "crd")], ids=" and ".join)
+def test_the_tree_in_a_plain_site_answers_the_same(areas: tuple[str, ...]) -> None:
+    tally = _replayed([file for area in areas for file in sorted((SELECTION / area).glob("*.json"))], EmbeddedSite)
+    assert not tally.different, "\n".join(tally.different)
 
 
 @pytest.mark.skipif(not RANDOM.is_dir(), reason="the answers to random requests are not beside this checkout")
