@@ -19,7 +19,7 @@ from kapi.server.connection_owner import Swept
 from kapi.server.http1 import Channel
 from kapi.server.http2 import Http2
 from kapi.server.http2_stream import StreamRequest
-from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, STREAMS
+from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, STREAMS, max_connections
 from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
 
@@ -167,7 +167,11 @@ class Connections(protocol.ServerFactory):
         if self._unswept:
             self.runner.reactor.callLater(0, self._sweep_some)
 
-    def buildProtocol(self, addr: object) -> Negotiator:
+    def buildProtocol(self, addr: object) -> Negotiator | None:
+        """None, which ends the connection, when what it takes is needed for other things."""
+        if len(self.open) >= max_connections():
+            self.errors.add("full", addr, "no descriptors to spare", self.now)
+            return None
         connection = Negotiator(self)
         connection.factory = self
         return connection

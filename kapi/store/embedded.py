@@ -311,16 +311,15 @@ class EmbeddedValkey(ProcessProtocol):
         if self._supervised and not self._stopping:
             if self._reactor.seconds() - self._started_at > 30:
                 self._failures = 0
-            delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
-            self._failures += 1
-            log.error(
-                "the store's server ended ({why}); starting it again in {delay} s",
-                why=self._last_words() or reason.getErrorMessage(),
-                delay=delay,
-            )
-            self._restart = self._reactor.callLater(delay, self._spawn_again)
+            self._start_later(f"ended ({self._last_words() or reason.getErrorMessage()})")
         if ended is not None:
             ended.callback(None)
+
+    def _start_later(self, what: str) -> None:
+        delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
+        self._failures += 1
+        log.error("the store's server {what}; starting it again in {delay} s", what=what, delay=delay)
+        self._restart = self._reactor.callLater(delay, self._spawn_again)
 
     def _last_words(self) -> str:
         """The last warning in its log, such as a full disk; empty when there is none near the end."""
@@ -334,8 +333,12 @@ class EmbeddedValkey(ProcessProtocol):
         return next((text for _, mark, text in (line.partition(" # ") for line in reversed(lines)) if mark), "")
 
     def _spawn_again(self) -> None:
-        if not self._stopping:
+        if self._stopping:
+            return
+        try:
             self._spawn()
+        except Exception as error:  # no descriptors, no memory, no processes: there may be some later
+            self._start_later(f"cannot be started ({error})")
 
     def _kill(self) -> None:
         if self._process is not None:

@@ -262,7 +262,7 @@ class _Slot:
                     break
                 if failed.killed is None:
                     raise
-                delay = self._delay(f"signal {failed.killed}")
+                delay = self._delay(f"ended by signal {failed.killed}")
             await deferLater(self._reactor, delay)
         self._started = True
 
@@ -279,7 +279,7 @@ class _Slot:
         self.worker = None
         if self._stopped or not self._started:
             return
-        delay = self._delay(f"signal {-code}" if code < 0 else f"exit code {code}")
+        delay = self._delay(f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}")
         self._again = self._reactor.callLater(delay, self._restart)
 
     def _delay(self, why: str) -> float:
@@ -288,13 +288,18 @@ class _Slot:
             self._failures = 0
         delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1
-        log.error("worker {n} ended ({why}); starting it again in {delay} s", n=self._number, why=why, delay=delay)
+        log.error("worker {n}: {why}; starting it again in {delay} s", n=self._number, why=why, delay=delay)
         return delay
 
     def _restart(self) -> None:
-        if not self._stopped:
+        if self._stopped:
+            return
+        try:
             self.worker = self._spawn()
-            self.worker.ready.addErrback(lambda failure: failure.trap(StartFailed) and None)
+        except Exception as error:  # no descriptors, no memory, no processes: there may be some later
+            self._again = self._reactor.callLater(self._delay(f"cannot be started ({error})"), self._restart)
+            return
+        self.worker.ready.addErrback(lambda failure: failure.trap(StartFailed) and None)
 
     async def replace(self) -> None:
         """Raises StartFailed; the old worker stays then."""

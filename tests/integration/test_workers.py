@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import http.client
 import json
@@ -12,12 +13,39 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
+from kapi.workers.supervisor import Worker, _Slot
 from tests.integration.server_process import ForkedServer
 from tests.store.servers import free_port
 from tests.waiting import until
+
+
+def test_a_worker_that_cannot_be_started_again_now_is_started_later() -> None:
+    """Without a descriptor or a process to spare: its place does not stay empty."""
+    clock = Clock()
+    spawned: list[Any] = []
+
+    def spawn(number: int) -> Worker:
+        if len(spawned) in (1, 2):
+            spawned.append(None)
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        spawned.append(Worker())
+        return spawned[-1]
+
+    slot = _Slot(SimpleNamespace(reactor=clock, spawn=spawn), 2)  # type: ignore[arg-type]
+    starting = Deferred.fromCoroutine(slot.start())
+    spawned[0].ready.callback(None)
+    assert starting.called
+    spawned[0].ended.callback(-9)
+    clock.pump([0.1] * 100)
+    assert len(spawned) == 4
+    assert slot.worker is spawned[3]
 
 
 def children(pid: int, name: str = "kapi.workers.worker") -> set[int]:

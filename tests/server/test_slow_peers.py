@@ -17,7 +17,7 @@ from twisted.internet.threads import deferToThread
 
 from kapi.filters.chain import FilterChain
 from kapi.request.response import Response
-from kapi.server import listening
+from kapi.server import http, limits, listening
 from tests.server.sockets import Client2, SocketCase, ask, rest, until_seen
 from tests.waiting import MAX_WAIT
 
@@ -96,6 +96,25 @@ class Many(SocketCase):
         await self.until(lambda: len(self.connections.open) == 1)
         self.assertEqual((await ask(await self.client(), f"GET {MAPS}"))[0], 200)
         self.assertEqual(self.flushLoggedErrors(), [])
+
+    async def test_clients_do_not_get_the_last_descriptors(self) -> None:
+        """The store, webhooks and files need some; who comes when there are no more is closed, and may come again."""
+        self.patch(http, "max_connections", lambda: 3)
+        first, *others = [await self.client() for _ in range(3)]
+        late = self.plain()
+        self.assertEqual(await deferToThread(late.recv, 1), b"")
+        self.assertEqual((await ask(first, f"GET {MAPS}"))[0], 200)
+        for other in others:
+            other.close()
+        await self.until(lambda: len(self.connections.open) == 1)
+        self.assertEqual((await ask(await self.client(), f"GET {MAPS}"))[0], 200)
+
+    def test_some_descriptors_are_spared_whatever_their_number(self) -> None:
+        for files, spared in ((64, 21), (1024, 128), (1 << 20, 128)):
+            with patch.object(resource, "getrlimit", return_value=(files, files)):
+                self.assertEqual(files - limits.max_connections(), spared)
+        with patch.object(resource, "getrlimit", return_value=(resource.RLIM_INFINITY,) * 2):
+            self.assertGreater(limits.max_connections(), 1 << 20)
 
     @staticmethod
     def _closed(socks: list[socket.socket]) -> None:

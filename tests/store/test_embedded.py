@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -68,6 +69,27 @@ class EmbeddedValkeyTest(TestCase):
         await server.start()
         await starting
         self.assertEqual(await store.create("a/b/c/d", HEAD, TAIL), 1)
+
+    async def test_one_that_could_not_be_started_again_is_started_later(self) -> None:
+        """Without a descriptor or a process to spare there is no server now; that must not be for ever."""
+        server = self.server()
+        await server.start()
+        server.supervise()
+        self.addCleanup(server.stop)
+        first, failures = server.pid, []
+        spawn = reactor.spawnProcess
+
+        def refuse(*arguments: object, **more: object) -> object:
+            if len(failures) == 2:
+                return spawn(*arguments, **more)
+            failures.append(arguments)
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        self.patch(reactor, "spawnProcess", refuse)
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await eventually(lambda: server.pid not in (None, first))
+        self.assertEqual(len(failures), 2)
 
     async def test_launch_refuses_a_directory_in_use(self) -> None:
         server = self.server()
