@@ -18,7 +18,9 @@ from kapi.resources.definition import Lister
 
 GROUP = "admissionregistration.k8s.io"
 MAX_REMEMBERED = 10_000  # kinds of requests
-PATIENCE = 0.25  # seconds that a request waits for what is read anew; until it is read what there was before counts
+MAX_WAIT_SECONDS = (
+    0.25  # seconds that a request waits for what is read anew; until it is read what there was before counts
+)
 Made = TypeVar("Made")
 Found = TypeVar("Found")
 
@@ -65,7 +67,7 @@ class Source(Generic[Made]):
     async def wait(self) -> Made:
         """As it is now, or what there was before if it takes long.  Raises why it cannot be read."""
         reactor = self._initializer.reactor
-        end = 0.0 if reactor is None else reactor.seconds() + PATIENCE
+        end = 0.0 if reactor is None else reactor.seconds() + MAX_WAIT_SECONDS
         while True:
             found = self.get()
             if found is not None:

@@ -71,7 +71,7 @@ class OpenAPIDownload:
         for key in mine - {key for key, _ in urls}:
             del documents[key]
             mine.discard(key)
-        room = MAX_BYTES - sum(len(documents[key][1]) for key in mine)
+        space = MAX_BYTES - sum(len(documents[key][1]) for key in mine)
         changed = not urls
         for key, url in urls:
             digest = url.partition("hash=")[2]
@@ -84,9 +84,9 @@ class OpenAPIDownload:
             if body is None or key in documents and key not in mine:
                 continue
             before = len(documents[key][1]) if key in documents else 0
-            if len(body) > room + before:
+            if len(body) > space + before:
                 continue
-            room += before - len(body)
+            space += before - len(body)
             changed = True
             documents[key] = (digest or hashlib.sha512(body).hexdigest().upper(), body)
             mine.add(key)

@@ -20,7 +20,7 @@ from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.value import Value
 
 _IDENTIFIED = ("core/namespaces/", "core/serviceaccounts/")  # what is known by its uid outside of its cluster
-_PATIENCE = 30.0  # seconds for the controllers to make what a new cluster has
+_READY_TIMEOUT = 30.0  # seconds for the controllers to make what a new cluster has
 
 
 class Template:
@@ -43,7 +43,7 @@ class Template:
         cluster = ClusterServer(shared, store, clock)
         await cluster.start()
         cluster.begin()
-        end = reactor.seconds() + _PATIENCE
+        end = reactor.seconds() + _READY_TIMEOUT
         while cluster.beginning or work.busy(clock, 0.0) or cluster.caches.behind():
             if reactor.seconds() > end:
                 raise RuntimeError("the controllers of a new logical cluster do not come to an end")

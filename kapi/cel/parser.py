@@ -19,7 +19,7 @@ from kapi.cel.grammar import (
 )
 from kapi.cel.lexer import Token, tokenize
 from kapi.cel.macros import MACROS, MacroError
-from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, balanced, qualified_name
 from kapi.machinery.checkpoint import checkpoint, steps
 
 MAX_CODE_POINTS = 100_000
@@ -140,14 +140,14 @@ class _Parser:
         while self.at("||"):
             ops.append(self.advance().offset)
             terms.append(self.both())
-        return _balance(terms, ops, "_||_")
+        return balanced(terms, ops, "_||_")
 
     def both(self) -> Expr:
         terms, ops = [self.relation()], []
         while self.at("&&"):
             ops.append(self.advance().offset)
             terms.append(self.relation())
-        return _balance(terms, ops, "_&&_")
+        return balanced(terms, ops, "_&&_")
 
     def relation(self) -> Expr:
         tree = self.sum()
@@ -217,7 +217,7 @@ class _Parser:
                 self.expect("]")
                 tree = Call(op.offset, "_[?_]" if optional else "_[_]", [tree, index])
             elif text == "{":
-                name = _qualified(tree)
+                name = qualified_name(tree)
                 if name is None:
                     break
                 tree = self.struct(name)
@@ -384,24 +384,3 @@ class _Parser:
             self.advance()
         self.expect("}")
         return StructExpr(op.offset, name, entries)
-
-
-def _balance(terms: list[Expr], ops: list[int], function: str) -> Expr:
-    """A balanced tree of a chain of one logic operator: long chains stay shallow."""
-    if len(terms) == 1:
-        return terms[0]
-    middle = len(terms) // 2
-    left = _balance(terms[:middle], ops[: middle - 1], function)
-    return Call(ops[middle - 1], function, [left, _balance(terms[middle:], ops[middle:], function)])
-
-
-def _qualified(tree: Expr) -> str | None:
-    """``a.b.C`` as text, when the tree is nothing else."""
-    parts: list[str] = []
-    while isinstance(tree, Select) and not tree.test:
-        parts.append(tree.field)
-        tree = tree.operand
-    if not isinstance(tree, Ident):
-        return None
-    parts.append(tree.name)
-    return ".".join(reversed(parts))

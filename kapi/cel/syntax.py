@@ -156,3 +156,24 @@ def idents(node: Expr) -> set[str]:
             names.add(item.name)
         stack.extend(children(item))
     return names
+
+
+def balanced(terms: list[Expr], ops: list[int], function: str) -> Expr:
+    """A balanced tree of a chain of one logic operator: long chains stay shallow."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    left = balanced(terms[:middle], ops[: middle - 1], function)
+    return Call(ops[middle - 1], function, [left, balanced(terms[middle:], ops[middle:], function)])
+
+
+def qualified_name(tree: Expr) -> str | None:
+    """``a.b.C`` as text, when the tree is nothing else."""
+    parts: list[str] = []
+    while isinstance(tree, Select) and not tree.test:
+        parts.append(tree.field)
+        tree = tree.operand
+    if not isinstance(tree, Ident):
+        return None
+    parts.append(tree.name)
+    return ".".join(reversed(parts))

@@ -17,7 +17,7 @@ from kapi.client.rest import Request
 from kapi.machinery.tree import Object
 
 _NOT_ONE = "watch is only supported on individual resources and resource collections - {}"
-_LONGEST_EVENT = len("MODIFIED")
+_EVENT_WIDTH = len("MODIFIED")
 
 
 class WatchOptions(Protocol):
@@ -102,7 +102,7 @@ class _Shown:
 
     def __call__(self, obj: Object, event: str) -> None:
         if self._printer is None:
-            self._table.print(obj, event.ljust(_LONGEST_EVENT) if self._events else "")
+            self._table.print(obj, event.ljust(_EVENT_WIDTH) if self._events else "")
             self._out.write(self._writer.flush())
         else:
             for item in items_of(obj) if isinstance(obj.get("items"), list) else [obj]:

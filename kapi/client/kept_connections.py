@@ -21,7 +21,7 @@ Connect = Callable[[IProtocolFactory], Deferred[IProtocol]]
 KEEP = 90.0  # seconds an idle connection is kept
 MAX_IDLE = 25  # connections
 _SWEEP = 15.0  # seconds
-_FRESH = 1.0  # seconds for which a connection is believed to be as it was
+_FRESH_SECONDS = 1.0  # seconds for which a connection is believed to be as it was
 
 
 class KeptConnections(Generic[Answered]):
@@ -72,7 +72,7 @@ class KeptConnections(Generic[Answered]):
         now: float = self._reactor.seconds()
         while self.idle:
             connection = self.idle.pop()
-            if now - connection.since < _FRESH or not connection.has_news():
+            if now - connection.since < _FRESH_SECONDS or not connection.has_news():
                 return connection
             connection.abort()
         return None

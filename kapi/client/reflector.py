@@ -23,7 +23,7 @@ from kapi.client.watching import Watch
 from kapi.machinery.status import BadRequest, Expired, Invalid, StatusError
 from kapi.machinery.tree import Object
 
-FIRST_WAIT, LONGEST_WAIT = 0.8, 30.0  # seconds; each is lengthened by up to itself
+FIRST_WAIT, MAX_WAIT_SECONDS = 0.8, 30.0  # seconds; each is lengthened by up to itself
 HEALTHY = 120.0  # seconds without a failure, after which the next is the first again
 MIN_WATCH = 300  # seconds that a watch lasts at least, and at most twice that
 SHORT_WATCH = 1.0  # seconds; one that ends before, and without an event, counts as a failure
@@ -98,7 +98,7 @@ class Reflector:
     async def _pause(self, why: str, quietly: bool = False) -> None:
         now = self._reactor.seconds()
         self._wait = (
-            FIRST_WAIT if now - self._failed_at > HEALTHY else min(LONGEST_WAIT, max(FIRST_WAIT, self._wait * 2))
+            FIRST_WAIT if now - self._failed_at > HEALTHY else min(MAX_WAIT_SECONDS, max(FIRST_WAIT, self._wait * 2))
         )
         self._failed_at = now
         if why and not quietly:

@@ -21,7 +21,7 @@ from kapi.client.workqueue_figures import QueueFigures
 from kapi.machinery.status import Conflict, StatusError
 from kapi.store.errors import StoreUnavailable
 
-FIRST_RETRY, LONGEST_RETRY = 0.05, 60.0  # seconds
+FIRST_RETRY, MAX_RETRY_SECONDS = 0.05, 60.0  # seconds
 RETRY_RATE, RETRY_BURST = 10.0, 100  # of all keys together; retries a second
 MAX_TURN = 0.02  # seconds that keys may be begun in one turn of the reactor
 Key = TypeVar("Key", bound=Hashable)
@@ -159,7 +159,7 @@ class WorkQueue(Generic[Key]):
     def _retry(self, key: Key) -> None:
         self._figures.retried()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(LONGEST_RETRY, self._first_retry * 2.0 ** min(failures, 20))
+        delay = min(MAX_RETRY_SECONDS, self._first_retry * 2.0 ** min(failures, 20))
         self.add_after(key, max(delay, self._retries.reserve(self._reactor.seconds())))
 
     def _finished(self, result: object, key: Key) -> None:

@@ -21,7 +21,7 @@ from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object, Tree
 
-_LONGEST_INTEGER = 20  # characters of a number that 64 bits may hold
+_MAX_INTEGER_DIGITS = 20  # characters of a number that 64 bits may hold
 _AT_ONCE = 10_000  # pairs of a mapping
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _SPACES = (b" ", b"\n", b"\t", b"\r")
@@ -162,7 +162,7 @@ def _loads_slowly(data: bytes) -> Tree:
         return value
 
     def integer(text: str) -> int | float:
-        value = int(text) if len(text) <= _LONGEST_INTEGER else 1 << 64
+        value = int(text) if len(text) <= _MAX_INTEGER_DIGITS else 1 << 64
         return value if -(1 << 63) <= value < 1 << 64 else number(text)
 
     tree = _parse(data, dict, parse_float=number, parse_int=integer)
@@ -207,7 +207,7 @@ def _scan(text: str, **hooks: Any) -> Tree:
 
 
 def _exact_integer(text: str) -> int | Literal:
-    value = int(text) if len(text) <= _LONGEST_INTEGER else 1 << 64
+    value = int(text) if len(text) <= _MAX_INTEGER_DIGITS else 1 << 64
     return value if -(1 << 63) <= value < 1 << 64 else Literal(text)
 
 

@@ -24,7 +24,7 @@ from kapi.request.context import RequestContext
 from kapi.request.streamed_body import StreamedBody
 from kapi.request.transport import StreamTransport
 
-PATIENCE = 315.0  # seconds in which a server has to take something of what it is sent
+STALL_SECONDS = 315.0  # seconds in which a server has to take something of what it is sent
 
 
 class Abandoned(Exception):
@@ -120,7 +120,7 @@ class Exchange(Protocol):
         self._body.pause()
         if self._stalled is None:
             late = Failure(Stalled("the server does not read the request"))
-            self._stalled = self._reactor.callLater(PATIENCE, self._end, late)
+            self._stalled = self._reactor.callLater(STALL_SECONDS, self._end, late)
 
     def resumeProducing(self) -> None:
         self._patience_ends()

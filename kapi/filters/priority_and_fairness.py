@@ -23,7 +23,7 @@ from kapi.scheduling.shares import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 _READS = frozenset({"get", "list", "watch"})
-_LONGEST_WAIT = 60.0  # seconds
+_MAX_WAIT_SECONDS = 60.0  # seconds
 _EVENT = (
     0.04  # of the seat-seconds that a write's events are estimated at: what telling ten watchers takes of the thread
 )
@@ -39,8 +39,8 @@ def too_many_requests(retry_after: int) -> Response:
 def _time_to_wait(ctx: RequestContext, default: float, clock: IReactorTime) -> float:
     """Seconds that a request may spend in a queue: a quarter of the time it has."""
     if not ctx.deadline:
-        return min(default, _LONGEST_WAIT)
-    return max(0.0, min((ctx.deadline - (ctx.received or clock.seconds())) / 4, _LONGEST_WAIT))
+        return min(default, _MAX_WAIT_SECONDS)
+    return max(0.0, min((ctx.deadline - (ctx.received or clock.seconds())) / 4, _MAX_WAIT_SECONDS))
 
 
 def _announce(ctx: RequestContext, flow: Flow, scheduler: ThreadScheduler) -> bool:

@@ -18,8 +18,8 @@ _BYTES_PER_SEAT = 100_000
 _STREAMED = 1_000_000  # bytes of a list that leaves in slices that are in memory at once
 _WATCHES_PER_SEAT = 10
 _EVENT_SECONDS = 0.005  # seat-seconds of telling ten watchers
-MOST_LIST_SEATS = 100
-MOST_WRITE_SEATS = 10
+MAX_LIST_SEATS = 100
+MAX_WRITE_SEATS = 10
 WRITES = frozenset({"create", "update", "patch", "delete"})
 
 
@@ -92,7 +92,7 @@ def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
     if info.name:
         read = 1
     size = min(read * cache.size / count, _STREAMED)
-    most = min(max_seats or MOST_LIST_SEATS, MOST_LIST_SEATS)
+    most = min(max_seats or MAX_LIST_SEATS, MAX_LIST_SEATS)
     return Work(max(1, min(math.ceil(size / _BYTES_PER_SEAT), most)))
 
 
@@ -102,5 +102,5 @@ def _write_work(info: RequestInfo, watches: int, max_seats: int) -> Work:
     if watches < _WATCHES_PER_SEAT:
         return _ONE
     wanted = math.ceil(watches / _WATCHES_PER_SEAT)
-    final = min(wanted, max_seats or MOST_WRITE_SEATS, MOST_WRITE_SEATS)
+    final = min(wanted, max_seats or MAX_WRITE_SEATS, MAX_WRITE_SEATS)
     return Work(1, final, wanted * _EVENT_SECONDS / final)

@@ -21,11 +21,11 @@ from collections.abc import Callable
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from kapi.flowcontrol.queue import GUESS, NOBODY, Queue, Request
+from kapi.flowcontrol.queue import EXPECTED_SECONDS, NO_REQUESTS, Queue, Request
 from kapi.flowcontrol.sharding import deal
 from kapi.flowcontrol.usage import Usage
 
-_KEPT = 16  # one seat of so many is kept for queues in which nothing runs
+_RESERVED_SHARE = 16  # one seat of so many is kept for queues in which nothing runs
 
 QUEUE_FULL = "queue-full"
 CONCURRENCY_LIMIT = "concurrency-limit"
@@ -142,7 +142,7 @@ class FairQueues:
         if request.queue is not None:
             request.queue.executing -= 1
             counted = took if worked is None or self._full else worked
-            request.queue.guessed -= request.width * GUESS
+            request.queue.guessed -= request.width * EXPECTED_SECONDS
             request.queue.served += request.width * counted
         if request.tally is None or request.kind == "watch":
             self.on_executed(request, took)
@@ -167,7 +167,7 @@ class FairQueues:
         """No seat is free for a queue in which something runs."""
         if self.limit is None:
             return False
-        kept = self.limit // _KEPT if len(self.queues) > 1 else 0
+        kept = self.limit // _RESERVED_SHARE if len(self.queues) > 1 else 0
         return self.seats_in_use >= self.limit - kept
 
     def _may_go(self, queue: Queue, request: Request) -> bool:
@@ -177,7 +177,7 @@ class FairQueues:
         first = self._least_served()
         if first is None:
             return True
-        here = queue.served + queue.guessed + request.width * GUESS
+        here = queue.served + queue.guessed + request.width * EXPECTED_SECONDS
         return not queue.requests and here <= first.next_stand and self._fits(first.requests[0])
 
     def _pick(self, flow: int) -> Queue:
@@ -206,7 +206,7 @@ class FairQueues:
         fresh = request.state == "new"
         request.queue = queue
         request.state = "waiting"
-        if queue.requests is NOBODY:
+        if queue.requests is NO_REQUESTS:
             queue.requests = deque()
         queue.requests.append(request)
         self._backlogged[queue] = None
@@ -269,7 +269,7 @@ class FairQueues:
         if queue is not None:
             queue.executing += 1
             self._round = max(self._round, queue.served)
-            queue.guessed += request.width * GUESS
+            queue.guessed += request.width * EXPECTED_SECONDS
         self._start(request, now)
 
     def _start(self, request: Request, now: float) -> None:

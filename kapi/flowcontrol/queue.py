@@ -11,7 +11,7 @@ from kapi.flowcontrol.tally import Tally
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
-GUESS = 0.003  # seconds that a request is expected to take
+EXPECTED_SECONDS = 0.003  # seconds that a request is expected to take
 
 
 class Seats(Protocol):
@@ -65,7 +65,9 @@ class Request:
         return "watch" if self.info is not None and self.info.verb == "watch" else "regular"
 
 
-NOBODY: deque[Request] = deque(maxlen=0)  # in most of some 500 queues nobody ever waits: one of its own takes 600 bytes
+NO_REQUESTS: deque[Request] = deque(
+    maxlen=0
+)  # in most of some 500 queues nobody ever waits: one of its own takes 600 bytes
 
 
 class Queue:
@@ -74,7 +76,7 @@ class Queue:
     __slots__ = ("executing", "guessed", "requests", "served", "waiting_seats")
 
     def __init__(self) -> None:
-        self.requests = NOBODY
+        self.requests = NO_REQUESTS
         self.executing = 0  # requests
         self.waiting_seats = 0
         self.served = 0.0  # seat-seconds of those that have ended, on the scale of the rounds
@@ -83,4 +85,4 @@ class Queue:
     @property
     def next_stand(self) -> float:
         """Where it stands when its first request is dispatched."""
-        return self.served + self.guessed + self.requests[0].width * GUESS
+        return self.served + self.guessed + self.requests[0].width * EXPECTED_SECONDS

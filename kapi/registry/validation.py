@@ -23,7 +23,7 @@ from kapi.resources.shared.internal import internal_form
 from kapi.schema import quoted
 from kapi.schema.types import Type
 
-_PATIENCE = 0.02  # seconds on the reactor
+_REACTOR_SECONDS = 0.02  # seconds on the reactor
 _LIMIT = 20.0  # seconds in a thread
 _MANY = 1000  # errors that are not freed at once
 
@@ -35,7 +35,7 @@ async def validated(
     if checkpoint.current is not None:
         context.patience = 0.0  # until the request's deadline
         return validate(*objects, context)
-    context.patience = _PATIENCE
+    context.patience = _REACTOR_SECONDS
     try:
         return validate(*objects, context)
     except TimeExceeded:

@@ -48,7 +48,7 @@ class Streams(Protocol):
 
 
 #: seconds of work without a wait that are held against a request: in more, the thread itself has waited for a processor
-_LONGEST_PIECE = 0.005
+_MAX_PIECE_SECONDS = 0.005
 
 
 class RequestContext:
@@ -145,7 +145,7 @@ class RequestContext:
         return self._worked + self._piece()
 
     def _piece(self) -> float:
-        return min(perf_counter() - self._resumed, _LONGEST_PIECE)
+        return min(perf_counter() - self._resumed, _MAX_PIECE_SECONDS)
 
     def add_wait(self, seconds: float) -> None:
         """Some seconds were not this server's."""

@@ -16,7 +16,7 @@ from kapi.machinery import status
 
 MAX_PENDING = 256 * 1024 * 1024  # bytes
 COUNTED = 64 * 1024  # bytes of a body from which it counts
-PATIENCE = 2.0  # seconds without progress after which a client may be cut off
+STALL_SECONDS = 2.0  # seconds without progress after which a client may be cut off
 RETRY = 1  # seconds that a refused client is asked to wait
 REFUSAL = "too much is waiting for clients that are slow, please try again later"
 
@@ -84,8 +84,8 @@ class Pending:
         self._holders.pop(holder, None)
 
     def shrink(self) -> None:
-        """Makes room, as far as there is any to make."""
-        late = self._seconds() - PATIENCE
+        """Makes space, as far as there is any to make."""
+        late = self._seconds() - STALL_SECONDS
         while self.size > self.limit and self._holders:
             holder, since = next(iter(self._holders.items()))
             if since > late:

@@ -104,7 +104,7 @@ def _is_readable(text: bytes) -> bool:
 
 
 def _too_deep(body: Object) -> bool:
-    """Whether an object is nested too deeply to be written, with room for what is put around it (managed fields, reviews)."""
+    """Whether an object is nested too deeply to be written, with space for what is put around it (managed fields, reviews)."""
     raw = body.raw if isinstance(body, Document) else None
     if raw is not None and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
         return False

@@ -26,7 +26,7 @@ from kapi.server.runner import RequestRunner
 log = Logger()
 _SWEEP = 1.0  # seconds
 _SWEPT = 128  # connections looked at in one turn: of a thousand whose time is over, each costs some 50 us
-_HELD_UP = 5 * _SWEEP  # seconds between two sweeps, of which it can be told that the reactor was busy
+_BUSY_SECONDS = 5 * _SWEEP  # seconds between two sweeps, of which it can be told that the reactor was busy
 _LAST_REQUEST = 1.0  # seconds for the next request of a connection that is used when the server stops; at least a sweep
 
 
@@ -147,7 +147,7 @@ class Connections(protocol.ServerFactory):
 
     def _sweep(self) -> None:
         before, self.now = self.now, self.runner.reactor.seconds()
-        if self.now - before > _HELD_UP:
+        if self.now - before > _BUSY_SECONDS:
             return  # this process was: what clients have sent meanwhile is read before anybody is judged by it
         if not self._unswept:
             self._unswept = list(self.watched)

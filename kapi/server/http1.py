@@ -44,7 +44,7 @@ _UNSUPPORTED_CODING = (b"501 Not Implemented", b"Unsupported transfer encoding")
 _TOO_LARGE = (b"431 Request Header Fields Too Large", b"431 Request Header Fields Too Large")
 _TIMEOUT = (b"408 Request Timeout", b"")
 _DIGITS = 9  # of a length that needs no second look
-_KEPT = 4  # header sections of a connection that are looked for again
+_MAX_KNOWN_SECTIONS = 4  # header sections of a connection that are looked for again
 _MAX_KEPT = 1024  # bytes of one that is kept
 #: headers that change how the request is read: such requests take the careful way
 _PARTICULAR = frozenset(
@@ -187,7 +187,7 @@ class Channel(http.HTTPChannel):
         if found is not None and len(text) <= _MAX_KEPT:
             if key in known:
                 known[key] = found
-            elif len(known) < _KEPT:
+            elif len(known) < _MAX_KNOWN_SECTIONS:
                 self._sections = {**known, key: None}
             else:
                 self._sections = {key: None}

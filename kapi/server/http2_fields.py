@@ -19,7 +19,7 @@ _STATIC: tuple[Field, ...] = ((b"", b""), *((bytes(name), bytes(value)) for name
 _FIRST = len(_STATIC)
 _TABLE = 4096  # bytes; the default, which is never changed
 _ENTRY = 32  # bytes that an entry counts for beside its name and value
-_LONGEST_NUMBER = 4  # bytes behind the prefix
+_MAX_NUMBER_BYTES = 4  # bytes behind the prefix
 _LONG = 256  # bytes of a code whose text is not kept
 
 
@@ -118,7 +118,7 @@ class Decoder:
 
 def _number(block: bytes, at: int, number: int) -> tuple[int, int]:
     """The rest of a number behind its prefix, and where it ends."""
-    for shift in range(0, 7 * _LONGEST_NUMBER, 7):
+    for shift in range(0, 7 * _MAX_NUMBER_BYTES, 7):
         byte = block[at]
         at += 1
         number += (byte & 0x7F) << shift

@@ -17,8 +17,8 @@ MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE = 5, 6
 
 DEFAULT_WINDOW = 65_535  # bytes
 DEFAULT_FRAME = 16_384
-MOST_FRAME = (1 << 24) - 1
-MOST_WINDOW = (1 << 31) - 1
+MAX_FRAME_BYTES = (1 << 24) - 1
+MAX_WINDOW_BYTES = (1 << 31) - 1
 
 #: length (its first two bytes' and its last one's place), type, flags, stream
 _HEAD = Struct(">HBBBL")

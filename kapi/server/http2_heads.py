@@ -159,7 +159,7 @@ def _particular(fields: list[Field]) -> int | None:
 
 # -- answers
 
-#: the first block of a connection begins with this: the dynamic table has no room (RFC 7541, section 6.3)
+#: the first block of a connection begins with this: the dynamic table has no space (RFC 7541, section 6.3)
 NO_TABLE = b"\x20"
 CONTINUE = b"\x08\x03100"
 _STATUSES = {200: b"\x88", 204: b"\x89", 206: b"\x8a", 304: b"\x8b", 400: b"\x8c", 404: b"\x8d", 500: b"\x8e"}

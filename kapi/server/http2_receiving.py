@@ -39,7 +39,7 @@ class Receiving:
         self._begun = False  # the preface was read
         self._settled = False  # so was the first SETTINGS
         self._window = CONNECTION_WINDOW
-        self._taken = 0  # bytes of which the client was not told yet that there is room again
+        self._taken = 0  # bytes of which the client was not told yet that there is space again
         self._decoder = Decoder(LIST_SIZE)
         # a header block that is not complete yet
         self.block_of = 0
@@ -81,7 +81,7 @@ class Receiving:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "the first frame is not SETTINGS")
             try:
                 if kind < len(_HANDLERS):
-                    _HANDLERS[kind](self, flags, number & wire.MOST_WINDOW, data[begins:at])
+                    _HANDLERS[kind](self, flags, number & wire.MAX_WINDOW_BYTES, data[begins:at])
                 else:
                     self.idle("a frame of an unknown type")
             except StreamFault as fault:
@@ -127,8 +127,8 @@ class Receiving:
         depends = 0
         if flags & wire.WITH_PRIORITY:
             if end - begin < 5:
-                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "HEADERS without room for a priority")
-            depends = int.from_bytes(payload[begin : begin + 4]) & wire.MOST_WINDOW
+                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "HEADERS without space for a priority")
+            depends = int.from_bytes(payload[begin : begin + 4]) & wire.MAX_WINDOW_BYTES
             begin += 5
         if flags & (wire.PADDED | wire.WITH_PRIORITY):
             payload = payload[begin:end]
@@ -262,7 +262,7 @@ class Receiving:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "PRIORITY of no stream")
         if len(payload) != 5:
             raise StreamFault(number, Code.FRAME_SIZE_ERROR, "PRIORITY of another length")
-        if int.from_bytes(payload[:4]) & wire.MOST_WINDOW == number:
+        if int.from_bytes(payload[:4]) & wire.MAX_WINDOW_BYTES == number:
             raise StreamFault(number, Code.PROTOCOL_ERROR, "a stream depends on itself")
 
     def _reset(self, flags: int, number: int, payload: bytes) -> None:
@@ -290,9 +290,9 @@ class Receiving:
         for name, value in wire.SETTING.iter_unpack(payload):
             if name == wire.ENABLE_PUSH and value > 1:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS_ENABLE_PUSH is neither 0 nor 1")
-            if name == wire.INITIAL_WINDOW_SIZE and value > wire.MOST_WINDOW:
+            if name == wire.INITIAL_WINDOW_SIZE and value > wire.MAX_WINDOW_BYTES:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "SETTINGS_INITIAL_WINDOW_SIZE is too large")
-            if name == wire.MAX_FRAME_SIZE and not wire.DEFAULT_FRAME <= value <= wire.MOST_FRAME:
+            if name == wire.MAX_FRAME_SIZE and not wire.DEFAULT_FRAME <= value <= wire.MAX_FRAME_BYTES:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "SETTINGS_MAX_FRAME_SIZE is out of its range")
             values[name] = value
         self.settings(values)
@@ -320,7 +320,7 @@ class Receiving:
     def _window_update(self, flags: int, number: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise ConnectionFault(Code.FRAME_SIZE_ERROR, "WINDOW_UPDATE of another length")
-        increment = int.from_bytes(payload) & wire.MOST_WINDOW
+        increment = int.from_bytes(payload) & wire.MAX_WINDOW_BYTES
         if not number:
             if not increment:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")

@@ -192,7 +192,7 @@ class Sending:
         self._size += len(block)
 
     def _add_data(self, stream: Stream, data: bytes | memoryview, ends: bool) -> None:
-        """What the windows have room for."""
+        """What fits into the windows."""
         size, largest, number = len(data), self._frame, stream.number
         stream.window -= size
         self.window -= size
@@ -288,15 +288,15 @@ class Sending:
             block, stream.block = stream.block, b""
             self._add_head(stream, block, 0)
         waiting = stream.waiting
-        room = min(stream.window, _FLUSH_BYTES)
-        while waiting and room > 0:
+        budget = min(stream.window, _FLUSH_BYTES)
+        while waiting and budget > 0:
             if self.window <= 0:
                 stream.ready = True
                 self._starved.append(stream)
                 return
             piece = waiting[0]
-            size = min(len(piece), room, self.window)
-            room -= size
+            size = min(len(piece), budget, self.window)
+            budget -= size
             if size < len(piece):
                 waiting[0] = piece[size:]
                 self._add_data(stream, piece[:size], False)
@@ -348,12 +348,12 @@ class Sending:
     def open_window(self, stream: Stream | None, increment: int) -> None:
         if stream is None:
             self.window += increment
-            if self.window > wire.MOST_WINDOW:
+            if self.window > wire.MAX_WINDOW_BYTES:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window is too large")
             self._feed()
             return
         stream.window += increment
-        if stream.window > wire.MOST_WINDOW:
+        if stream.window > wire.MAX_WINDOW_BYTES:
             raise StreamFault(stream.number, Code.FLOW_CONTROL_ERROR, "the stream's window is too large")
         self._go_on(stream)
 
@@ -375,7 +375,7 @@ class Sending:
         self.initial_window = window
         for stream in list(self._connection.streams.values()):
             stream.window += more
-            if stream.window > wire.MOST_WINDOW:
+            if stream.window > wire.MAX_WINDOW_BYTES:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a stream's window is too large")
             self._go_on(stream)
 

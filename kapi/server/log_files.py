@@ -23,7 +23,7 @@ from kapi.server.health import PLAIN
 DIRECTORY = "/var/log"
 _HTML = b"text/html; charset=utf-8"
 _NOSNIFF = ((b"x-content-type-options", b"nosniff"),)
-_LONGEST_NAME = 255  # bytes
+_MAX_NAME_BYTES = 255  # bytes
 
 
 def install_logs(server: GenericServer, directory: str = DIRECTORY) -> None:
@@ -42,7 +42,7 @@ class LogFiles:
         parts = [part for part in ctx.path.split("/")[2:] if part]
         if ".." in parts or any("\0" in part for part in parts):
             return Response(400, b"invalid URL path\n", PLAIN, _NOSNIFF)
-        if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+        if any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in parts):
             return Response(404, b"file not found\n", PLAIN, _NOSNIFF)
         try:
             return self._answer(ctx, self._directory.joinpath(*parts))

@@ -99,7 +99,7 @@ class APIRequest(http.Request):
             self.abort()
 
     def _count(self, size: int) -> bool:
-        """Whether there is room for more of a large body; else none of it is kept, and it is answered with 429."""
+        """Whether there is memory for more of a large body; else none of it is kept, and it is answered with 429."""
         pending = self.runner.pending
         if self._share is None:
             self._share = Share(pending, self.body_size - size)

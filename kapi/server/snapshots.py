@@ -132,7 +132,7 @@ def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
 
 
 def _revision(value: object) -> int:
-    """Raises ValueError for what is none, and for one above which there may be no room for further ones."""
+    """Raises ValueError for what is none, and for one above which there may be no space for further ones."""
     if type(value) is not int or not 0 <= value < MAX_REVISION:
         raise ValueError(f"no revision: {value}")
     return value

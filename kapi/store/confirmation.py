@@ -31,7 +31,7 @@ from kapi.store.script import FENCE, Keys
 
 log = Logger()
 
-PATIENCE = 5.0  # seconds until a write that is not confirmed is answered "the outcome is unknown"
+CONFIRMATION_TIMEOUT = 5.0  # seconds until a write that is not confirmed is answered "the outcome is unknown"
 _CYCLE = 1000  # milliseconds that the server waits for its replicas in one go
 _PAUSE = 0.05  # seconds between cycles that confirm nothing and did not wait
 _ASK_AGAIN = (0.001, 0.05)  # seconds until the replicas are asked again, and the most that doubling makes of it
@@ -255,13 +255,13 @@ class Confirmation:
 
     def _not_confirmed(self, held: list[_Held], why: str) -> None:
         self._waiting[:0] = held
-        self._give_up(PATIENCE, why)
+        self._give_up(CONFIRMATION_TIMEOUT, why)
         if self._fence is not None and self._cycle is None and self._due is None:
             self._due = self._reactor.callLater(_PAUSE, self._begin)
 
     def look(self) -> None:
         """To be called once a second: the server may say nothing at all."""
-        self._give_up(PATIENCE + _CYCLE / 1000, "the store's server does not answer")
+        self._give_up(CONFIRMATION_TIMEOUT + _CYCLE / 1000, "the store's server does not answer")
         if self._listed is not None and self._fence is not None and self._cycle is None:
             self._fence.execute_command("ROLE").addCallbacks(self._listed.take, self._listed.refused)
 

@@ -36,15 +36,15 @@ from kapi.store.private_files import make_private
 
 log = Logger()
 
-START_PATIENCE = 60.0  # seconds until the socket must accept (a long append file takes its time)
-STOP_PATIENCE = 10.0  # seconds for a clean shutdown before it is killed
-LEFTOVER_PATIENCE = 5.0  # seconds for a server that was left behind to end, each time it is asked
+START_TIMEOUT = 60.0  # seconds until the socket must accept (a long append file takes its time)
+STOP_TIMEOUT = 10.0  # seconds for a clean shutdown before it is killed
+LEFTOVER_TIMEOUT = 5.0  # seconds for a server that was left behind to end, each time it is asked
 _PROBE = 0.5  # seconds a connection to the socket may take
 _BACK_OFF = (0.0, 0.1, 0.5, 2.0, 5.0)
 _LOG_TAIL = 2048  # bytes at the end of its log that are read when it ended unexpectedly
 #: what ends the server.  It does not see SIGTERM: who stops a whole group of processes means us, and we need it until the end
 _END = "INT"
-_LONGEST_SOCKET = 100  # bytes; the kernel allows 107
+_MAX_SOCKET_PATH_BYTES = 100  # bytes; the kernel allows 107
 
 
 def find_binary() -> str:
@@ -77,7 +77,7 @@ class EmbeddedValkey(ProcessProtocol):
     def __init__(self, directory: str | Path, reactor: Reactor, *, fsync: str = "always") -> None:
         self.directory = Path(directory).absolute()
         self.socket_path = str(self.directory / "valkey.sock")
-        if len(os.fsencode(self.socket_path)) > _LONGEST_SOCKET:
+        if len(os.fsencode(self.socket_path)) > _MAX_SOCKET_PATH_BYTES:
             digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
             self.socket_path = f"{tempfile.gettempdir()}/kapi-{os.getuid()}-{digest}/valkey.sock"
         self._reactor = reactor
@@ -154,7 +154,7 @@ class EmbeddedValkey(ProcessProtocol):
         if self._process is not None:
             ended = self._ended
             self._process.signalProcess(_END)
-            killer = self._reactor.callLater(STOP_PATIENCE, self._kill)
+            killer = self._reactor.callLater(STOP_TIMEOUT, self._kill)
             assert ended is not None
             await ended
             if killer.active():
@@ -180,18 +180,18 @@ class EmbeddedValkey(ProcessProtocol):
         if not self._listening():
             return
         log.info("ending the store's server that an earlier process left behind")
-        endpoint: Any = UNIXClientEndpoint(self._reactor, self.socket_path, timeout=LEFTOVER_PATIENCE)
+        endpoint: Any = UNIXClientEndpoint(self._reactor, self.socket_path, timeout=LEFTOVER_TIMEOUT)
         try:
             connection: Connection = await endpoint.connect(ConnectionFactory())
         except (ConnectError, OSError):  # it ends just now, or takes no connections
             pass
         else:
             connection.execute_command("SHUTDOWN", "NOSAVE").addErrback(lambda _: None)
-            await self._gone(LEFTOVER_PATIENCE)
+            await self._gone(LEFTOVER_TIMEOUT)
             connection.abort()
         if not await self._gone(0):
             self._kill_leftover()
-            if not await self._gone(LEFTOVER_PATIENCE):
+            if not await self._gone(LEFTOVER_TIMEOUT):
                 raise UnsuitableStore(f"{self.socket_path}: a server that does not end is listening there")
 
     async def _gone(self, seconds: float) -> bool:
@@ -289,7 +289,7 @@ class EmbeddedValkey(ProcessProtocol):
             os.umask(mask)
 
     async def _wait_until_listening(self) -> None:
-        deadline = self._reactor.seconds() + START_PATIENCE
+        deadline = self._reactor.seconds() + START_TIMEOUT
         while self._process is not None and not self._listening():
             if self._reactor.seconds() > deadline:
                 raise StoreUnavailable(

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory
-from kapi.store.sentinel import PATIENCE, Primary, ask
+from kapi.store.sentinel import SENTINEL_TIMEOUT, Primary, ask
 
 log = Logger()
 
@@ -154,7 +154,7 @@ class Sentinels:
         before = self._leaving.get(sentinel)
         endpoint = address.endpoint(reactor, host, port)
         subscription: Subscription = await endpoint.connect(Factory.forProtocol(Subscription)).addTimeout(
-            PATIENCE, reactor
+            SENTINEL_TIMEOUT, reactor
         )
         asking: Connection | None = None
         try:
@@ -163,8 +163,8 @@ class Sentinels:
             subscription.on_answer = lambda: self._answered(sentinel)
             subscription.on_message = lambda channel, text: self._announced(sentinel, channel, text)
             subscription.say(b"SUBSCRIBE", *_CHANNELS)
-            asking = await endpoint.connect(ConnectionFactory()).addTimeout(PATIENCE, reactor)
-            primary = await Deferred.fromCoroutine(ask(asking, address)).addTimeout(PATIENCE, reactor)
+            asking = await endpoint.connect(ConnectionFactory()).addTimeout(SENTINEL_TIMEOUT, reactor)
+            primary = await Deferred.fromCoroutine(ask(asking, address)).addTimeout(SENTINEL_TIMEOUT, reactor)
             if primary is None:
                 raise ValueError(f"does not know {address.master!r}")
             self._connections[sentinel] = subscription
@@ -243,7 +243,7 @@ class Sentinels:
         """Asks the Sentinels for a sign of life; who is silent is asked on a new connection."""
         now = self._reactor.seconds()
         for sentinel, connection in list(self._connections.items()):
-            if now - self._heard.get(sentinel, now) > 2 * PATIENCE:
+            if now - self._heard.get(sentinel, now) > 2 * SENTINEL_TIMEOUT:
                 connection.abort()
             else:
                 connection.say(b"PING")

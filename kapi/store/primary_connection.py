@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 log = Logger()
 
-LOADING_PATIENCE = 300.0  # seconds a server may take to read its data before we give up at start
-_AGAIN = (0.05, 1.0)  # seconds between attempts to connect at start
+LOADING_TIMEOUT = 300.0  # seconds a server may take to read its data before we give up at start
+_START_BACKOFF = (0.05, 1.0)  # seconds between attempts to connect at start
 _SHARE = 1 / 16  # of what a server has taken to load its data until then: when it is asked again whether it is ready
-BACK_OFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
-_FAIL_OVER = 0.5  # seconds between attempts at most, where Sentinels choose a primary
-_STABLE = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
+RECONNECT_BACKOFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
+_MAX_FAIL_OVER_DELAY = 0.5  # seconds between attempts at most, where Sentinels choose a primary
+_STABLE_SECONDS = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
 
 
 class PrimaryConnection:
@@ -181,22 +181,22 @@ class PrimaryConnection:
             self._check.start()
 
     async def _first_connection(self) -> None:
-        begin, delay, logged = self._reactor.seconds(), _AGAIN[0], ""
+        begin, delay, logged = self._reactor.seconds(), _START_BACKOFF[0], ""
         while True:
             try:
                 return await self._connect()
             except StoreUnavailable as error:
                 self._drop()
-                patience = max(self._patience, LOADING_PATIENCE if isinstance(error, StoreLoading) else 0.0)
+                patience = max(self._patience, LOADING_TIMEOUT if isinstance(error, StoreLoading) else 0.0)
                 waited = self._reactor.seconds() - begin
                 if self._stopping or waited >= patience:
                     raise
                 if isinstance(error, StoreLoading):  # it is ready in a moment: no more than a share of that is lost
-                    delay = min(max(_AGAIN[0], waited * _SHARE), _AGAIN[1])
+                    delay = min(max(_START_BACKOFF[0], waited * _SHARE), _START_BACKOFF[1])
                 if logged != (logged := str(error)):
                     log.warn("waiting for the store: {why}", why=logged)
             self._pause = deferLater(self._reactor, delay, lambda: None)
-            delay = min(2 * delay, _AGAIN[1])
+            delay = min(2 * delay, _START_BACKOFF[1])
             try:
                 await self._pause
             except defer.CancelledError:
@@ -236,8 +236,8 @@ class PrimaryConnection:
     async def _keep_connected(self) -> None:
         while not self._stopping:
             if self._connection is None:
-                longest = _FAIL_OVER if self._sentinels is not None else BACK_OFF[1]
-                delay = min(BACK_OFF[0] * 2 ** min(self._attempts, 20), longest)
+                longest = _MAX_FAIL_OVER_DELAY if self._sentinels is not None else RECONNECT_BACKOFF[1]
+                delay = min(RECONNECT_BACKOFF[0] * 2 ** min(self._attempts, 20), longest)
                 self._attempts += 1
                 self._pause = deferLater(self._reactor, delay, lambda: None)
                 try:
@@ -263,7 +263,7 @@ class PrimaryConnection:
                 log.info("store available again: {where}", where=str(self.address))
             since = self._reactor.seconds()
             gone = await self._connections.any_lost()
-            if self._reactor.seconds() - since > _STABLE:
+            if self._reactor.seconds() - since > _STABLE_SECONDS:
                 self._attempts = 0
             self._drop()
             if not self._stopping:

@@ -13,7 +13,7 @@ from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import StoreUnavailable
 from kapi.store.reply import Reply
 
-PATIENCE = 2.0  # seconds a Sentinel may take
+SENTINEL_TIMEOUT = 2.0  # seconds a Sentinel may take
 
 
 class Primary(NamedTuple):
@@ -34,7 +34,7 @@ class Primary(NamedTuple):
 async def find_primary(reactor: IReactorTime, address: Address) -> tuple[str, int]:
     """Host and port.  Raises StoreUnavailable when no Sentinel knows it."""
     asked = [
-        defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(PATIENCE, reactor)
+        defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(SENTINEL_TIMEOUT, reactor)
         for host, port in address.hosts
     ]
     found: list[Primary] = []

@@ -16,11 +16,11 @@ def check_size(key: str, size: int, limit: int, replaced: int = 0, going: bool =
     """``size``: bytes of an object over the limit.  Raises ObjectTooLarge unless it is no larger than what it replaces.
 
     So an object from before the limit can be changed and made smaller.  One that is ``going`` (its deletion was asked for)
-    has some room for what deletion writes into it, lest it could not be deleted: the time, finalizers, conditions, the
+    has some space for what deletion writes into it, lest it could not be deleted: the time, finalizers, conditions, the
     managed fields of those who take their finalizers away.
     """
-    room = max(limit, replaced)
+    space = max(limit, replaced)
     if going:
-        room = limit + _GOING if replaced <= limit + _GOING else replaced + _GOING
-    if size > room:
+        space = limit + _GOING if replaced <= limit + _GOING else replaced + _GOING
+    if size > space:
         raise ObjectTooLarge(key, size, limit)

@@ -29,7 +29,7 @@ os.write(1, b"%d" % server.pid)
 os._exit(0)
 """
 _EVERY = 0.02  # seconds between two looks
-_LONGEST_END = 30.0  # seconds for a server to end by itself
+_END_TIMEOUT = 30.0  # seconds for a server to end by itself
 
 
 class SharedProcess(KapiProcess):
@@ -87,11 +87,11 @@ class SharedProcess(KapiProcess):
                 raise RuntimeError(f"kapi did not start:\n{text}")
             time.sleep(_EVERY)
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = _LONGEST_END) -> int:
+    def end(self, number: int = signal.SIGTERM, seconds: float = _END_TIMEOUT) -> int:
         """It is not for one of those who share it to end it."""
         raise RuntimeError("the server is shared with other processes")
 
-    def _end(self, seconds: float = _LONGEST_END) -> None:
+    def _end(self, seconds: float = _END_TIMEOUT) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             end = time.monotonic() + seconds
             if self.running:

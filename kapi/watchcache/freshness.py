@@ -19,7 +19,7 @@ from kapi.store.interface import Store
 
 log = Logger()
 
-PATIENCE = 3.0  # seconds until a revision that has not been reached is called too large
+MAX_WAIT_SECONDS = 3.0  # seconds until a revision that has not been reached is called too large
 
 
 class Freshness:
@@ -39,7 +39,7 @@ class Freshness:
         if revision <= self._revision():
             return None
         deferred: Deferred[None] = Deferred()
-        call = self._reactor.callLater(PATIENCE, self._too_large, deferred, revision)
+        call = self._reactor.callLater(MAX_WAIT_SECONDS, self._too_large, deferred, revision)
         self._count += 1
         heapq.heappush(self._waiting, (revision, self._count, deferred, call))
         return deferred

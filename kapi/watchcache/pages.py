@@ -58,8 +58,8 @@ def _select(entries: list[Entry], choose: Choose, limit: int) -> Stretch:
         part = entries[start : start + _PART]
         found = choose(part)
         if limit and len(selected) + len(found) > limit:
-            room = limit - len(selected)
-            return Stretch(selected + found[:room], start + part.index(found[room]), 1)
+            space = limit - len(selected)
+            return Stretch(selected + found[:space], start + part.index(found[space]), 1)
         selected += found
     return Stretch(selected, len(entries))
 

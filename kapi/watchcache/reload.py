@@ -22,7 +22,7 @@ from kapi.watchcache.contents import Contents
 log = Logger()
 
 BACK_OFF = (0.05, 30.0)  # seconds before the first attempt, and at most before a later one
-PATIENCE = 3.0  # seconds that a read waits for the end
+MAX_WAIT_SECONDS = 3.0  # seconds that a read waits for the end
 MAX_MISSED = 100_000  # changes that are kept meanwhile; beyond them the scan begins anew
 _QUIET = 60.0  # seconds without a fault after which the next one is the first again
 
@@ -98,7 +98,7 @@ class Reload:
     def wait(self) -> Deferred[None]:
         """Done when the cache can be read again.  Errs with TooManyRequests after 3 s."""
         deferred: Deferred[None] = Deferred()
-        call = self._reactor.callLater(PATIENCE, self._impatient, deferred)
+        call = self._reactor.callLater(MAX_WAIT_SECONDS, self._impatient, deferred)
         self._waiting.append((deferred, call))
         return deferred
 

@@ -45,7 +45,7 @@ _BACK_OFF = (0.0, 0.5, 2.0, 5.0)
 _STEADY = 30.0  # seconds after which an end is no longer one of a row
 _SLOTS = 4  # processes for each worker that may live at a time: those that were replaced end when their requests have
 _MIN_SLOTS = 16
-_PATIENCE = 75.0  # seconds on top of the shutdown delay until a worker that does not end is killed
+_END_TIMEOUT = 75.0  # seconds on top of the shutdown delay until a worker that does not end is killed
 
 
 class StartFailed(Exception):
@@ -232,7 +232,7 @@ class Supervisor(Service):
     def patience(self) -> float:
         """Seconds from SIGTERM to SIGKILL for a worker that does not end."""
         delay: float = self.options.generic.shutdown_delay_duration
-        return _PATIENCE + delay
+        return _END_TIMEOUT + delay
 
 
 class _Slot:

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.policy.validating import ValidatingAdmissionPolicy
-from kapi.admission.source import GROUP, PATIENCE
+from kapi.admission.source import GROUP, MAX_WAIT_SECONDS
 from kapi.admission.webhook.hooks import read_hooks
 from kapi.client.work import run_by
 from kapi.machinery.tree import Object
@@ -126,7 +126,7 @@ class Changes(SynchronousTestCase):
 
     def test_the_first_ones_are_waited_for_however_long_it_takes(self) -> None:
         waiting = Deferred.fromCoroutine(self.source.wait())
-        self.turns(1, 2 * PATIENCE)
+        self.turns(1, 2 * MAX_WAIT_SECONDS)
         self.assertNoResult(waiting)
         self.turns()
         self.successResultOf(waiting)
@@ -138,9 +138,9 @@ class Changes(SynchronousTestCase):
         self.client.put(GROUP, BINDINGS, binding("b2", "p", 400))
         self.assertIsNone(self.source.get())
         waiting = Deferred.fromCoroutine(self.source.wait())
-        self.turns(1, PATIENCE / 2)
+        self.turns(1, MAX_WAIT_SECONDS / 2)
         self.assertNoResult(waiting)
-        self.turns(1, PATIENCE / 2)
+        self.turns(1, MAX_WAIT_SECONDS / 2)
         self.assertEqual(len(self.successResultOf(waiting)[0].bindings), 1)
         self.turns(2000)
         found = self.source.get()

@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.testing import StringTransport
 
 from kapi.endpoints.writer import LARGE, SliceProducer
-from kapi.request.pending import COUNTED, PATIENCE, Pending
+from kapi.request.pending import COUNTED, STALL_SECONDS, Pending
 from kapi.server.request import APIRequest
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
@@ -76,7 +76,7 @@ def test_other_lists_are_refused_and_the_slowest_cut_off(api: MemoryAPI) -> None
     assert (refused.code, refused.responseHeaders.getRawHeaders("retry-after")) == (429, ["1"])
     assert api.ask("GET", f"{MAPS}?limit=1", headers=PROTOBUF).code == 200
     assert api.ask("GET", MAPS).code == 200
-    api.clock.advance(PATIENCE)
+    api.clock.advance(STALL_SECONDS)
     assert unread(api).code == 200
     assert [request.gone for request in requests] == [True, False, False]
     assert not api.runner.pending.full
@@ -133,7 +133,7 @@ def test_a_body_that_does_not_come_on_is_cut_off_and_more_of_them_are_refused(ap
     runner = Runner(Pending(api.clock.seconds, 3 * COUNTED))
     slow, quick, last = (sending(runner) for _ in range(3))
     slow.handleContentChunk(b"x" * 2 * COUNTED)
-    api.clock.advance(PATIENCE)
+    api.clock.advance(STALL_SECONDS)
     quick.handleContentChunk(b"x" * 2 * COUNTED)
     assert (slow.channel.aborted, quick.channel.aborted) == (True, False)
     quick.handleContentChunk(b"x" * 2 * COUNTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.task import Clock
 
-from kapi.request.pending import PATIENCE, Pending, Share
+from kapi.request.pending import STALL_SECONDS, Pending, Share
 from kapi.server.metrics import Metrics
 from kapi.server.pending_figures import pending_families
 
@@ -27,9 +27,9 @@ def test_who_took_nothing_for_longest_is_cut_off_and_who_reads_is_not() -> None:
     clock = Clock()
     pending = Pending(clock.seconds, 100)
     slow, slower, quick = Answer(pending, 30), Answer(pending, 30), Answer(pending, 30)
-    clock.advance(PATIENCE)
+    clock.advance(STALL_SECONDS)
     pending.progress(slow)
-    clock.advance(PATIENCE)
+    clock.advance(STALL_SECONDS)
     pending.progress(quick)
     last = Answer(pending, 30)
     assert [each.ended for each in (slow, slower, quick, last)] == [False, True, False, False]
@@ -52,7 +52,7 @@ def test_one_that_has_left_is_not_cut_off() -> None:
     pending = Pending(clock.seconds, 100)
     gone, here = Answer(pending, 60), Answer(pending, 30)
     pending.leave(gone)
-    clock.advance(2 * PATIENCE)
+    clock.advance(2 * STALL_SECONDS)
     Answer(pending, 60)
     assert (gone.ended, here.ended) == (False, True)
 
@@ -61,7 +61,7 @@ def test_without_a_limit_nobody_is_cut_off_and_nothing_refused() -> None:
     clock = Clock()
     pending = Pending(clock.seconds, 0)
     answer = Answer(pending, 1 << 40)
-    clock.advance(2 * PATIENCE)
+    clock.advance(2 * STALL_SECONDS)
     Answer(pending, 1 << 40)
     assert (answer.ended, pending.full) == (False, False)
 
@@ -70,7 +70,7 @@ def test_what_waits_and_was_refused_is_told_as_metrics() -> None:
     clock = Clock()
     pending = Pending(clock.seconds, 100)
     slow = Answer(pending, 60)
-    clock.advance(2 * PATIENCE)
+    clock.advance(2 * STALL_SECONDS)
     quick = Answer(pending, 90)
     error = pending.refusal()
     assert (error.code, error.retry_after) == (429, 1)

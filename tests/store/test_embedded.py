@@ -121,7 +121,7 @@ class EmbeddedValkeyTest(TestCase):
         return left, left._ended
 
     async def test_a_stopped_server_left_behind_cannot_hold_the_start(self) -> None:
-        self.patch(embedded, "LEFTOVER_PATIENCE", 0.5)
+        self.patch(embedded, "LEFTOVER_TIMEOUT", 0.5)
         left, ended = await self._left_behind()
         assert left.pid is not None
         os.kill(left.pid, signal.SIGSTOP)
@@ -132,7 +132,7 @@ class EmbeddedValkeyTest(TestCase):
         await heir.stop()
 
     async def test_a_hanging_server_of_unknown_origin_is_one_clear_line(self) -> None:
-        self.patch(embedded, "LEFTOVER_PATIENCE", 0.5)
+        self.patch(embedded, "LEFTOVER_TIMEOUT", 0.5)
         left, ended = await self._left_behind()
         assert left.pid is not None
         os.kill(left.pid, signal.SIGSTOP)

@@ -180,7 +180,7 @@ class Sentinel(ExternalCase):
         self.assertEqual(await self.finds(current, outdated, free_port()), new.port)
 
     async def test_a_silent_sentinel_holds_nobody_up_for_long(self) -> None:
-        self.patch(sentinel_module, "PATIENCE", 0.3)
+        self.patch(sentinel_module, "SENTINEL_TIMEOUT", 0.3)
         primary = self.server()
         silent, other = self.sentinel(primary), self.sentinel(primary)
         os.kill(silent.process.pid, signal.SIGSTOP)

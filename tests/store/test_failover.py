@@ -56,7 +56,7 @@ class Writers:
 class ReplicatedCase(TestCase):
     def patience(self, seconds: float) -> None:
         """How long a write waits to be confirmed from now on: short only while nothing can confirm it."""
-        self.patch(confirmation, "PATIENCE", seconds)
+        self.patch(confirmation, "CONFIRMATION_TIMEOUT", seconds)
 
     def replicated(self, *args: Any, **more: Any) -> Replicated:
         servers = Replicated(*args, **more)

@@ -85,8 +85,8 @@ def _fill(owner: Owner, group: Group, endpoints: Sequence[Object], slices: list[
     # fuller slices first, so that few are changed; those that lose something are changed anyhow
     changed = [len(now) != len(one.get("endpoints") or []) for one, now in zip(slices, contents, strict=True)]
     for at in sorted(range(len(slices)), key=lambda at: (not changed[at], -len(contents[at]))):
-        room = owner.limit - len(contents[at])
-        contents[at], left = contents[at] + left[: max(0, room)], left[max(0, room) :]
+        space = owner.limit - len(contents[at])
+        contents[at], left = contents[at] + left[: max(0, space)], left[max(0, space) :]
     remaining = sum(1 for content in contents if content)
     for one, content in zip(slices, contents, strict=True):
         if not content and (remaining or left or one is not slices[0]):

@@ -21,7 +21,7 @@ from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC = Path("spec")
 _DAY = 24 * 3600
-_SHORTEST, _LONGEST, _LONGEST_OF_KUBERNETES = 3600, 91 * _DAY, _DAY
+_SHORTEST, _LONGEST, _MAX_SECONDS_OF_KUBERNETES = 3600, 91 * _DAY, _DAY
 _MAX_UID = 128
 _SELECTABLE = ("spec.signerName", "spec.podName", "spec.serviceAccountName", "spec.nodeName")
 
@@ -46,7 +46,7 @@ class PodCertificateRequestStrategy(PlainStrategy):
             if len(uid.encode()) > _MAX_UID:
                 errors.append(too_long(_SPEC.child(f"{owner}UID"), _MAX_UID))
         seconds = spec["maxExpirationSeconds"]
-        longest = _LONGEST_OF_KUBERNETES if is_kubernetes_signer(signer) else _LONGEST
+        longest = _MAX_SECONDS_OF_KUBERNETES if is_kubernetes_signer(signer) else _LONGEST
         if not _SHORTEST <= seconds <= longest:
             text = f"must be in the range [{_SHORTEST}, {longest}]"
             errors.append(invalid(_SPEC.child("maxExpirationSeconds"), seconds, text))

@@ -80,7 +80,7 @@ class StreamedBodies(StreamedCase):
         self.assertLess(self.connection.size, LARGE)
 
     async def test_a_pod_that_never_reads_is_given_up(self) -> None:
-        self.patch(exchange, "PATIENCE", 0.3)
+        self.patch(exchange, "STALL_SECONDS", 0.3)
         self.pod.reads = False
         sock = await self.begin(f"Content-Length: {LARGE}")
         answer = await send_and_read(sock, PIECE, LARGE // len(PIECE))
