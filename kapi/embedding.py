@@ -110,7 +110,7 @@ class EmbeddedService(APIService):
             ready.callback(None)
 
     def _log_failure(self, error: Exception) -> None:
-        """The application goes on; what the server had begun is ended with the service."""
+        """The application keeps running; what the server has started ends with the service."""
         _log.error("The embedded API server could not be started: {error}", error=str(error))
         self._serves = False
         self._error = error

@@ -82,7 +82,7 @@ class AutoRegistration:
             await self._tolerate(deletion, status.Conflict, status.NotFound)
 
     async def _tolerate(self, action: Awaitable[object], *errors: type[status.StatusError]) -> None:
-        """Its event is on the way, and the key comes again with it."""
+        """Ignores the error: an event of the object is on its way and adds the key to the queue again."""
         try:
             await action
         except errors as error:

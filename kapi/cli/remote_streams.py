@@ -89,7 +89,7 @@ class DetachKeys:
         self.pressed = False
 
     def without(self, data: bytes) -> bytes:
-        """What is certainly not part of the keys; nothing that comes after them."""
+        """The bytes that cannot belong to the detach keys; none after the keys themselves."""
         data, self._held = self._held + data, b""
         before, found, _ = data.partition(self._keys)
         if found:

@@ -173,7 +173,7 @@ class ResourceInterface:
         self, *, resource_version: str = "", label_selector: str = "", field_selector: str = "", bookmarks: bool = True,
         timeout: int = 0, initial_events: bool = False,
     ) -> Watch:  # fmt: skip
-        """Tried again once at most: who watches begins anew anyway.
+        """Tried again at most once: a client whose watch fails starts a new one anyway.
 
         ``timeout``: seconds after which the server ends it.  ``initial_events``: what there is, then a bookmark (KEP-3157)."""
         request = (

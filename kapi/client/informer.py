@@ -84,7 +84,7 @@ class SharedInformer:
         on_update: OnUpdate | None = None,
         on_delete: OnObject | None = None,
     ) -> Handler:
-        """Who comes late is given what there is."""
+        """A handler that is added late is called for every object that is known."""
         handler = Handler(self, on_add, on_update, on_delete)
         self.handlers[handler] = None
         for obj in self.store.list():

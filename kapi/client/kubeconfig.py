@@ -43,7 +43,7 @@ class Credentials:
 class Endpoint(Credentials):
     """A server to call and what to show it.  ``ca`` is PEM; without it the system's authorities are trusted.
 
-    ``anybody``: whoever answers is trusted.
+    ``anybody``: the server's certificate is not verified.
     """
 
     url: str

@@ -1,4 +1,4 @@
-"""Certificates of servers that are on their way out: without names, or signed by way of SHA-1.
+"""Server certificates of kinds that will not be accepted for ever: without subject alternative names, or signed with SHA-1.
 
 Upstream: apiserver ``util/x509metrics``.  Nothing is judged here; the handshake goes on as it would.
 """

@@ -93,7 +93,10 @@ def context_of(options: IOpenSSLClientConnectionCreator) -> SSL.Context:
 
 @implementer(IOpenSSLClientConnectionCreator)
 class _Unverified:
-    """TLS with whoever answers.  ``_createConnection`` is where ``kapi.client.tls_client`` puts the socket in."""
+    """TLS without verification: any server is accepted.
+
+    ``_createConnection`` is where ``kapi.client.tls_client`` puts the socket in.
+    """
 
     def __init__(self, context: SSL.Context, name: str) -> None:
         self._context = context

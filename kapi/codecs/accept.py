@@ -83,7 +83,7 @@ def _compare(one: Clause, other: Clause) -> int:
 
 
 def _sorted(clauses: list[Clause]) -> list[Clause]:
-    """By quality and how much they say.
+    """Sorted by quality, then by how specific they are.
 
     The order is no total one: a named type comes before ``*/*`` of a better quality when it stands behind it, and the
     other way round. So few clauses are put in order one by one, as Go's sort does.

@@ -186,7 +186,7 @@ class WatchStream:
             self._write(data)
 
     def _encode_in_slices(self, batch: Batch, call: Call) -> None:
-        """What comes meanwhile keeps its order behind it."""
+        """Events that arrive meanwhile wait behind it, in order."""
 
         def encode() -> bytes | None:
             try:
@@ -231,7 +231,7 @@ class WatchStream:
         return batch.encoded(form.key, form.encode, form.sent)
 
     def _convert(self, batch: Batch) -> None:
-        """Asks the webhook for all of the batch at once; what comes meanwhile keeps its order behind it."""
+        """Asks the webhook to convert the whole batch in one call.  Events that arrive meanwhile wait behind it, in order."""
         assert self._watch is not None  # whose batch this is
         self._converting = True
         self._watch.pause()
@@ -308,7 +308,7 @@ class WatchStream:
         self._resume()
 
     def hold(self) -> None:
-        """Nothing is written until ``release``; what comes queues up as for a client that does not read."""
+        """Nothing is written until ``release``; events wait as they do for a client that does not read."""
         self._held = True
         if self._watch is not None:
             self._watch.pause()

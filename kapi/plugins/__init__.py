@@ -1,4 +1,4 @@
-"""Programs beside the server that are asked over gRPC on a unix socket (upstream: apiserver ``kmsv2``,
+"""Plugins: separate programs that the server calls over gRPC on a unix socket (upstream: apiserver ``kmsv2``,
 ``pkg/serviceaccount/externaljwt``).
 
 Here belong calls and messages, without generated code.  Not here: what is asked, which those who ask know: the KMS plugin of

@@ -150,7 +150,7 @@ class Deletions:
             raise first
 
     def leave(self) -> None:
-        """Nobody waits any more for what was begun: it comes to its end nevertheless."""
+        """Nobody waits for the deletion any more; what has begun is completed nevertheless."""
         self.send()
         Sliced(self.end(), self._call).done.addErrback(lambda _: None)
 

@@ -105,7 +105,7 @@ class DeferredAnswer:
         return result if failure is None else None
 
     def take_turn(self) -> None:
-        """Goes on."""
+        """Resumes the coroutine."""
         ctx, slices = self._ctx, self._slices
         ctx.resume()
         failure, self._failure = self._failure, None

@@ -113,7 +113,7 @@ def _partial_list(obj: Object) -> bytes:
 
 
 def list_head(meta: Object) -> bytes:
-    """What the message of any list begins with; after it come its items (``item_of_list``)."""
+    """The first bytes of a list's message; its items follow (``item_of_list``)."""
     return b"\x0a" + _framed(_message(_META + "ListMeta")(meta))
 
 

@@ -80,7 +80,7 @@ def _field(type_: Type | None, name: str) -> Field | None:
 
 
 def _strategy(field: Field | None) -> str:
-    """The strategy beside retainKeys: "", "merge" or "replace"."""
+    """The strategy without retainKeys: "", "merge" or "replace"."""
     strategies = field.patch_strategy.split(",") if field is not None and field.patch_strategy else []
     others = [name for name in strategies if name != "retainKeys"]
     if len(others) > 1:

@@ -1,6 +1,6 @@
-"""Connections that end by a fault of their client: counted each, logged once for all of some seconds.
+"""Connections that end by a fault of their client: each is counted, and one log line covers several seconds.
 
-Whoever scans or attacks a server makes thousands of them, and no more than a line at a time should stand in the log.
+A scan or an attack makes thousands of them, which must not fill the log.
 """
 
 from __future__ import annotations

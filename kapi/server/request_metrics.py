@@ -61,7 +61,7 @@ class Histogram:
         self.total += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Cumulative, as the exposition wants them."""
+        """Cumulative counts, as the exposition format needs them."""
         return cumulative(self.bounds, self.counts)
 
 

@@ -57,7 +57,7 @@ MAX_DELETIONS = 64
 
 
 class Follower(Protocol):
-    """Who wants to know all that is stored: the watch cache.  All calls come on the reactor's thread."""
+    """Receives everything that is stored, and every change: the watch cache.  All calls come on the reactor's thread."""
 
     def reset(self, objects: Iterable[StoredObject | Value], history: Sequence[Change], revision: int) -> None:
         """Everything there is at ``revision``, and the changes up to it that are still known, oldest first.
@@ -162,7 +162,7 @@ class Store(Protocol):
         """Whether writing the same once more would change how it is stored: with another key of encryption."""
 
     def scan(self, prefix: str) -> Awaitable[Sequence[StoredObject]]:
-        """The objects whose key begins so, each at some revision of the time that this takes.  Raises StoreUnavailable."""
+        """The objects whose keys have this prefix, each as it was at some moment during the scan.  Raises StoreUnavailable."""
 
     def compact(self, revision: int) -> Awaitable[None]:
         """Forgets changes up to and including ``revision``; the newest change always stays."""

@@ -61,7 +61,7 @@ async def _ask(reactor: IReactorTime, address: Address, host: str, port: int) ->
 
 
 async def ask(connection: Connection, address: Address) -> Primary | None:
-    """What the Sentinel at the other end says; it is logged in to when it wants that.
+    """The answer of the Sentinel at the other end, after AUTH where it needs that.
 
     Raises ConnectionGone, txredisapi.ResponseError.
     """

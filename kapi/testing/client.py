@@ -29,7 +29,7 @@ from kapi.testing.memory_api import MemoryAPI
 
 
 class _Request(MemoryRequest):
-    """One whose answer goes to a client."""
+    """A request whose answer is handed to a client of the library."""
 
     def __init__(
         self,

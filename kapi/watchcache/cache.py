@@ -319,7 +319,7 @@ class Cache:
         self._history = History(contents.ring, contents.complete_after, contents.floor)
 
     def forget_history(self) -> None:
-        """After a fault of this resource alone: who watches, or asks for the past, begins anew."""
+        """After a fault in this resource: watches end and reads of the past fail with 410, so that clients list again."""
         self._history.clear(self._feed.revision)
         self.end_watches(Compacted(0, self._feed.revision + 1))
 

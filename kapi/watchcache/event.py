@@ -1,4 +1,4 @@
-"""What happened, what a watcher is told of it, and the bytes of that: each made once for all who want them."""
+"""A change, the watch event that is made of it, and the bytes of the event: each made once and shared by all watchers."""
 
 from __future__ import annotations
 

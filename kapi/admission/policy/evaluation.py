@@ -71,7 +71,7 @@ async def conditions_hold(
 ) -> bool:
     """Whether matchConditions hold; the first that is false decides.  Raises EvaluationError with all errors.
 
-    ``count`` is told the seconds it took and how many conditions failed.
+    ``count`` is called with the seconds that it took and the number of conditions that failed.
     """
     if not conditions:
         return True

@@ -178,7 +178,7 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
 
 
 def _extra(token_id: object, pod: Object | None, node: Object | None) -> dict[str, tuple[str, ...]]:
-    """What a token tells beside the account: its own id, the pod and the node it was made for."""
+    """What a token says besides the account: its id, and the pod and the node that it was issued for."""
     extra: dict[str, tuple[str, ...]] = {}
     if isinstance(token_id, str) and token_id:
         extra[CREDENTIAL_ID] = (f"JTI={token_id}",)

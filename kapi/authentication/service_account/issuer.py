@@ -72,7 +72,7 @@ class Issuer(Generic[Made]):
     ) -> tuple[Made, str]:
         """(token, its id) for a ServiceAccount, good for ``seconds``, bound to at most one pod, node or secret.
 
-        A pod's token also tells its node.  ``warn_after`` (seconds from now) marks a token whose use is to be reported.
+        A pod's token also names its node.  ``warn_after`` (seconds from now) marks a token whose use is to be reported.
         """
         now, token_id = int(self._clock()), str(uuid.uuid4())
         metadata = account["metadata"]

@@ -33,9 +33,9 @@ def escalation_text(
     wanted: Iterable[PolicyRule],
     errors: list[RoleMissing],
 ) -> str:
-    """ "" when everything wanted is held; else what upstream says is missing.
+    """ "" when the user holds all permissions; else upstream's text, which lists the missing ones.
 
-    A role that is missing is told under the resource of the request, as whoever looks it up in the store tells it.
+    A missing role is named by the resource of the request, as the store names it.
     """
     missing, complete = missing_compacted(held, wanted, MAX_MISSING)
     if not missing:

@@ -44,7 +44,7 @@ class BootstrapSigner:
             self._queue.add(CLUSTER_INFO)
 
     async def _handle(self, name: str) -> float | None:
-        """Comes again when the next token's time is over."""
+        """Signs anew.  Returns the seconds until the next token expires, when it has to be done again."""
         try:
             info = await self._maps.get(CLUSTER_INFO, PUBLIC)
             secrets = [secret for secret in await self._secrets.list(SECRETS) if is_token(secret)]

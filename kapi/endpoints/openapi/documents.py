@@ -71,7 +71,7 @@ def group_v3(group: str) -> Object:
 
 
 def root_documents_v3() -> dict[str, Object]:
-    """The documents beside the group versions, by their key in the index."""
+    """The documents that belong to no group version, by their key in the index."""
     version = "io.k8s.apimachinery.pkg.version.Info"
     return {
         "api": document_v3(

@@ -77,7 +77,7 @@ def wrapped(writer: Writer) -> Encode:
 
 
 class Message:
-    """``fields``: what JSON calls them -> (number, writer).  ``extensions`` is the number of what begins with ``x-``."""
+    """``fields``: by their JSON names, the number and the writer.  ``extensions``: the number for ``x-...``."""
 
     def __init__(self, extensions: int = 0) -> None:
         self.fields: dict[str, tuple[int, Writer]] = {}

@@ -112,7 +112,7 @@ class NodePorts:
 
 
 class PortOperation:
-    """The ports of one write: what it took goes back when it fails, what it gives up goes back when it succeeds."""
+    """The ports of one write: those it allocated are released when it fails, those it gives up when it succeeds."""
 
     def __init__(self, ports: NodePorts, owner: str, dry_run: bool) -> None:
         self._ports = ports

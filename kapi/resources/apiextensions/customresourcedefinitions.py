@@ -128,7 +128,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         return validate_update(obj, old)
 
     def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:
-        """The first request marks the definition; it goes when its objects are gone."""
+        """The first request marks the definition for deletion; it is deleted when its objects are."""
         metadata = obj["metadata"]
         if metadata.get("deletionTimestamp"):
             return bool(metadata.get("finalizers"))

@@ -131,7 +131,7 @@ def _node_affinity(new: Object | None, old: Object | None, errors: Errors) -> No
 
 
 def _loosen_gated(munged: Object, old: Object, errors: Errors) -> None:
-    """While it waits at a gate, a pod may be told more about where it belongs."""
+    """While a scheduling gate holds a pod, its node selector and affinity may be narrowed."""
     if not equal(munged.get("nodeSelector") or {}, old.get("nodeSelector") or {}):
         _node_selector(munged.get("nodeSelector") or {}, old.get("nodeSelector") or {}, errors)
         _restore(munged, old, "nodeSelector")

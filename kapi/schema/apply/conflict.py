@@ -11,7 +11,7 @@ from kapi.schema.apply.fieldset import Path, Set, from_paths, show
 
 
 class Manager(NamedTuple):
-    """Who owns fields.  The api version tells updates apart; appliers have one entry whatever version they use."""
+    """Who owns fields.  Updates have one entry for each API version; an applier has one for all versions."""
 
     name: str
     operation: str  # "Apply" or "Update"
