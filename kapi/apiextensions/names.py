@@ -51,9 +51,19 @@ class Taken:
         self._holders: dict[str, set[str]] = {}
         self._held: dict[str, tuple[str, ...]] = {}
         self._many: dict[str, frozenset[str]] = {}
+        self._begun: dict[
+            str, object
+        ] = {}  # by definition: the call of ``hold`` that began last, while it makes such a set
 
     def hold(self, crd: str, names: tuple[str, ...]) -> None:
-        """A definition holds these names from now on, and no others."""
+        """A definition holds these names from now on, and no others.  Of two calls the one that begins later counts."""
+        many: frozenset[str] | None = None
+        call = self._begun[crd] = object()
+        if len(names) > _MANY:
+            many = frozenset(steps(names))  # others may call meanwhile
+        if self._begun.get(crd) is not call:
+            return
+        del self._begun[crd]
         old = self._held.get(crd, ())
         if old == names:
             return
@@ -63,8 +73,8 @@ class Taken:
                 if not self._holders[name]:
                     del self._holders[name]
         self._held[crd] = names
-        if len(names) > _MANY:
-            self._many[crd] = frozenset(names)
+        if many is not None:
+            self._many[crd] = many
             return
         for name in names:
             self._holders.setdefault(name, set()).add(crd)
@@ -152,7 +162,7 @@ def _plain(names: Object) -> Object:
 
 def _conflict(wanted: Tree, held: Tree, taken: Callable[[str], bool]) -> str:
     if isinstance(wanted, list) or isinstance(held, list):
-        known = set(held or ())
+        known = set(steps(held or ()))
         problems = [f'"{name}" is already in use' for name in steps(wanted or ()) if name not in known and taken(name)]
         return problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]" if problems else ""
     if (wanted or "") == (held or "") or not wanted or not taken(wanted):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.task import Clock
+
 from kapi.apiextensions import names
 from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.internal import condition, is_true
+from kapi.scheduling.slices import Slices
 from tests.growth.counting import lines
+from tests.turns import one_turn
 
 
 def definition(plural: str, kind: str, **more: Any) -> Object:
@@ -109,3 +113,21 @@ def test_a_definition_may_come_to_have_more_names_and_fewer_again() -> None:
         taken.hold("a", tuple(f"n{number}" for number in range(count)))
         assert [taken.by_others("b", f"n{number}") for number in (0, 4, 1999)] == [count > 0, count > 4, count > 1999]
         assert not taken.by_others("a", "n0")
+
+
+def test_thousands_of_names_are_taken_up_in_steps_and_what_begins_later_counts() -> None:
+    clock, taken = Clock(), names.Taken()
+    call = Slices(clock, length=-1.0).call
+    first, second = (tuple(f"{start}{number}" for number in range(5000)) for start in "ab")
+    held, turns = call(taken.hold, "one", first), 0
+    while not held.called:
+        assert not taken.by_others("two", "a7")
+        one_turn(clock)
+        turns += 1
+    assert turns > 50
+    assert taken.by_others("two", "a7")
+    earlier, later = call(taken.hold, "one", second), call(taken.hold, "one", ("c",))
+    assert later.called
+    while not earlier.called:
+        one_turn(clock)
+    assert [name for name in ("a7", "b7", "c") if taken.by_others("two", name)] == ["c"]

@@ -71,6 +71,10 @@ def _term(number: int) -> Object:
     return {"topologyKey": "k", "labelSelector": {"matchExpressions": [expression(number)]}}
 
 
+def _secret(number: int) -> Object:
+    return {"name": f"E{number}", "valueFrom": {"secretKeyRef": {"name": f"s{number}", "key": "k"}}}
+
+
 def _pod(make: Callable[[], Object]) -> Callable[[Place], Case]:
     return lambda place: place.create(CORE, "pods", make())
 
@@ -116,7 +120,7 @@ CASES: dict[str, Callable[[Place], Case]] = {
     ),
     "pod: secrets on a node": _pod(
         lambda: pod(
-            container(env=many(lambda i: {"name": f"E{i}", "valueFrom": {"secretKeyRef": {"name": f"s{i}", "key": "k"}}})),
+            container(env=many(_secret, STORED)),
             nodeName="n",
         )
     ),
