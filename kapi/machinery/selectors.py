@@ -6,54 +6,19 @@ Parsing gives immutable objects with ``matches``; a Predicate is both together, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import FieldError, invalid, quote
+from kapi.machinery.label_terms import EXACT, LabelRequirement, ManyTerms, is_int
 from kapi.machinery.names import checked_label_value, label_value, qualified_name
-from kapi.machinery.numbers import NumberError, parse_int
-from kapi.machinery.text_set import TextSet
+from kapi.machinery.text_set import MANY, TOO_MANY, text_set
 from kapi.machinery.tree import Tree
-
-EXACT = frozenset(["=", "==", "in"])  # operators of terms that ask for one of some values
-_MANY = 64  # requirements: that many are looked at in one piece
-_MANY_VALUES = 64  # of a requirement: more are kept as one text
 
 
 class SelectorError(ValueError):
     """A selector that cannot be read; the text is for the client."""
-
-
-class LabelRequirement(NamedTuple):
-    """One term: ``operator`` is ``=``, ``==``, ``!=``, ``in``, ``notin``, ``exists``, ``!``, ``gt`` or ``lt``."""
-
-    key: str
-    operator: str
-    values: Set[str]
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        operator, value = self.operator, labels.get(self.key)
-        if operator in EXACT:
-            return value is not None and value in self.values
-        if operator in ("!=", "notin"):
-            return value is None or value not in self.values
-        if operator == "exists":
-            return value is not None
-        if operator == "!":
-            return value is None
-        if value is None or not _is_int(value):
-            return False
-        (limit,) = self.values
-        return parse_int(value) > parse_int(limit) if operator == "gt" else parse_int(value) < parse_int(limit)
-
-
-def _is_int(text: str) -> bool:
-    try:
-        parse_int(text)
-    except NumberError:
-        return False
-    return True
 
 
 class LabelSelector:
@@ -61,18 +26,20 @@ class LabelSelector:
 
     __slots__ = ("requirements",)
 
-    def __init__(self, requirements: tuple[LabelRequirement, ...] = ()) -> None:
-        self.requirements = requirements
+    def __init__(self, requirements: Sequence[LabelRequirement] = ()) -> None:
+        many = MANY < len(requirements) <= TOO_MANY
+        self.requirements: Sequence[LabelRequirement] = ManyTerms(requirements) if many else tuple(requirements)
 
     @property
     def empty(self) -> bool:
         return not self.requirements
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        requirements: Iterable[LabelRequirement] = self.requirements
-        if len(self.requirements) > _MANY:
-            requirements = steps(requirements)
-        return all(requirement.matches(labels) for requirement in requirements)
+        requirements = self.requirements
+        if type(requirements) is ManyTerms:  # ``isinstance`` takes long for an abstract class's
+            return requirements.matches(labels)
+        terms = requirements if len(requirements) <= MANY else steps(requirements)
+        return all(term.matches(labels) for term in terms)
 
     def exact(self, key: str) -> str | None:
         """The one value a key must have, or None."""
@@ -189,7 +156,7 @@ class _Parser:
                     continue
                 if separator == ")":
                     self.take()
-                    return _kept(values)
+                    return text_set(values)
                 raise SelectorError(f"found '{separator}', expected: ',' or ')'")
             if token == ",":
                 if not values:
@@ -198,17 +165,12 @@ class _Parser:
                 if following == ")":
                     self.take()
                     values.add("")
-                    return _kept(values)
+                    return text_set(values)
                 if following == ",":
                     self.take()
                     values.add("")
                 continue
             raise SelectorError(f"found '{token}', expected: ',', or identifier")
-
-
-def _kept(values: set[str]) -> Set[str]:
-    """As a watch keeps them; there is no comma in a token."""
-    return frozenset(values) if len(values) <= _MANY_VALUES else TextSet(values)
 
 
 def _complain(*errors: FieldError) -> SelectorError:
@@ -230,9 +192,9 @@ def label_requirement(key: str, operator: str, values: Set[str]) -> LabelRequire
     errors: list[FieldError] = []
     if operator in ("gt", "lt"):
         for value in steps(values):
-            if not _is_int(value):
+            if not is_int(value):
                 errors.append(invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer"))
-    check = label_value if len(values) <= _MANY_VALUES else checked_label_value
+    check = label_value if len(values) <= MANY else checked_label_value
     if any(check(value) for value in steps(values)):  # else there is no need of an order
         for index, value in enumerate(steps(sorted(values))):
             problems = check(value)
@@ -247,7 +209,7 @@ def parse_labels(text: str) -> LabelSelector:
     """``a=b,c in (d,e),!f``.  Raises SelectorError."""
     if not text.strip():
         return EVERYTHING
-    return LabelSelector(tuple(_Parser(text).parse()))
+    return LabelSelector(_Parser(text).parse())
 
 
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
@@ -267,7 +229,7 @@ def from_label_selector(selector: Mapping[str, Tree] | None) -> LabelSelector | 
             raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
         values = frozenset(expression.get("values") or ())
         requirements.append(label_requirement(expression.get("key", ""), _OPERATORS[operator], values))
-    return LabelSelector(tuple(requirements))
+    return LabelSelector(requirements)
 
 
 _TEXTS = {

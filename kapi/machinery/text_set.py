@@ -9,11 +9,27 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 
 from kapi.machinery.checkpoint import steps
 
+MANY = 64  # texts: more are kept as one
+TOO_MANY = (
+    32_768  # texts: more take long to sort, and come in no request's line but in bodies, whose objects do not stay
+)
 _SEPARATOR = ","
+
+
+def text_set(texts: Collection[str]) -> Set[str]:
+    """As it is best kept; there are no commas in the texts."""
+    return TextSet(texts) if MANY < len(texts) <= TOO_MANY else frozenset(texts)
+
+
+def by_hash(hashes: Iterable[int], starts: Iterable[int]) -> tuple[array[int], array[int]]:
+    """Hashes in their order, and what belongs to each."""
+    pairs = sorted(zip(hashes, starts, strict=True))
+    first, second = zip(*pairs, strict=True) if pairs else ((), ())
+    return array("q", first), array("L", second)
 
 
 class TextSet(Set[str]):
@@ -30,9 +46,7 @@ class TextSet(Set[str]):
             hashes.append(hash(text))
             starts.append(start)
             start += len(text) + 1
-        order = sorted(range(len(ordered)), key=hashes.__getitem__)
-        self._hashes = array("q", [hashes[place] for place in order])
-        self._starts = array("L", [starts[place] for place in order])
+        self._hashes, self._starts = by_hash(hashes, starts)
 
     def __len__(self) -> int:
         return len(self._hashes)

@@ -6,10 +6,11 @@ and not tried, so that a change costs what it concerns and not what there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from kapi.machinery.selectors import EXACT, FieldRequirement, LabelRequirement, Predicate
+from kapi.machinery.label_terms import EXACT, LabelRequirement
+from kapi.machinery.selectors import FieldRequirement, Predicate
 from kapi.watchcache.entry import Entry, labelled
 from kapi.watchcache.event import Batch, CacheEvent, WatchEvent, select
 
@@ -38,7 +39,7 @@ class Selection(NamedTuple):
 
     namespace: str
     name: str
-    labels: tuple[LabelRequirement, ...]
+    labels: Sequence[LabelRequirement]
     fields: tuple[FieldRequirement, ...]
 
     @classmethod

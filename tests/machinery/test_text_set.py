@@ -50,3 +50,13 @@ def test_such_a_selector_selects_as_any() -> None:
     others = parse_labels(text(1).replace(" in ", " notin "))
     assert others.matches({}) and others.matches({"n": "v"}) and not others.matches({"n": "v1-0"})
     assert parse_labels(f"n in ({','.join('abc' * 100)})").requirements == parse_labels("n in (c,b,a)").requirements
+
+
+def test_what_no_line_of_a_request_holds_is_kept_as_it_comes() -> None:
+    """Sorting it would hold up everybody."""
+    values = [f"{number:x}" for number in range(40_000)]
+    (term,) = parse_labels(f"n in ({','.join(values)})").requirements
+    assert term.values == frozenset(values) and not isinstance(term.values, TextSet)
+    many = parse_labels(",".join(f"k{value}" for value in values))
+    assert isinstance(many.requirements, tuple) and not many.matches({"k0": ""})
+    assert many.matches({f"k{value}": "" for value in values})

@@ -7,7 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.machinery.selectors import FieldSelector, LabelRequirement, LabelSelector, Predicate, parse_fields
+from kapi.machinery.label_terms import LabelRequirement
+from kapi.machinery.selectors import FieldSelector, LabelSelector, Predicate, parse_fields
 from kapi.watchcache.entry import Entry, Kept, Scope
 from kapi.watchcache.pages import read
 from kapi.watchcache.selection import matcher
