@@ -115,8 +115,8 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             gone = "the connection was lost"
             pending[0].errback(ConnectionGone(gone) if pending[1] is None else StoreUnavailable(gone))
             return
-        self.pending.append(pending)
         command = hiredis.pack_command(args)  # type: ignore[arg-type]  # its stub says: of one word
+        self.pending.append(pending)  # only now: what cannot be packed has no reply
         if self._reactor is None:
             self.transport.write(command)
             return
@@ -138,9 +138,13 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         if not waiting:
             return
         transport = self.transport
-        transport.writeSequence(waiting)
-        if not transport.disconnecting:
-            transport.doWrite()  # an error comes again from the reactor, which ends the connection then
+        try:
+            transport.writeSequence(waiting)
+            if not transport.disconnecting:
+                transport.doWrite()  # an error comes again from the reactor, which ends the connection then
+        except Exception:  # without memory, say: replies to what was not sent would be taken from others
+            log.failure("commands could not be sent to the store's server")
+            self.abort("commands could not be sent")
 
     def abort(self, why: str = "") -> None:
         """``why``, in words for an operator, is what ``lost`` and all who wait for replies are told."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
+import hiredis
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import UNIXClientEndpoint, UNIXServerEndpoint
@@ -70,6 +72,26 @@ class Commands(SynchronousTestCase):
         self.transport.loseConnection()
         self.clock.advance(0)
         self.assertEqual((self.transport.value(), self.transport.pushed), (ping(0), 0))
+
+    def test_a_command_that_cannot_be_packed_takes_nobodys_reply(self) -> None:
+        """Without memory for it, say: a reply that is taken for another command's would acknowledge what was not done."""
+        first = self.connection.execute_command("PING", 0)
+        with patch.object(hiredis, "pack_command", side_effect=MemoryError), self.assertRaises(MemoryError):
+            self.connection.execute_command("PING", 9)
+        second = self.connection.execute_command("PING", 1)
+        self.clock.advance(0)
+        self.assertEqual(self.transport.value(), ping(0) + ping(1))
+        self.connection.dataReceived(b":0\r\n:1\r\n")
+        self.assertEqual([self.successResultOf(one) for one in (first, second)], [0, 1])
+
+    def test_commands_that_cannot_be_sent_end_the_connection(self) -> None:
+        asked = self.connection.execute_command("PING", 0)
+        with patch.object(self.transport, "writeSequence", side_effect=MemoryError):
+            self.clock.advance(0)
+        self.assertTrue(self.transport.disconnecting)
+        self.assertEqual(len(self.flushLoggedErrors(MemoryError)), 1)
+        self.connection.connectionLost(Failure(ConnectionDone()))
+        self.failureResultOf(asked, ConnectionGone)
 
     def test_without_a_reactor_each_leaves_by_itself(self) -> None:
         connection, transport = Connection(), StringTransport()
