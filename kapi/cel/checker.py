@@ -7,9 +7,22 @@ from collections.abc import Mapping, Sequence
 from kapi.cel import types
 from kapi.cel.errors import CompileErrors, Issue, Source
 from kapi.cel.functions import Overload
-from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, children
+from kapi.cel.syntax import (
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    StructExpr,
+    children,
+    qualified_name,
+)
 from kapi.cel.types import CelType, StructType, Substitution, Value, display
 from kapi.cel.values import type_of
+from kapi.cel.visitor import Visitor
 from kapi.machinery import checkpoint
 
 
@@ -53,24 +66,10 @@ class Scope:
         return None
 
 
-def qualified_name(node: Expr) -> str | None:
-    """The dotted name a chain of selects spells, or None."""
-    parts: list[str] = []
-    while isinstance(node, Select):
-        if node.test:
-            return None
-        parts.append(node.field)
-        node = node.operand
-    if not isinstance(node, Ident):
-        return None
-    parts.append(node.name)
-    return ".".join(reversed(parts))
-
-
 def check(tree: Expr, source: Source, scope: Scope) -> CelType:
     """Checks the tree in place and returns its type.  Raises CompileErrors."""
     checker = _Checker(scope)
-    checker.check(tree)
+    checker.visit(tree)
     if checker.issues:
         raise CompileErrors(source, checker.issues)
     checker.finish(tree)
@@ -78,7 +77,7 @@ def check(tree: Expr, source: Source, scope: Scope) -> CelType:
     return tree.type
 
 
-class _Checker:
+class _Checker(Visitor[CelType]):
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.subst = Substitution()
@@ -100,27 +99,11 @@ class _Checker:
                 node.type = self.subst.resolve(node.type, to_dyn=True)
             stack.extend(children(node))
 
-    def check(self, node: Expr) -> CelType:
-        if checkpoint.running is not None:
-            checkpoint.checkpoint()
-        if isinstance(node, Literal):
-            node.type = type_of(node.value)
-        elif isinstance(node, Ident):
-            node.type = self.ident(node)
-        elif isinstance(node, Select):
-            node.type = self.select(node)
-        elif isinstance(node, Call):
-            node.type = self.call(node)
-        elif isinstance(node, ListExpr):
-            node.type = self.list(node)
-        elif isinstance(node, MapExpr):
-            node.type = self.map(node)
-        elif isinstance(node, StructExpr):
-            node.type = self.struct(node)
-        elif isinstance(node, Comprehension):
-            node.type = self.fold(node)
-        assert node.type is not None
-        return node.type
+    def visited(self, node: Expr, found: CelType) -> None:
+        node.type = found
+
+    def literal(self, node: Literal) -> CelType:
+        return type_of(node.value)
 
     def expect(self, node: Expr, wanted: CelType) -> None:
         assert node.type is not None
@@ -177,7 +160,7 @@ class _Checker:
                 if found is not None:
                     node.variable, type_, node.constant, node.resolved = found
                     return type_
-        target = self.subst.resolve(self.check(node.operand))
+        target = self.subst.resolve(self.visit(node.operand))
         type_ = self.field(node, target, node.field)
         return types.BOOL if node.test else type_
 
@@ -224,14 +207,14 @@ class _Checker:
                 full = self.scope.function(f"{prefix}.{node.function}")
                 if full is not None and self.local(prefix.split(".", 1)[0].lstrip(".")) is None:
                     node.target, node.function = None, full
-                    return self.resolve_call(node, [self.check(arg) for arg in node.args])
-            target = self.check(node.target)
-            arg_types = [self.check(arg) for arg in node.args]
+                    return self.resolve_call(node, [self.visit(arg) for arg in node.args])
+            target = self.visit(node.target)
+            arg_types = [self.visit(arg) for arg in node.args]
             if node.function not in self.scope.functions:
                 self.undeclared(node, node.function)
                 return types.ERROR
             return self.resolve_call(node, [target, *arg_types])
-        arg_types = [self.check(arg) for arg in node.args]
+        arg_types = [self.visit(arg) for arg in node.args]
         found = self.scope.function(node.function)
         if found is None:
             self.undeclared(node, node.function)
@@ -240,7 +223,7 @@ class _Checker:
         return self.resolve_call(node, arg_types)
 
     def optional_select(self, node: Call) -> CelType:
-        target = self.subst.resolve(self.check(node.args[0]))
+        target = self.subst.resolve(self.visit(node.args[0]))
         field = node.args[1]
         assert isinstance(field, Literal)
         field.type = types.STRING
@@ -301,7 +284,7 @@ class _Checker:
     def list(self, node: ListExpr) -> CelType:
         elem: CelType | None = None
         for index, item in enumerate(node.elements):
-            found = self.check(item)
+            found = self.visit(item)
             if index in node.optional:
                 found = self.unwrapped(found, item)
             elem = self.joined(elem, found, item)
@@ -311,8 +294,8 @@ class _Checker:
         key: CelType | None = None
         value: CelType | None = None
         for key_node, value_node, optional, _ in node.entries:
-            key = self.joined(key, self.check(key_node), key_node)
-            found = self.check(value_node)
+            key = self.joined(key, self.visit(key_node), key_node)
+            found = self.visit(value_node)
             if optional:
                 found = self.unwrapped(found, value_node)
             value = self.joined(value, found, value_node)
@@ -334,7 +317,7 @@ class _Checker:
             return types.ERROR
         node.name = struct.name
         for name, value, optional, offset in node.entries:
-            found = self.check(value)
+            found = self.visit(value)
             if optional:
                 found = self.unwrapped(found, value)
             field = struct.fields.get(name)
@@ -352,8 +335,8 @@ class _Checker:
         return struct
 
     def fold(self, node: Comprehension) -> CelType:
-        ranged = self.subst.resolve(self.check(node.range))
-        accu = self.check(node.init)
+        ranged = self.subst.resolve(self.visit(node.range))
+        accu = self.visit(node.init)
         first: CelType
         second: CelType | None = None
         if ranged.kind == "list":
@@ -379,11 +362,11 @@ class _Checker:
         if node.var2:
             assert second is not None
             self.locals.append((node.var2, second))
-        self.check(node.condition)
+        self.visit(node.condition)
         self.expect(node.condition, types.BOOL)
-        self.check(node.step)
+        self.visit(node.step)
         self.expect(node.step, accu)
         del self.locals[depth + 1 :]
-        result = self.check(node.result)
+        result = self.visit(node.result)
         del self.locals[depth:]
         return self.subst.resolve(result)

@@ -83,7 +83,7 @@ class Program:
         self.tree = tree
         self.source = source
         self.result_type = result_type
-        self._run = compiler.compile(tree)
+        self._run = compiler.visit(tree)
         self._slots = compiler.slots
         self._size_of = size_of
         self._estimate: Range | None = None

@@ -15,15 +15,15 @@ from kapi.cel.ranges import MAX_UINT64, ONE, UNKNOWN, Range, fixed, times
 from kapi.cel.sizes import Entry, Local, Node, Result, SizeOf, literal_size, replaced, scalar
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from kapi.cel.types import CelType
-from kapi.machinery import checkpoint
+from kapi.cel.visitor import Visitor
 
 
 def estimate(tree: Expr, size_of: SizeOf | None = None) -> Range:
     """The cost range of a checked tree."""
-    return _Estimator(size_of or (lambda path, type_: None)).cost(tree)
+    return _Estimator(size_of or (lambda path, type_: None)).visit(tree)
 
 
-class _Estimator:
+class _Estimator(Visitor[Range]):
     def __init__(self, size_of: SizeOf) -> None:
         self.size_of = size_of
         self.paths: dict[int, tuple[str, ...]] = {}
@@ -78,33 +78,22 @@ class _Estimator:
 
     # costs
 
-    def cost(self, node: Expr) -> Range:
-        if checkpoint.running is not None:
-            checkpoint.checkpoint()
-        if isinstance(node, Literal):
-            return fixed(0)
-        if isinstance(node, Ident):
-            variable = self.local(node.name)
-            self.paths[id(node)] = variable.path if variable is not None else (node.name,)
-            return ONE
-        if isinstance(node, Select):
-            return self.select(node)
-        if isinstance(node, Call):
-            return self.call(node)
-        if isinstance(node, ListExpr):
-            return self.list(node)
-        if isinstance(node, MapExpr):
-            return self.map(node)
-        if isinstance(node, StructExpr):
-            total = fixed(40)
-            for entry in node.entries:
-                total = total.plus(self.cost(entry[1]))
-            return total
-        assert isinstance(node, Comprehension)
-        return self.fold(node)
+    def literal(self, node: Literal) -> Range:
+        return fixed(0)
+
+    def ident(self, node: Ident) -> Range:
+        variable = self.local(node.name)
+        self.paths[id(node)] = variable.path if variable is not None else (node.name,)
+        return ONE
+
+    def struct(self, node: StructExpr) -> Range:
+        total = fixed(40)
+        for entry in node.entries:
+            total = total.plus(self.visit(entry[1]))
+        return total
 
     def select(self, node: Select) -> Range:
-        total = self.cost(node.operand)
+        total = self.visit(node.operand)
         if node.test:
             return total
         target = node.operand.type
@@ -117,7 +106,7 @@ class _Estimator:
         total = fixed(10)
         item = Range(0 if not node.elements else MAX_UINT64, 0)
         for element in node.elements:
-            total = total.plus(self.cost(element))
+            total = total.plus(self.visit(element))
             item = item.union(self.known(element))
         self.entries[id(node)] = Entry("list", ONE, item)
         return total
@@ -126,7 +115,7 @@ class _Estimator:
         total = fixed(30)
         keys = values = Range(0 if not node.entries else MAX_UINT64, 0)
         for key, value, _, _ in node.entries:
-            total = total.plus(self.cost(key)).plus(self.cost(value))
+            total = total.plus(self.visit(key)).plus(self.visit(value))
             keys = keys.union(self.known(key))
             values = values.union(self.known(value))
         self.entries[id(node)] = Entry("map", keys, values)
@@ -134,17 +123,17 @@ class _Estimator:
 
     def call(self, node: Call) -> Range:
         if node.function == "dyn":
-            total = self.cost(node.args[0]).plus(ONE)
+            total = self.visit(node.args[0]).plus(ONE)
             self.copy(node, node.args[0])
             return total
-        costs = [self.cost(arg) for arg in node.args]
+        costs = [self.visit(arg) for arg in node.args]
         args = [self.node(arg) for arg in node.args]
         if not node.overloads:
             return fixed(0)
         total = fixed(0)
         target = None
         if node.target is not None:
-            total = self.cost(node.target)
+            total = self.visit(node.target)
             target = self.node(node.target)
         combined = Range(MAX_UINT64, 0)
         size: Range | None = None
@@ -178,19 +167,19 @@ class _Estimator:
             self.entries[id(target)] = entry
 
     def fold(self, node: Comprehension) -> Range:
-        total = self.cost(node.range).plus(self.cost(node.init))
+        total = self.visit(node.range).plus(self.visit(node.init))
         depth = len(self.locals)
         self.locals.append((node.accu, Local(self.path(node.init), self.size(node.init), self.entry(node.init))))
         if _is_bind(node):
-            total = total.plus(self.cost(node.result))
+            total = total.plus(self.visit(node.result))
             del self.locals[depth:]
             self.copy(node, node.result)
             return total
         self.iterate(node)
-        each = self.cost(node.condition).plus(self.cost(node.step))
+        each = self.visit(node.condition).plus(self.visit(node.step))
         step_entry = self.entry(node.step)
         del self.locals[depth + 1 :]
-        total = total.plus(self.cost(node.result))
+        total = total.plus(self.visit(node.result))
         del self.locals[depth:]
         count = self.known(node.range)
         total = total.plus(count.times(each))

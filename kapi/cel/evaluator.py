@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.cel import types
-from kapi.cel.checker import Scope, qualified_name
+from kapi.cel.checker import Scope
 from kapi.cel.errors import EvaluationError
 from kapi.cel.frame import Frame, Step
 from kapi.cel.functions import Overload
@@ -27,13 +27,24 @@ from kapi.cel.reading import (
     unbound,
     variable,
 )
-from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from kapi.cel.syntax import (
+    Call,
+    Comprehension,
+    Expr,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    StructExpr,
+    qualified_name,
+)
 from kapi.cel.types import CelType, StructType, Value
 from kapi.cel.values import Message, Optional, from_key, no_overload, to_key
-from kapi.machinery import checkpoint
+from kapi.cel.visitor import Visitor
 
 
-class Compiler:
+class Compiler(Visitor[Step]):
     """Compiles one checked (or, with dynamic dispatch, unchecked) tree."""
 
     def __init__(self, scope: Scope) -> None:
@@ -41,26 +52,9 @@ class Compiler:
         self.locals: list[tuple[str, int]] = []
         self.slots = 0
 
-    def compile(self, node: Expr) -> Step:
-        if checkpoint.running is not None:
-            checkpoint.checkpoint()
-        if isinstance(node, Literal):
-            value = node.value
-            return lambda frame: value
-        if isinstance(node, Ident):
-            return self.ident(node)
-        if isinstance(node, Select):
-            return self.select(node)
-        if isinstance(node, Call):
-            return self.call(node)
-        if isinstance(node, ListExpr):
-            return self.list(node)
-        if isinstance(node, MapExpr):
-            return self.map(node)
-        if isinstance(node, StructExpr):
-            return self.struct(node)
-        assert isinstance(node, Comprehension)
-        return self.fold(node)
+    def literal(self, node: Literal) -> Step:
+        value = node.value
+        return lambda frame: value
 
     # names
 
@@ -118,7 +112,7 @@ class Compiler:
                         return variable(candidate)
                     if candidate in self.scope.constants:
                         return constant(self.scope.constants[candidate][1])
-        operand = self.compile(node.operand)
+        operand = self.visit(node.operand)
         target = node.operand.type
         if isinstance(target, StructType) and node.field in target.fields:
             field = target.fields[node.field]
@@ -172,7 +166,7 @@ class Compiler:
         return self.invoke(node, nodes, fitting)
 
     def invoke(self, node: Call, nodes: list[Expr], overloads: list[Overload]) -> Step:
-        args = [self.compile(item) for item in nodes]
+        args = [self.visit(item) for item in nodes]
         if len(overloads) == 1 and all(certain(item.type) for item in nodes):
             return direct(args, overloads[0])
         return dispatched(args, [item for item in overloads if len(item.args) == len(args)])
@@ -180,7 +174,7 @@ class Compiler:
     # aggregates
 
     def list(self, node: ListExpr) -> Step:
-        items = [self.compile(item) for item in node.elements]
+        items = [self.visit(item) for item in node.elements]
         if not node.optional:
 
             def plain(frame: Frame) -> Value:
@@ -210,7 +204,7 @@ class Compiler:
         return mixed
 
     def map(self, node: MapExpr) -> Step:
-        entries = [(self.compile(key), self.compile(value), optional) for key, value, optional, _ in node.entries]
+        entries = [(self.visit(key), self.visit(value), optional) for key, value, optional, _ in node.entries]
 
         def build(frame: Frame) -> Value:
             result: dict[Value, Value] = {}
@@ -241,7 +235,7 @@ class Compiler:
             raise EvaluationError(f"unknown type: {node.name}")
         made = struct
         entries = [
-            (made.fields[name].name if name in made.fields else name, self.compile(value), optional)
+            (made.fields[name].name if name in made.fields else name, self.visit(value), optional)
             for name, value, optional, _ in node.entries
         ]
 
@@ -264,17 +258,17 @@ class Compiler:
     def fold(self, node: Comprehension) -> Step:
         if node.var == UNUSED:
             return self.let(node)
-        ranged = self.compile(node.range)
-        init = self.compile(node.init)
+        ranged = self.visit(node.range)
+        init = self.visit(node.init)
         depth = len(self.locals)
         accu = self.new_slot(node.accu)
         var = self.new_slot(node.var)
         var2 = self.new_slot(node.var2) if node.var2 else -1
-        condition = self.compile(node.condition)
+        condition = self.visit(node.condition)
         endless = isinstance(node.condition, Literal)
-        step = self.in_place(node.step, accu) or self.compile(node.step)
+        step = self.in_place(node.step, accu) or self.visit(node.step)
         del self.locals[depth + 1 :]
-        result = self.compile(node.result)
+        result = self.visit(node.result)
         del self.locals[depth:]
 
         def run(frame: Frame) -> Value:
@@ -310,10 +304,10 @@ class Compiler:
         return run
 
     def let(self, node: Comprehension) -> Step:
-        init = self.compile(node.init)
+        init = self.visit(node.init)
         depth = len(self.locals)
         slot = self.new_slot(node.accu)
-        result = self.compile(node.result)
+        result = self.visit(node.result)
         del self.locals[depth:]
 
         def run(frame: Frame) -> Value:
@@ -329,12 +323,12 @@ class Compiler:
             return None
         if node.function == "_?_:_" and isinstance(node.args[2], Ident) and node.args[2].name == ACCU:
             inner = self.in_place(node.args[1], accu)
-            return None if inner is None else when(self.compile(node.args[0]), inner, accu)
+            return None if inner is None else when(self.visit(node.args[0]), inner, accu)
         if not node.args or not isinstance(node.args[0], Ident) or node.args[0].name != ACCU:
             return None
         if node.function == "_+_" and isinstance(node.args[1], ListExpr) and not node.args[1].optional:
             elements = node.args[1].elements
-            return appending(self.compile(elements[0]), accu) if len(elements) == 1 else None
+            return appending(self.visit(elements[0]), accu) if len(elements) == 1 else None
         if node.function == "cel.@mapInsert":
-            return inserting([self.compile(arg) for arg in node.args[1:]], accu)
+            return inserting([self.visit(arg) for arg in node.args[1:]], accu)
         return None

@@ -22,7 +22,7 @@ class Compiles(Protocol):
 
     scope: Scope
 
-    def compile(self, node: Expr) -> Step: ...
+    def visit(self, node: Expr) -> Step: ...
 
     def named(self, target: CelType | None, field: str) -> tuple[str, Callable[[Value], Value] | None]: ...
 
@@ -36,7 +36,7 @@ def _or(compiler: Compiles, node: Call) -> Step:
 
 
 def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
-    left, right = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+    left, right = compiler.visit(node.args[0]), compiler.visit(node.args[1])
     accumulating = isinstance(node.args[0], Ident) and node.args[0].name == ACCU
     neutral = not deciding
 
@@ -72,7 +72,7 @@ def _logic(compiler: Compiles, node: Call, deciding: bool) -> Step:
 
 
 def _ternary(compiler: Compiles, node: Call) -> Step:
-    test, then, other = (compiler.compile(arg) for arg in node.args)
+    test, then, other = (compiler.visit(arg) for arg in node.args)
 
     def choose(frame: Frame) -> Value:
         value = test(frame)
@@ -86,7 +86,7 @@ def _ternary(compiler: Compiles, node: Call) -> Step:
 
 
 def _not_strictly_false(compiler: Compiles, node: Call) -> Step:
-    inner = compiler.compile(node.args[0])
+    inner = compiler.visit(node.args[0])
 
     def test(frame: Frame) -> Value:
         try:
@@ -102,7 +102,7 @@ def _not_strictly_false(compiler: Compiles, node: Call) -> Step:
 
 
 def _not(compiler: Compiles, node: Call) -> Step:
-    inner = compiler.compile(node.args[0])
+    inner = compiler.visit(node.args[0])
 
     def negate(frame: Frame) -> Value:
         value = inner(frame)
@@ -119,7 +119,7 @@ def _not(compiler: Compiles, node: Call) -> Step:
 
 
 def _equality(compiler: Compiles, node: Call) -> Step:
-    left, right = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+    left, right = compiler.visit(node.args[0]), compiler.visit(node.args[1])
     positive = node.function == "_==_"
     unit = positive and all(_opaque(arg.type) for arg in node.args[:1])
 
@@ -161,7 +161,7 @@ def _index_if_there(value: object, at: object) -> Optional:
 
 
 def _index(compiler: Compiles, node: Call) -> Step:
-    operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+    operand, key = compiler.visit(node.args[0]), compiler.visit(node.args[1])
 
     def read(frame: Frame) -> Value:
         value, at = operand(frame), key(frame)
@@ -174,7 +174,7 @@ def _index(compiler: Compiles, node: Call) -> Step:
 
 
 def _optional_index(compiler: Compiles, node: Call) -> Step:
-    operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
+    operand, key = compiler.visit(node.args[0]), compiler.visit(node.args[1])
 
     def read(frame: Frame) -> Value:
         value, at = operand(frame), key(frame)
@@ -192,7 +192,7 @@ def _optional_select(compiler: Compiles, node: Call) -> Step:
     field = node.args[1]
     assert isinstance(field, Literal)
     name, convert = compiler.named(node.args[0].type, str(field.value))
-    return optional_field(compiler.compile(node.args[0]), name, convert)
+    return optional_field(compiler.visit(node.args[0]), name, convert)
 
 
 class _Absent(EvaluationError):
@@ -227,9 +227,9 @@ def _add(compiler: Compiles, node: Call) -> Step:
     overloads = node.overloads or compiler.scope.functions["_+_"]
     nodes = node.args
     if len(overloads) == 1 and overloads[0].id == "add_int64" and all(certain(item.type) for item in nodes):
-        return direct([compiler.compile(item) for item in nodes], overloads[0])
+        return direct([compiler.visit(item) for item in nodes], overloads[0])
     general = dispatched([_held(index) for index in (0, 1)], overloads)
-    left, right = compiler.compile(nodes[0]), compiler.compile(nodes[1])
+    left, right = compiler.visit(nodes[0]), compiler.visit(nodes[1])
 
     def add(frame: Frame) -> Value:
         one: Value = left(frame)
