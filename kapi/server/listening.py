@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
-from twisted.internet.interfaces import IListeningPort
+from twisted.internet.interfaces import IDelayedCall, IListeningPort
 
 from kapi.request.reactor import Reactor
 from kapi.scheduling.thread_scheduler import ThreadScheduler
@@ -90,16 +90,14 @@ def default_address(bind_address: str) -> str:
     return "127.0.0.1"
 
 
-class _OneATurn:
-    """Takes one connection in each turn of the reactor: of many that come at once the other processes get their share."""
-
-    numberAccepts = property(
-        lambda port: 1, lambda port, wanted: None
-    )  # it would take up to 100, and more after each time
-
-
 class Port:
-    """An open port; ``shared`` when other processes take connections from the same socket."""
+    """An open port.
+
+    When other processes take connections from the same socket (``shared``), it takes one and rests for a while: of many that come
+    at once the others get their share.  A handshake takes longer than the rest does, so alone it takes no fewer.
+    """
+
+    rest = 0.001  # seconds
 
     def __init__(
         self,
@@ -114,10 +112,9 @@ class Port:
         listener.listen(BACKLOG)
         port: Any = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
         bound = {"create": staticmethod(contexts.connection), "scheduler": scheduler}
-        if shared:
-            port.__class__ = type("SharedPort", (_OneATurn, port.__class__), {})
         port.transport = type("BoundConnection", (TLSConnection,), bound)
         self._port: IListeningPort = port
+        self._rests: IDelayedCall | None = None
         accept = port.doRead
 
         def accept_some() -> None:
@@ -126,9 +123,18 @@ class Port:
             )  # Twisted takes more and more while there are more
             accept()
 
-        port.doRead = accept_some
+        def accept_one() -> None:
+            port.numberAccepts = 1
+            accept()
+            port.stopReading()
+            self._rests = clock.callLater(self.rest, port.startReading)
+
+        clock: Any = reactor
+        port.doRead = accept_one if shared else accept_some
         listener.close()
 
     async def stop(self) -> None:
         """Takes no more connections; those that are open stay."""
+        if self._rests is not None and self._rests.active():
+            self._rests.cancel()
         await maybeDeferred(self._port.stopListening)

@@ -19,6 +19,7 @@ from tests.bench.idle import idle
 from tests.bench.load import Connection, Outcome, drive
 from tests.bench.watchers import fan_out
 
+_PATIENCE = 60.0  # seconds on top of those that h2load is to take
 FORMS = ((1, 16), (16, 1), (16, 4), (100, 1))  # connections, streams on each
 _WATCHERS = 100
 _WRITES = 400
@@ -76,13 +77,14 @@ def gets(bench: Bench) -> None:
             _row(bench, f"GET HTTP/2, {form}, h2load", outcomes)
 
 
-def h2load(bench: Bench, path: str, connections: int, streams: int) -> Outcome:
+def h2load(bench: Bench, path: str, connections: int, streams: int, *flags: str) -> Outcome:
+    """``flags`` are more of its own: with ``--h1`` it speaks HTTP/1.1.  Raises TimeoutExpired: not always does it end."""
     target = bench.target
     seconds = max(1, round(bench.seconds))
-    command = ["h2load", "-D", str(seconds), "-c", str(connections), "-m", str(streams)]
+    command = ["h2load", "-D", str(seconds), "-c", str(connections), "-m", str(streams), *flags]
     command += ["-H", f"authorization: Bearer {target.token}", target.url + path]
     before = target.cpu()
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=seconds + _PATIENCE).stdout
     used = target.cpu() - before
     rate, done, good = (
         float(re.search(pattern, text)[1])  # type: ignore[index]

@@ -92,7 +92,7 @@ TARGETS: tuple[Target, ...] = (
     Target("LIST of 10,000 Pods, ms of CPU", "LIST 10000 Pods", "<=", 30, _LISTS, "cpu", scale=1e-3),
     Target("page of 500 of 10,000 Pods, ms of CPU", "LIST 10000 Pods, limit 500", "<=", 3, _LISTS, "cpu", scale=1e-3 / 20),
     Target("DELETE of 50,000 ConfigMaps, s", "DELETE of 50,000 ConfigMaps", "<=", 10, "deletion"),
-    Target("GET with 2 workers by one's rate", "GET, 2 workers by CPU", ">=", 1.7, "workers"),
+    Target("GET with 2 workers by one's rate", "GET, 2 workers by CPU, a core each", ">=", 1.7, "workers"),
     Target("memory of a further worker, MB", "memory of a further worker", "<=", 60, "workers"),
 )  # fmt: skip
 

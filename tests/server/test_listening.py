@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from twisted.internet import reactor
+from twisted.internet.task import deferLater
 
 from kapi.server.http import Connections
 from kapi.server.listening import BACKLOG, Port, bind
@@ -19,6 +20,20 @@ class SharedSocket(SocketCase):
     """Two ports in one process, as two processes have them."""
 
     async def test_many_connections_are_shared_by_who_listens(self) -> None:
+        taken = self.listen()
+        await eventually(lambda: taken.total() == 10)
+        assert taken == {0: 5, 1: 5}
+
+    async def test_who_has_taken_one_leaves_the_next_to_others_for_a_while(self) -> None:
+        self.patch(Port, "rest", 3600)
+        taken = self.listen()
+        await eventually(lambda: taken.total() >= 2)
+        for _ in range(5):
+            await deferLater(reactor, 0)  # type: ignore[arg-type]
+        assert taken == {0: 1, 1: 1}
+
+    def listen(self) -> Counter[int]:
+        """How many of ten connections each port has taken so far."""
         taken: Counter[int] = Counter()
         listener = bind("127.0.0.1", 0, False)
         listener.listen(BACKLOG)
@@ -39,5 +54,4 @@ class SharedSocket(SocketCase):
             self.addCleanup(connections.all_closed)
             self.addCleanup(connections.abort_all)
             self.addCleanup(port.stop)
-        await eventually(lambda: taken.total() == 10)
-        assert taken == {0: 5, 1: 5}
+        return taken
