@@ -19,7 +19,7 @@ from kapi.client.in_order import InOrder
 from kapi.client.sliced import begin
 from kapi.client.work import register
 from kapi.client.workqueue import WorkQueue
-from kapi.controllers.core_events import CoreEvent, CoreEventRecorder
+from kapi.controllers.core_events import CoreEventRecorder
 from kapi.controllers.garbagecollector import reconcile
 from kapi.controllers.garbagecollector.elsewhere import Monitors
 from kapi.controllers.garbagecollector.graph import Graph, Node
@@ -326,7 +326,7 @@ class GarbageCollector:
         if reconcile.Owner.UNKNOWN in states:
             self._unresolved.add(node.uid)
         for reference in reconcile.referring(seen.owners, states, reconcile.Owner.MISPLACED):
-            await self._record_misplaced(node, seen, reference)
+            await self._events.record(reconcile.misplaced_event(node, seen, reference))
         dependents = self.graph.dependents(node.uid)
         decision = reconcile.decide(
             seen,
@@ -394,14 +394,3 @@ class GarbageCollector:
                 return reconcile.Owner.MISPLACED
             self.graph.set_gone(reference.uid)
         return reconcile.Owner.ABSENT
-
-    async def _record_misplaced(self, node: Node, seen: Metadata, reference: Reference) -> None:
-        regarding = {
-            "kind": seen.kind,
-            "namespace": node.namespace,
-            "name": node.name,
-            "uid": node.uid,
-            "apiVersion": seen.api_version,
-        }
-        note = reconcile.misplaced_note(reference, node.namespace)
-        await self._events.record(CoreEvent(regarding, "Warning", "OwnerRefInvalidNamespace", note))

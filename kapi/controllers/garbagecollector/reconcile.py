@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from kapi.controllers.core_events import CoreEvent
+from kapi.controllers.garbagecollector.graph import Node
 from kapi.controllers.garbagecollector.metadata import FOREGROUND, ORPHAN, Metadata, Reference
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
@@ -92,13 +94,21 @@ def _patch(tree: Object, field: str, kept: list[Object]) -> Object:
     }
 
 
-def misplaced_note(reference: Reference, namespace: str) -> str:
-    """What an event says of an owner that the dependent cannot have."""
+def misplaced_event(node: Node, seen: Metadata, reference: Reference) -> CoreEvent:
+    """Tells of a dependent that its owner cannot be where the reference says."""
+    regarding = {
+        "kind": seen.kind,
+        "namespace": node.namespace,
+        "name": node.name,
+        "uid": node.uid,
+        "apiVersion": seen.api_version,
+    }
     owner = (
-        f"[{reference.api_version}/{reference.kind}, namespace: {namespace}, name: {reference.name}, "
+        f"[{reference.api_version}/{reference.kind}, namespace: {node.namespace}, name: {reference.name}, "
         f"uid: {reference.uid}]"
     )
-    return f'ownerRef {owner} does not exist in namespace "{namespace}"'
+    note = f'ownerRef {owner} does not exist in namespace "{node.namespace}"'
+    return CoreEvent(regarding, "Warning", "OwnerRefInvalidNamespace", note)
 
 
 def referring(references: Iterable[Reference], states: Iterable[Owner], wanted: Owner) -> list[Reference]:
