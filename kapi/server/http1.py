@@ -40,6 +40,7 @@ _REFUSAL = (
     b"HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
 )
 _BAD = (b"400 Bad Request", b"400 Bad Request")
+_NO_HOST = (b"400 Bad Request", b"400 Bad Request: missing required Host header")
 _UNSUPPORTED_CODING = (b"501 Not Implemented", b"Unsupported transfer encoding")
 _TOO_LARGE = (b"431 Request Header Fields Too Large", b"431 Request Header Fields Too Large")
 _TIMEOUT = (b"408 Request Timeout", b"")
@@ -92,7 +93,7 @@ def _read(text: bytes) -> _Section | None:
         headers.append((name, value))
     fields = RequestHeaders()
     fields.add(headers)
-    if len(fields.fields.get(b"Host", ())) > 1:
+    if len(fields.fields.get(b"Host", ())) != 1:
         return None
     return text, length or 0, fields.fields
 
@@ -118,6 +119,7 @@ class Channel(http.HTTPChannel):
     _patience = IDLE_TIMEOUT
     _peer: IAddress | None = None
     _host = b""  # that the request's target names
+    _has_host = False  # whether a header does
     _resting = False  # not looked at by the sweep until the request in hand is answered
     _line: tuple[bytes, bytes, bytes] | None = None  # of the request whose header is being read
     _persists: bool | int = True  # apart from the request in hand, which was begun before its body had come
@@ -214,7 +216,13 @@ class Channel(http.HTTPChannel):
                 return
             target, self._host = found
             self._line = method, target, version
+            self._has_host = False
             line = b"%s %s %s" % (method, target, version)
+        elif line[:5].lower() == b"host:":
+            self._has_host = True
+        elif not line and self.requests and not self._has_host and self._version == b"HTTP/1.1":
+            self._refuse(_NO_HOST)
+            return
         super().lineReceived(line)
 
     def _maybeChooseTransferDecoder(self, header: bytes, data: bytes) -> bool:

@@ -54,7 +54,7 @@ class Requests(SynchronousTestCase):
             (HEAD + b"cOntent-Length: 5\r\n\r\n", b"hello"),
             (HEAD + b"CONTENT-LENGTH: 0\r\n\r\n", b""),
             (HEAD + b"\r\n", b""),
-            (b"DELETE /a HTTP/1.1\r\nContent-Length: 13\r\n\r\n", b"a\r\n\r\nb\r\n\r\nc12"),
+            (b"DELETE /a HTTP/1.1\r\nHost: h\r\nContent-Length: 13\r\n\r\n", b"a\r\n\r\nb\r\n\r\nc12"),
         ):
             data = head + body
             whole, answer = self.exchange(data)
@@ -83,7 +83,7 @@ class Requests(SynchronousTestCase):
         self.assertEqual(runner.seen, [self.exchange(requests[number])[0].seen[0] for number in order])
 
     def test_what_follows_a_body_is_the_next_request(self) -> None:
-        first, second = HEAD + b"Content-Length: 2\r\n\r\nab", b"GET /b HTTP/1.1\r\n\r\n"
+        first, second = HEAD + b"Content-Length: 2\r\n\r\nab", b"GET /b HTTP/1.1\r\nHost: h\r\n\r\n"
         runner, answer = self.exchange(first + second)
         self.assertEqual(
             [seen[:3] for seen in runner.seen], [(b"POST", b"/api/v1/x?dryRun=All", b"ab"), (b"GET", b"/b", b"")]
@@ -128,6 +128,10 @@ class Requests(SynchronousTestCase):
                 get + b"X-A\r\n\r\n",
                 get + b"Host: x\r\n\r\n",
                 get + b"HOST: y\r\n\r\n",
+                b"GET /a HTTP/1.1\r\n\r\n",
+                b"GET /a HTTP/1.1\r\nX-A: b\r\n\r\n",
+                b"GET http://x/a HTTP/1.1\r\n\r\n",
+                b"POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
                 get + b"X-A : b\r\n\r\n",
                 get + b": b\r\n\r\n",
                 b"GET a HTTP/1.1\r\n\r\n",
@@ -157,6 +161,14 @@ class Requests(SynchronousTestCase):
                     self.assertEqual(runner.seen, [], data)
                     self.assertTrue(answer.startswith(b"HTTP/1.1 " + code), (data, answer))
                     self.assertEqual(answer.count(b"HTTP/1.1"), 1, data)
+
+    def test_a_host_is_asked_for_only_since_http_1_1(self) -> None:
+        runner, _ = self.exchange(b"GET /a HTTP/1.0\r\n\r\n")
+        self.assertEqual([seen[1] for seen in runner.seen], [b"/a"])
+        runner, _ = self.exchange(b"GET /a HTTP/1.1\r\nhost:\r\n\r\nGET /b HTTP/1.1\r\nX-A: b\r\n\r\n")
+        self.assertEqual([seen[1] for seen in runner.seen], [b"/a"])
+        _, answer = self.exchange(b"GET /a HTTP/1.1\r\nX-A: b\r\n\r\n")
+        self.assertTrue(answer.endswith(b"\r\n\r\n400 Bad Request: missing required Host header"), answer)
 
     def test_an_absolute_target_is_its_path_and_names_the_host(self) -> None:
         data = b"GET http://other:1/api/v1/x?y=%20 HTTP/1.1\r\nHost: h\r\n\r\n"
