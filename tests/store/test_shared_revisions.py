@@ -15,6 +15,7 @@ from kapi.store.address import parse
 from kapi.store.connection import Pending, PendingWrite
 from kapi.store.entries import Skipped
 from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, RevisionConflict, StoreError, StoreUnavailable
+from kapi.store.feed import StreamReader
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change
 from kapi.store.redis_store import RedisStore
 from kapi.store.replies import Replies
@@ -313,21 +314,6 @@ class TwoProcesses(TestCase):
                 assert self.caches[number].wait_fresh() is None
         assert self.questions == before
 
-    async def test_who_is_told_that_an_object_was_deleted_leaves_nobody_who_still_reads_it(self) -> None:
-        """What was deleted by a process that ended before it could tell, as a third one sees it."""
-        revision = await self.stores[0].create("core/pods/ns/p", *halves("p"))
-        for number in (0, 1):
-            await self.fresh(number)
-        deleting = RedisStore(parse(self.server.url), reactor)  # type: ignore[arg-type]
-        await deleting.start()
-        await deleting.delete("core/pods/ns/p", revision, *halves("p"))
-        try:
-            await self.stores[0].update("core/pods/ns/p", revision, *halves("p"))
-        except KeyMissing:
-            pass
-        assert (await self.fresh(1)).cache(PODS).get("ns", "p") is None
-        await deleting.stop()
-
     async def test_who_reads_the_store_itself_leaves_nobody_who_reads_what_was_before(self) -> None:
         revision = await self.stores[0].create("core/pods/ns/p", *halves("p"))
         writing = RedisStore(parse(self.server.url), reactor)  # type: ignore[arg-type]
@@ -341,6 +327,56 @@ class TwoProcesses(TestCase):
         assert await self.stores[0].get("core/pods/ns/p") is None
         assert (await self.fresh(1)).cache(PODS).get("ns", "p") is None
         await writing.stop()
+
+    def hold_feeds(self, *numbers: int) -> defer.Deferred[None]:
+        """What the stream brings to those is taken when the result is fired."""
+        gate: defer.Deferred[None] = defer.Deferred()
+        held = [self.stores[number]._progress for number in numbers]
+        take = StreamReader._take
+
+        async def later(reader: StreamReader, entries: Any) -> bool:
+            if reader._progress in held:
+                await gate
+            return await take(reader, entries)
+
+        self.patch(StreamReader, "_take", later)
+        return gate
+
+    async def both_current(self) -> None:
+        await self.stores[0].create("core/pods/ns/p", *halves("p"))
+        for number in (0, 1):
+            await self.fresh(number)
+            assert self.caches[number].wait_fresh() is None
+
+    async def test_who_has_not_got_what_another_has_acknowledged_waits_for_it(self) -> None:
+        await self.both_current()
+        gate = self.hold_feeds(1)
+        await self.stores[0].create("core/pods/ns/new", *halves("new"))
+        waiting = self.caches[1].wait_fresh()
+        assert waiting is not None
+        await self.pause(0.1)
+        assert not waiting.called
+        gate.callback(None)
+        await waiting
+        assert self.caches[1].cache(PODS).get("ns", "new") is not None
+
+    async def test_who_has_not_got_a_deletion_that_another_was_refused_for_waits_for_it(self) -> None:
+        """It was done by a process that ended before it could tell."""
+        await self.both_current()
+        gate = self.hold_feeds(0, 1)
+        deleting = RedisStore(parse(self.server.url), reactor)  # type: ignore[arg-type]
+        await deleting.start()
+        await deleting.delete("core/pods/ns/p", 1, *halves("p"))
+        await deleting.stop()
+        try:
+            await self.stores[0].update("core/pods/ns/p", 1, *halves("p"))
+        except KeyMissing:
+            pass
+        waiting = self.caches[1].wait_fresh()
+        assert waiting is not None
+        gate.callback(None)
+        await waiting
+        assert self.caches[1].cache(PODS).get("ns", "p") is None
 
     async def test_after_a_lost_connection_reads_ask_once_more(self) -> None:
         await self.stores[0].create("core/pods/ns/p", *halves("p"))
