@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.server_process import ForkedServer, Kubectl, kubectl_path
+from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, kubectl_path
 from tests.store.servers import Server, free_port
 from tests.waiting import until
 
@@ -29,7 +29,7 @@ def store() -> Iterator[Server]:
         server.stop()
 
 
-def kubectl(server: ForkedServer) -> Kubectl:
+def kubectl(server: ServerProcess) -> Kubectl:
     binary = kubectl_path()
     if binary is None:
         pytest.skip("no kubectl")
@@ -42,8 +42,9 @@ def test_servers_share_keys_and_port_and_another_one_takes_over_the_controllers(
         f"--redis-servers={store.url}", f"--cert-dir={tmp_path / 'pki'}", f"--secure-port={port}", "--permit-port-sharing",
         "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=250ms", "-v=2",
     ]  # fmt: skip
-    first = ForkedServer(*flags, directory=tmp_path / "first")
-    second = ForkedServer(*flags, directory=tmp_path / "second")
+    # not forked: forked ones find a signing key in their own directory
+    first = ServerProcess(*flags, directory=tmp_path / "first")
+    second = ServerProcess(*flags, directory=tmp_path / "second")
     try:
         first.start()
         run = kubectl(first).run
