@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 log = Logger()
 
 LOADING_TIMEOUT = 300.0  # seconds a server may take to read its data before we give up at start
+_QUIET_LOADING = 1.0  # seconds of that which nobody needs to be told of
 _START_BACKOFF = (0.05, 1.0)  # seconds between attempts to connect at start
 _SHARE = 1 / 16  # of what a server has taken to load its data until then: when it is asked again whether it is ready
 RECONNECT_BACKOFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
@@ -193,7 +194,8 @@ class PrimaryConnection:
                     raise
                 if isinstance(error, StoreLoading):  # it is ready in a moment: no more than a share of that is lost
                     delay = min(max(_START_BACKOFF[0], waited * _SHARE), _START_BACKOFF[1])
-                if logged != (logged := str(error)):
+                told = not isinstance(error, StoreLoading) or waited >= _QUIET_LOADING
+                if told and logged != (logged := str(error)):
                     log.warn("waiting for the store: {why}", why=logged)
             self._pause = deferLater(self._reactor, delay, lambda: None)
             delay = min(2 * delay, _START_BACKOFF[1])

@@ -7,6 +7,7 @@ from typing import Any, cast
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store.factory import external_store
@@ -28,6 +29,10 @@ class WhileItLoads(SynchronousTestCase):
         store = external_store("redis://127.0.0.1:6379", clock)
         started = Deferred.fromCoroutine(store.start(Recorder()))
         asked: list[float] = []
+        lines: list[tuple[float, str]] = []
+        observer = lambda event: lines.append((clock.seconds(), formatEvent(event)))  # noqa: E731
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
         while clock.seconds() < LOADING:
             if len(clock.tcpClients) > len(asked):
                 asked.append(clock.seconds())
@@ -40,6 +45,8 @@ class WhileItLoads(SynchronousTestCase):
         for before, after in zip(asked, asked[1:], strict=False):
             self.assertLess(after - before, max(0.05, before / 16) + 2 * STEP)
         self.assertLess(len(asked), 150)  # and not all the time
+        told = [at for at, line in lines if line.startswith("waiting for the store: ")]
+        self.assertEqual([1 <= at < 2 for at in told], [True])  # once, and not when it is ready in a moment
         stopped = Deferred.fromCoroutine(store.stop())
         self.failureResultOf(started)
         self.successResultOf(stopped)
