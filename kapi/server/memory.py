@@ -2,7 +2,8 @@
 
 The C library keeps what was freed, for pages in the middle of its heap are not returned by themselves: after a hundred clients
 that did not read, a gigabyte stayed.  Every few seconds it is asked how much is free; when that is much more than after the
-last time, it is told to return it (``malloc_trim``), in a thread.
+last time, or the process has grown by much more than what is in use, it is told to return it (``malloc_trim``), in a thread.
+The latter is how a burst shows that has come and gone since the last look: as much is free as before, but not returned.
 
 Blocks of some 100 kB, as answers are written in, come out of the heap: each of them alone from the system and back would cost
 more than to fill it. glibc finds that out by itself only after a process has happened to free a large block.
@@ -57,6 +58,10 @@ class Allocator:
         """Bytes that are free in the heap, returned or not."""
         return 0 if self._usage is None else int(self._usage().fordblks)
 
+    def used(self) -> int:
+        """Bytes of the heap that are not free."""
+        return 0 if self._usage is None else int(self._usage().uordblks)
+
     def reuse(self) -> None:
         """From now on blocks of up to 1 MiB are used again instead of being given back one by one."""
         if self._set is not None:
@@ -76,6 +81,7 @@ class MemoryReturn:
         self._reactor = reactor
         self._allocator = Allocator() if allocator is None else allocator
         self._returned = 0  # bytes that are free and have been returned, or could not be
+        self._after: tuple[int, int] | None = None  # bytes that were resident and used after the last time
         self._call = LoopingCall(self.look)
         self._call.clock = reactor
 
@@ -89,18 +95,29 @@ class MemoryReturn:
 
     def look(self) -> Deferred[None] | None:
         """Fires when memory that was to be returned is."""
-        free = self._allocator.free()
+        free, resident = self._allocator.free(), self._allocator.resident()
         self._returned = min(self._returned, free)
-        if free - self._returned < _MIN_BYTES:
-            return None
-        resident = self._allocator.resident()
-        if free - self._returned < resident // _SHARE:
+        to_return = max(free - self._returned, min(free, self._grown(resident)))
+        if to_return < _MIN_BYTES or to_return < resident // _SHARE:
             return None
         work: Deferred[None] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), self._allocator.trim)
         self._returned = free  # what is freed while that goes on may stay: the next look is for it
         work.addCallback(self._done, resident)
         return work
 
+    def _grown(self, resident: int) -> int:
+        """Bytes by which the process has grown since the last time beyond what it uses."""
+        used = self._allocator.used()
+        if self._after is None:
+            return 0
+        before, used_before = self._after
+        grown = (resident - before) - (used - used_before)
+        if grown < 0:
+            self._after = resident, used
+        return grown
+
     def _done(self, _: None, before: int) -> None:
-        size = max(0, before - self._allocator.resident())
+        resident = self._allocator.resident()
+        self._after = resident, self._allocator.used()
+        size = max(0, before - resident)
         log.info("{size} MB of memory given back", size=size // 1_000_000)

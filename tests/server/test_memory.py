@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,12 +20,16 @@ MB = 1024 * 1024
 class Fake(Allocator):
     def __init__(self) -> None:
         self.size, self.unused, self.trimmed = 100 * MB, 0, 0
+        self.heap = self.size
 
     def resident(self) -> int:
         return self.size
 
     def free(self) -> int:
         return self.unused
+
+    def used(self) -> int:
+        return self.heap - self.unused
 
     def reuse(self) -> None:
         pass
@@ -54,6 +59,7 @@ class Returns(SynchronousTestCase):
 
     def burst(self, size: int, unused: int) -> int:
         self.allocator.size, self.allocator.unused = size * MB, unused * MB
+        self.allocator.heap = max(self.allocator.heap, self.allocator.size)
         self.clock.advance(5)
         return self.allocator.trimmed
 
@@ -73,6 +79,31 @@ class Returns(SynchronousTestCase):
         self.assertEqual(self.burst(900, 100), 1, "in use again")
         self.assertEqual(self.burst(900, 880), 2)
 
+    def test_a_burst_between_two_looks(self) -> None:
+        """As much is free as before; what was used meanwhile was got from the system anew."""
+        self.assertEqual(self.burst(1000, 880), 1)
+        self.allocator.size = 400 * MB
+        self.allocator.trim = self.trim_to(120)  # type: ignore[method-assign]
+        self.clock.advance(5)
+        self.assertEqual((self.allocator.trimmed, self.allocator.size), (2, 120 * MB))
+        self.clock.advance(50)
+        self.assertEqual(self.allocator.trimmed, 2)
+
+    def test_growth_that_cannot_be_returned_is_tried_once(self) -> None:
+        """Python has memory of its own beside the library's heap."""
+        self.assertEqual(self.burst(1000, 880), 1)
+        self.allocator.trim = self.trim_to(400)  # type: ignore[method-assign]
+        self.allocator.size = 400 * MB
+        self.clock.advance(50)
+        self.assertEqual(self.allocator.trimmed, 2)
+
+    def trim_to(self, size: int) -> Callable[[], None]:
+        def trim() -> None:
+            self.allocator.trimmed += 1
+            self.allocator.size = size * MB
+
+        return trim
+
     def test_what_is_freed_while_memory_is_returned_is_returned_next_time(self) -> None:
         trim = self.allocator.trim
 
@@ -89,6 +120,7 @@ class Returns(SynchronousTestCase):
         allocator = Allocator()
         self.assertGreater(allocator.resident(), MB)
         self.assertGreaterEqual(allocator.free(), 0)
+        self.assertGreaterEqual(allocator.used(), 0)
         allocator.trim()
 
 
