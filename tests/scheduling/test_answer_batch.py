@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -93,7 +94,8 @@ class Log:
         self.out = out
 
     def process(self, *records: Any) -> bool:
-        self.out.append([(record.tree["requestURI"], record.tree["stage"]) for record in records])
+        events = [json.loads(record.data) for record in records]
+        self.out.append([(event["requestURI"], event["stage"]) for event in events])
         return True
 
     def stop(self) -> None:
@@ -117,6 +119,7 @@ class Request(MemoryRequest):
 
 class Runner(SynchronousTestCase):
     def setUp(self) -> None:
+        self.patch(answer_batch, "_MAX_DELAY", 60.0)  # what is asked first loads modules
         self.clock = Clock()
         self.order: list[Any] = []
         self.finished: list[tuple[str, int]] = []
