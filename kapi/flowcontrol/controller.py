@@ -39,9 +39,8 @@ SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
 LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
 ADJUST_EVERY = 10.0  # seconds
 _CACHE_SIZE = 10_000  # classifications
-_MAX_CACHED_LENGTH = (
-    4 * 1024 * 1024
-)  # characters of what they are remembered by, all together: paths and groups may be long
+#: characters of what they are remembered by, all together: paths and groups may be long
+_MAX_CACHED_LENGTH = 4 * 1024 * 1024
 _READS = frozenset({"get", "list", "watch", "head", "options"})
 
 

@@ -65,9 +65,8 @@ class Request:
         return "watch" if self.info is not None and self.info.verb == "watch" else "regular"
 
 
-NO_REQUESTS: deque[Request] = deque(
-    maxlen=0
-)  # in most of some 500 queues nobody ever waits: one of its own takes 600 bytes
+#: in most of some 500 queues nobody ever waits: one of its own takes 600 bytes
+NO_REQUESTS: deque[Request] = deque(maxlen=0)
 
 
 class Queue:

@@ -118,9 +118,8 @@ class Port:
         accept = port.doRead
 
         def accept_some() -> None:
-            port.numberAccepts = min(
-                port.numberAccepts, MAX_ACCEPTS
-            )  # Twisted takes more and more while there are more
+            # Twisted takes more and more while there are more
+            port.numberAccepts = min(port.numberAccepts, MAX_ACCEPTS)
             accept()
 
         def accept_one() -> None:

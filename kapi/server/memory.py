@@ -107,10 +107,10 @@ class MemoryReturn:
 
     def _grown(self, resident: int) -> int:
         """Bytes by which the process has grown since the last time beyond what it uses."""
-        used = self._allocator.used()
         if self._after is None:
             return 0
         before, used_before = self._after
+        used = self._allocator.used()
         grown = (resident - before) - (used - used_before)
         if grown < 0:
             self._after = resident, used

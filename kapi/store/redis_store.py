@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
 
 import txredisapi
 from twisted.internet import defer
@@ -13,21 +12,13 @@ from kapi.machinery.checkpoint import steps
 from kapi.request.reactor import Reactor
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionGone
-from kapi.store.errors import (
-    NotEncryptable,
-    ObjectTooLarge,
-    StoreError,
-    StoreUnavailable,
-)
+from kapi.store.errors import NotEncryptable, ObjectTooLarge, StoreError, StoreUnavailable
 from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Deletion, Follower, StoredObject
 from kapi.store.primary_connection import PrimaryConnection
 from kapi.store.shared_revisions import SharedRevisions
 from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.suitability import read_info
 from kapi.store.sweeper import Due, Sweeper
-
-if TYPE_CHECKING:
-    pass
 
 
 class RedisStore(PrimaryConnection):
