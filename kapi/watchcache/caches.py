@@ -139,6 +139,10 @@ class Caches:
         """It follows them no more."""
         self._observers.remove(observer)
 
+    def wait_observed(self) -> Deferred[None] | None:
+        """Done when observers have got all changes that are in the caches, which may take several turns; None when they have."""
+        return self._fan_out.wait_observed()
+
     def between(self, since: int, until: int) -> list[Logged]:
         """All changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some are forgotten."""
         if since < self.floor:
@@ -372,8 +376,7 @@ class Caches:
                     continue
                 if watch.source not in made:
                     made[watch.source] = watch.source.bookmark()
-                batch = made[watch.source]
-                if batch is not None:
+                if (batch := made[watch.source]) is not None:
                     watch.bookmark(batch)
         self._ticks += 1
         if self._ticks % self._trim_every == 0:

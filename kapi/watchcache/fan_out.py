@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import perf_counter
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -37,6 +38,15 @@ class FanOut:
         self._rest: Iterator[None] | None = None  # what the last turn had no time for
         self._group: Group | None = None  # whose watches are being handed theirs
         self._left = _TOGETHER  # before the next look at the clock
+        self._waiting: list[Deferred[None]] = []  # for the observers
+
+    def wait_observed(self) -> Deferred[None] | None:
+        """Done when observers have got all that has come; None when they have."""
+        if not self.noted:
+            return None
+        deferred: Deferred[None] = Deferred()
+        self._waiting.append(deferred)
+        return deferred
 
     @property
     def busy(self) -> bool:
@@ -98,8 +108,11 @@ class FanOut:
         if self.noted:
             self.noted = False
             self._observers.flush()
+        waiting, self._waiting = self._waiting, []
         for event in selected:
             event.forget()
+        for deferred in waiting:  # last: who waits goes on within this call
+            deferred.callback(None)
 
     def _hand_to(self, group: Group) -> Iterator[None]:
         events, group.pending = group.pending, []

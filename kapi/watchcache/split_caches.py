@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from twisted.internet.defer import Deferred, DeferredList, FirstError, gatherResults
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.machinery.gvk import GroupResource
@@ -138,7 +138,7 @@ class SplitCaches:
 AnyCaches = Caches | SplitCaches
 
 
-async def caught_up(caches: AnyCaches, reactor: IReactorTime) -> None:
+async def caught_up(caches: AnyCaches) -> None:
     """Done when observers have got everything that was acknowledged before the call.
 
     With one store this is so when they are told of anything later, and nothing is waited for.  Raises StoreUnavailable.
@@ -147,7 +147,10 @@ async def caught_up(caches: AnyCaches, reactor: IReactorTime) -> None:
         waiting = caches.wait_fresh()
         if waiting is not None:
             await waiting
-        await deferLater(reactor, 0)  # what has come is handed out at the end of the turn
+        for part in caches.parts:  # what has come is handed out at the end of the turn, or in the next ones
+            waiting = part.wait_observed()
+            if waiting is not None:
+                await waiting
 
 
 def split(

@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.machinery.gvk import GroupResource
 from kapi.store.errors import Compacted, StoreUnavailable, UnsuitableStore
+from kapi.watchcache import fan_out
 from kapi.watchcache.event_log import HISTORY_AGE
 from kapi.watchcache.split_caches import caught_up
 from tests.watchcache.cache_case import Client, halves
@@ -81,14 +82,35 @@ class Split(SynchronousTestCase):
         self.caches.observe(observer)
         self.made.other.lags = True
         self.write(self.made.other, "core/secrets/ns/s")
-        waiting = Deferred.fromCoroutine(caught_up(self.caches, self.made.clock))
+        waiting = Deferred.fromCoroutine(caught_up(self.caches))
         self.made.pass_time(1)
         self.assertNoResult(waiting)
         self.made.other.catch_up()
         self.made.pass_time(0.1)
         self.successResultOf(waiting)
         self.assertEqual(observer.names, ["s"])
-        self.successResultOf(Deferred.fromCoroutine(caught_up(self.caches.main, None)))  # one store: at once
+        self.successResultOf(Deferred.fromCoroutine(caught_up(self.caches.main)))  # one store: at once
+
+    def test_observers_are_told_first_though_many_watches_take_several_turns(self) -> None:
+        """A garbage collector that went on before would not know a dependent whose creation was acknowledged."""
+        for name, value in (("_TURN", -1.0), ("_TOGETHER", 1)):  # one watch a turn
+            self.patch(fan_out, name, value)
+        self.start()
+        observer = Told()
+        self.caches.observe(observer)
+        secrets, clients = self.caches.cache(SECRETS), [Client() for _ in range(5)]
+        for client in clients:
+            client.watch = secrets.watch(None, client.batches.append, client.ends.append)
+        self.made.other.lags = True
+        self.write(self.made.other, "core/secrets/ns/s")
+        waiting = Deferred.fromCoroutine(caught_up(self.caches))
+        self.made.other.catch_up()
+        seen: list[list[str]] = []
+        waiting.addCallback(lambda _: seen.append(observer.names[:]))
+        self.made.pass_time(3)
+        self.assertEqual(seen, [["s"]])
+        self.assertEqual([len(client.batches) for client in clients], [1] * 5)
+        self.successResultOf(Deferred.fromCoroutine(self.caches.stop()))
 
     def test_each_store_has_its_own_bookmarks_and_its_own_past(self) -> None:
         self.start()

@@ -313,7 +313,7 @@ class GarbageCollector:
 
     async def _caught_up(self) -> None:
         """The dependents that were acknowledged before the call are in the graph: they may be in another store, or large."""
-        await caught_up(self._caches, self._reactor)
+        await caught_up(self._caches)
         await self._all_taken_in()
 
     async def _decide(self, place: Place, node: Node, seen: Metadata) -> None:
