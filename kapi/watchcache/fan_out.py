@@ -54,7 +54,7 @@ class FanOut:
 
     def behind(self, watch: Watcher) -> bool:
         """Whether something that has happened is still to be handed to it."""
-        return self._rest is not None and (watch.behind or (self._group is not None and watch in self._group.watches))
+        return watch.behind or (self._group is not None and watch in self._group.watches)
 
     def schedule(self) -> None:
         if not self._scheduled and (self.dirty or self.noted or self._rest is not None):

@@ -92,6 +92,19 @@ class FanOut(CacheTest):
         self.turn()
         self.assertEqual([self.told(client) for client in marked], [["a"]] * 3)
 
+    def test_a_bookmark_does_not_overtake_what_came_while_others_were_served(self) -> None:
+        """The second is still to be handed out when the first has reached everybody: who goes on from there would lose it."""
+        marked = self.watch(0, bookmarks=True)
+        self.create("a")
+        self.one_turn()
+        self.create("b")
+        self.clock.rightNow += 61
+        with patch.object(fan_out, "_TURN", 60.0):
+            self.caches.tick()
+        self.turn()
+        seen = [event.type for batch in marked.batches for event in batch.events]
+        self.assertEqual(seen, ["ADDED", "ADDED"])
+
     def test_who_writes_more_than_can_be_handed_out_waits(self) -> None:
         with patch.object(fan_out, "_MAX_HELD", 3):
             for number in range(6):
