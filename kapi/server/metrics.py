@@ -7,7 +7,7 @@ prometheus-client child costs a lock for each increment.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, Metric
@@ -46,6 +46,7 @@ class Metrics:
             ("operation", "group", "resource"),
             LATENCY,
         )
+        self.requests.on_forgotten = self._forget
         for collector in (
             self.requests,
             self.store,
@@ -54,6 +55,11 @@ class Metrics:
             GCCollector(registry=_Sink()),  # type: ignore[arg-type]
         ):
             self.registry.register(collector)
+
+    def _forget(self, resources: Set[tuple[str, str]]) -> None:
+        """Of what the store took for resources that are not served any more."""
+        for labels in [labels for labels in self.store.rows if labels[1:] in resources]:
+            del self.store.rows[labels]
 
     def add(self, make: Callable[[], Iterable[Metric]]) -> None:
         """Adds families over foreign state."""

@@ -1,13 +1,14 @@
 """Every request under upstream's names: how many, how long, how large (upstream: apiserver ``endpoints/metrics``).
 
 What every request touches is counted in plain integers and turned into metric families only when somebody asks for
-/metrics.  Label values come from the catalogue or are empty, so that no client can make series without bound.
+/metrics.  Label values come from the catalogue or are empty, and the series of definitions that are gone go as well, so that no
+client can make series without bound.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
@@ -43,6 +44,8 @@ _BODY_VERBS = {
     "DELETECOLLECTION": "deletecollection",
 }  # fmt: skip
 _VALIDATED = frozenset({"POST", "PUT", "PATCH", "APPLY"})
+#: so many series are kept without asking whether their resources are still served, and later twice what was left then
+_MIN_SERIES = 2_000
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 
@@ -137,6 +140,9 @@ class RequestMetrics:
         self.concurrency = Concurrency()
         #: the series of what was asked for before, so that its labels are worked out once
         self._known: dict[_Known, Series] = {}
+        self._sweep_beyond = _MIN_SERIES
+        #: told of resources, by group and name, that are not served any more, after their series have gone
+        self.on_forgotten: Callable[[Set[tuple[str, str]]], None] = lambda resources: None
         #: of writes that name how fields are to be validated
         self._validated = LabelledHistogram(_FIELD_VALIDATION, "", ("field_validation",), LATENCY[_SLI_FROM:])
         #: in which release a deprecated (sub)resource goes, "" when that is not known; None for what is not deprecated
@@ -165,6 +171,8 @@ class RequestMetrics:
             if series is None:
                 key = request_key(ctx, known)
                 series = of(key)
+                if len(self.series) > self._sweep_beyond:
+                    self._sweep(known)
                 if seen is not None and key[3] and method in _METHODS:  # anything else is the client's choice
                     memory[seen] = series
             ctx.bodies = series.bodies
@@ -181,6 +189,23 @@ class RequestMetrics:
             ctx.finishers.append(series.finisher)
 
         return count
+
+    def _sweep(self, known: Callable[[str, str, str, str], bool]) -> None:
+        """Drops the series of what is not served any more, but for requests that go on."""
+        kept = {
+            key: series
+            for key, series in self.series.items()
+            if not key[3] or series.running or known(key[1], key[2], key[3], key[4])
+        }
+        forgotten = {(key[1], key[3]) for key in self.series.keys() - kept.keys()}
+        if forgotten:
+            alive = set(map(id, kept.values()))
+            for seen in [seen for seen, series in self._known.items() if id(series) not in alive]:
+                del self._known[seen]
+            for key in self.series.keys() - kept.keys():
+                del self.series[key]
+            self.on_forgotten(forgotten - {(key[1], key[3]) for key in kept})
+        self._sweep_beyond = max(_MIN_SERIES, 2 * len(kept))
 
     def collect(self) -> Iterator[Metric]:
         names = ["verb", "group", "version", "resource", "subresource", "scope", "component"]

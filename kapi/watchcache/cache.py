@@ -126,6 +126,12 @@ class Cache:
         """Bytes of all objects."""
         return self._entries.size
 
+    @property
+    def is_bare(self) -> bool:
+        """A new cache would know as much: there are no objects, no history that may still be asked for, and no watches."""
+        used = self._entries.by_key or self.unreadable or len(self._groups) or self.reload.running
+        return not used and self._history.is_gone(self._feed.floor)
+
     def __len__(self) -> int:
         return len(self._entries.by_key)
 

@@ -45,6 +45,9 @@ _TRIM_EVERY = 10  # seconds, or as long as history lasts where that is less
 #: of JSON; trees take six to eight times that, and 5 us for each kB when one that was let go is asked for again
 DECODED_BYTES = 500_000
 ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
+_MIN_REMOVED = (
+    120.0  # seconds that a removed resource's cache stays at least: longer than a request that has it can last
+)
 
 
 class Caches:
@@ -78,6 +81,7 @@ class Caches:
         self.bookmarks = BookmarkWheel(reactor.seconds)
         self._reactor = reactor
         self._caches: dict[tuple[str, str], Cache] = {}
+        self._removed: dict[tuple[str, str], float] = {}  # when resources were removed whose caches are still there
         if beside is None:
             self._decoded = Kept(DECODED_BYTES, Entry.forget_object)
             self._encoded = Kept(ENCODED_BYTES, Entry.forget_message)
@@ -99,7 +103,9 @@ class Caches:
 
     def cache(self, resource: GroupResource, fields: Fields | None = None, namespaced: bool | None = None) -> Cache:
         """The resource's cache, the same one each time; ``fields`` and ``namespaced`` are changed when given."""
-        cache = self._cache_of(resource.group or "core", resource.resource)
+        place = resource.group or "core", resource.resource
+        cache = self._cache_of(*place)
+        self._removed.pop(place, None)
         if fields is not None or namespaced is not None:
             cache.set_fields(fields, namespaced)
         return cache
@@ -118,10 +124,13 @@ class Caches:
         return self._caches.get((resource.group or "core", resource.resource))
 
     def remove(self, resource: GroupResource) -> None:
-        """Ends all watches of a resource (its definition was deleted)."""
-        cache = self._caches.get((resource.group or "core", resource.resource))
+        """Ends all watches of a resource (its definition was deleted); its cache goes when it has become bare."""
+        place = resource.group or "core", resource.resource
+        cache = self._caches.get(place)
         if cache is not None:
             cache.end_watches(None)
+            self._removed.pop(place, None)  # the order is that of time
+            self._removed[place] = self.seconds()
 
     def all(self) -> list[Cache]:
         """Every cache there is: for metrics."""
@@ -387,11 +396,22 @@ class Caches:
         until = self._log.trim(self.seconds(), self.revision, self.floor)
         for cache in self._caches.values():
             cache.drop_snapshots()
+        if self._removed:
+            self._drop_removed()
         if until > self.floor:
             self.floor = until
             Deferred.fromCoroutine(self._compact(self.floor)).addErrback(
                 lambda failure: log.failure("compaction failed", failure)
             )
+
+    def _drop_removed(self) -> None:
+        """Of definitions that come and go, each under another name, nothing stays."""
+        until = self.seconds() - _MIN_REMOVED
+        for place, since in list(self._removed.items()):
+            if since > until:
+                return  # the others were removed later
+            if self._caches[place].is_bare:
+                del self._caches[place], self._removed[place]
 
     async def _compact(self, revision: int) -> None:
         try:

@@ -44,6 +44,13 @@ class History:
         """The revision of the last change; 0 when none is known."""
         return self.events[-1].revision if self.events else 0
 
+    def is_gone(self, floor: int) -> bool:
+        """Nobody may ask for changes any more, and nothing is lacking that all resources together still have.
+
+        ``floor``: of all resources together.
+        """
+        return max(self.newest, self.floor, self._complete_after) <= floor
+
     def check(self, since: int, floor: int, *, with_previous: bool) -> None:
         """Raises Compacted when changes after ``since`` are gone, or the states before them if these are needed.
 

@@ -21,11 +21,11 @@ class Server:
         self.clock, self.metrics = Clock(), Metrics()
         self.count = self.metrics.requests.filter(lambda *_: True)
 
-    def request(self, took: float, waited: float = 0.0) -> None:
+    def request(self, took: float, waited: float = 0.0, resource: str = "pods") -> None:
         ctx: Any = RequestContext(SimpleNamespace(sentLength=10, getHeader=lambda _: None), "GET", "/api/v1/pods", {})
         ctx.reactor = self.clock
         ctx.received = self.clock.seconds()
-        ctx.info = RequestInfo(is_resource=True, path="", verb="list", version="v1", resource="pods")
+        ctx.info = RequestInfo(is_resource=True, path="", verb="list", version="v1", resource=resource)
         self.count(ctx)
         self.clock.advance(took)
         if waited:
@@ -93,3 +93,28 @@ class Only:
 
     def __init__(self, collector: Counter) -> None:
         self.collect = collector.collect
+
+
+def test_nothing_stays_of_resources_that_are_not_served_any_more() -> None:
+    """A client may define resources, ask for them and delete them without end, each under another name."""
+    server, served = Server(), {"pods"}
+    server.count = server.metrics.requests.filter(lambda group, version, resource, sub: resource in served)
+    server.request(0.1)
+    for number in range(10_000):
+        name = f"things{number}"
+        served.add(name)
+        server.metrics.store.observe(0.1, "get", "", name)
+        server.request(0.1, resource=name)
+        served.remove(name)
+    server.request(0.1)
+    assert len(server.metrics.requests.series) < 2_100
+    assert len(server.metrics.store.rows) < 2_100
+    lines = [line for line in b"".join(server.metrics.exposition()).decode().splitlines() if 'resource="pods"' in line]
+    assert [line for line in lines if line.startswith("apiserver_request_total") and line.endswith(" 2.0")]
+
+
+def test_what_is_served_keeps_its_figures_however_much_it_is() -> None:
+    server = Server()
+    for number in range(5_000):
+        server.request(0.1, resource=f"things{number}")
+    assert len(server.metrics.requests.series) == 5_000
