@@ -17,6 +17,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from kapi.assembly.server import assemble
+from kapi.client.name_lookups import NameLookups
 from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
@@ -73,6 +74,7 @@ class App(APIService):
         """Raises ConfigError for whatever an operator has to put right."""
         serving = self.options.serving
         raise_file_limit()
+        self.reactor.installNameResolver(NameLookups(self.reactor))
         if self._socket is None:
             try:
                 self._socket = bind(serving.bind_address, serving.secure_port, serving.permit_port_sharing)

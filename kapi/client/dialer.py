@@ -8,18 +8,20 @@ Upstream: apimachinery ``util/proxy/dial.go`` and the ``proxyutil`` of kubernete
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any
 
 from twisted.internet.address import IPv4Address as IPv4Endpoint
 from twisted.internet.address import IPv6Address as IPv6Endpoint
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.error import DNSLookupError
 from twisted.internet.interfaces import (
     IAddress,
     IHostnameResolver,
+    IHostResolution,
     IProtocol,
     IProtocolFactory,
     IResolutionReceiver,
@@ -28,6 +30,7 @@ from twisted.internet.interfaces import (
 from zope.interface import directlyProvides, implementer, providedBy
 
 from kapi.client.egress import HTTPConnect, proxy_of
+from kapi.client.network_errors import LookupTimedOut
 from kapi.request.reactor import Reactor
 
 CONNECT_TIMEOUT = 10.0  # seconds
@@ -91,8 +94,13 @@ class Dialer:
             pass
         receiver = _Receiver()
         self._reactor.nameResolver.resolveHostName(receiver, host)
-        receiver.done.addTimeout(self._timeout, self._reactor, lambda result, timeout: [])
-        found = await receiver.done
+        receiver.done.addTimeout(self._timeout, self._reactor)
+        try:
+            found = await receiver.done
+        except TimeoutError:
+            raise LookupTimedOut(f"hostname lookup timed out: {host}") from None
+        finally:
+            receiver.leave()
         if not found:
             raise DNSLookupError(f"no results for hostname lookup: {host}")
         return found
@@ -164,15 +172,26 @@ class _Receiver:
 
     def __init__(self) -> None:
         self._found: list[str] = []
+        self._complete = False
+        self._resolution: IHostResolution | None = None
         self.done: Deferred[list[str]] = Deferred()
 
-    def resolutionBegan(self, resolutionInProgress: object) -> None: ...
+    def resolutionBegan(self, resolutionInProgress: IHostResolution) -> None:
+        self._resolution = resolutionInProgress
+
+    def leave(self) -> None:
+        """Nothing more is wanted."""
+        resolution, self._resolution = self._resolution, None
+        if resolution is not None and not self._complete:
+            with suppress(NotImplementedError):  # of a reactor's own resolver
+                resolution.cancel()
 
     def addressResolved(self, address: IAddress) -> None:
         assert isinstance(address, (IPv4Endpoint, IPv6Endpoint))
         self._found.append(address.host)
 
     def resolutionComplete(self) -> None:
+        self._complete = True
         if not self.done.called:
             self.done.callback(self._found)
 

@@ -8,6 +8,10 @@ from twisted.internet import defer, error
 from twisted.python.failure import Failure
 
 
+class LookupTimedOut(error.DNSLookupError):
+    """No name server has answered in time."""
+
+
 def describe(problem: BaseException, host: str, port: int) -> str:
     """``host`` and ``port`` are what was dialled."""
     reasons: Sequence[Failure] = getattr(problem, "reasons", ())  # of an Agent's request
@@ -21,6 +25,8 @@ def describe(problem: BaseException, host: str, port: int) -> str:
             return f"dial tcp {address}: connect: no route to host"
         case error.TimeoutError() | defer.TimeoutError():
             return f"dial tcp {address}: i/o timeout"
+        case LookupTimedOut():
+            return f"dial tcp: lookup {host}: i/o timeout"
         case error.DNSLookupError():
             return f"dial tcp: lookup {host}: no such host"
         case error.ConnectionDone() | error.ConnectionLost():

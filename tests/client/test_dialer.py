@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from kapi.client.dialer import AddressNotAllowed, Dialer, is_proxyable
+from kapi.client.network_errors import LookupTimedOut
 
 ALLOWED = ["10.1.2.3", "8.8.8.8", "192.168.1.1", "fd00::1", "2001:db8::1", "::ffff:10.1.2.3", "64:ff9b::a01:203"]
 REFUSED = [
@@ -45,6 +46,7 @@ class Resolver:
     def __init__(self, *answers: list[str] | None) -> None:
         self._answers: Iterator[list[str] | None] = iter(answers)
         self.asked: list[str] = []
+        self.cancelled = 0
 
     def resolveHostName(self, receiver: Any, host: str, port: int = 0, *_: Any, **__: Any) -> Any:
         self.asked.append(host)
@@ -56,6 +58,9 @@ class Resolver:
             receiver.addressResolved((IPv6Address if ":" in text else IPv4Address)("TCP", text, port))
         receiver.resolutionComplete()
         return self
+
+    def cancel(self) -> None:
+        self.cancelled += 1
 
 
 class Dialling(SynchronousTestCase):
@@ -101,8 +106,9 @@ class Dialling(SynchronousTestCase):
         self.failureResultOf(self.dial(Resolver([])), DNSLookupError)
 
     def test_a_name_server_that_never_answers_is_not_waited_for_longer(self) -> None:
-        connecting = self.dial(Resolver(None))
+        resolver = Resolver(None)
+        connecting = self.dial(resolver)
         self.assertNoResult(connecting)
         self.reactor.advance(6)
-        self.failureResultOf(connecting, DNSLookupError)
-        self.assertEqual(self.reactor.getDelayedCalls(), [])
+        self.failureResultOf(connecting, LookupTimedOut)
+        self.assertEqual((self.reactor.getDelayedCalls(), resolver.cancelled), ([], 1))

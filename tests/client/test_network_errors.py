@@ -8,7 +8,7 @@ from twisted.internet import defer, error
 from twisted.python.failure import Failure
 from twisted.web.client import ResponseNeverReceived
 
-from kapi.client.network_errors import describe
+from kapi.client.network_errors import LookupTimedOut, describe
 
 REFUSED = error.ConnectionRefusedError()
 
@@ -22,6 +22,7 @@ REFUSED = error.ConnectionRefusedError()
         (error.TimeoutError(), "dial tcp 10.0.0.1:443: i/o timeout"),
         (defer.TimeoutError(), "dial tcp 10.0.0.1:443: i/o timeout"),
         (error.DNSLookupError(), "dial tcp: lookup 10.0.0.1: no such host"),
+        (LookupTimedOut(), "dial tcp: lookup 10.0.0.1: i/o timeout"),
         (error.ConnectionDone(), "EOF"),
         (error.ConnectionLost(), "EOF"),
         (
