@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -17,6 +17,7 @@ from kapi.client import sliced
 from kapi.client.interface import Client, ResourceClient
 from kapi.machinery import status
 from kapi.machinery.tree import Object
+from kapi.request.reactor import Reactor
 from kapi.resources.definition import Lister
 from kapi.resources.shared.features import enabled
 
@@ -53,7 +54,7 @@ class Initializer:
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     serves: Callable[[str, str, str], bool] = _stable  # group, version and plural of a built-in resource
-    reactor: Any = None  # a Reactor, which a test of a plugin may do without
+    reactor: Reactor | None = None  # a test of a plugin may do without
     resolver: ServiceResolver | None = None  # of webhooks; None: one over the services that there are
     _clients: dict[tuple[str, str], ResourceClient] = field(default_factory=dict)
 

@@ -77,7 +77,7 @@ class Source(Generic[Made]):
                 return self._made
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)
-            if left is not None:
+            if left is not None and reactor is not None:
                 waiting.addTimeout(left, reactor)
             try:
                 await waiting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import cast
 
 import orjson
 
@@ -27,7 +27,7 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-Kept = Any  # an object, or its JSON
+Kept = Object | bytes  # an object, or its JSON
 
 
 class Indexer:
@@ -37,7 +37,7 @@ class Indexer:
         self._objects: dict[str, Kept] = {}
         self.changes = 0  # so far
         self._pack: Callable[[Object], Kept] = orjson.dumps if packed else _as_it_is
-        self._unpack: Callable[[Kept], Object] = orjson.loads if packed else _as_it_is
+        self._unpack: Callable[[Kept], Object] = cast(Callable[[Kept], Object], orjson.loads if packed else _as_it_is)
         self._functions = {"namespace": _namespace, **(indices or {})}
         self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._functions}
 

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
 
 from kapi.dropin.etcd_flags import address_of
@@ -26,6 +26,10 @@ from kapi.options.flags import Flag, FlagSet, integer, parse, string
 from kapi.options.help import usage
 from kapi.options.options import Options
 from kapi.server.pki import Files
+
+if TYPE_CHECKING:
+    from kapi.app import App
+    from kapi.workers.supervisor import Supervisor
 
 _DIRECTORY = "kapi-apiserver-"
 _LAST_REQUEST = 0.125  # seconds: who stops a server of a test sends it no more requests
@@ -217,7 +221,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(error)
         raise SystemExit(1) from None
 
-    def prepared(app: Any) -> None:
+    def prepared(service: App | Supervisor) -> None:
+        app = cast("App", service)  # ``translate`` refuses more processes than one
         app.announce = lambda: None  # the kubeconfig goes with the directory
         app.connections.last_request = _LAST_REQUEST
         if place is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.scope import RequestScope
@@ -22,7 +22,7 @@ class LateScopes(dict[Key, RequestScope]):
         self._others = others
         self._store = store
 
-    def get(self, key: Key, default: Any = None) -> Any:
+    def get(self, key: Key, default: None = None) -> RequestScope | None:  # type: ignore[override]
         found = super().get(key)
         if found is None:
             other = self._others.get(key)
@@ -35,7 +35,7 @@ class LateScopes(dict[Key, RequestScope]):
 
     def everything(self) -> Iterable[RequestScope]:
         """All of them, made now."""
-        return map(self.get, self._others)
+        return (scope for key in self._others if (scope := self.get(key)) is not None)
 
 
 class LateTable(ResourceTable):

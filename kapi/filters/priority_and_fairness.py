@@ -18,8 +18,8 @@ from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
 from kapi.flowcontrol.fair_queues import CANCELLED
 from kapi.flowcontrol.queue import Request
 from kapi.request.context import RequestContext
+from kapi.request.flow import Flow
 from kapi.request.response import Response
-from kapi.scheduling.shares import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 _READS = frozenset({"get", "list", "watch"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
@@ -77,13 +77,13 @@ class RequestTrace:
     def headers(self) -> dict[bytes, list[bytes]]:
         return _headers(self._context)
 
-    def begin(self, name: str, attributes: Mapping[str, object]) -> None:
+    def begin(self, name: str, attributes: Mapping[str, str | int]) -> None:
         if self._spans[0].is_recording():
             span = self._tracer.start_span(name, self._context, attributes=attributes)
             self._spans.append(span)
             self._context = set_span_in_context(span, self._context)
 
-    def call(self, name: str, attributes: Mapping[str, object]) -> _Call:
+    def call(self, name: str, attributes: Mapping[str, str | int]) -> _Call:
         span = self._tracer.start_span(name, self._context, SpanKind.CLIENT, attributes)
         return _Call(span, self._context)
 
@@ -153,7 +153,7 @@ _NO_SPAN = get_current_span(Context())  # the parent of a root
 
 
 def _end(ctx: RequestContext, code: int) -> None:
-    trace: Any = ctx.trace
+    trace = ctx.trace
     if trace is not None:
         trace.end(code)
 

@@ -28,9 +28,9 @@ from kapi.flowcontrol.queue import Request
 from kapi.flowcontrol.sharding import flow_hash
 from kapi.flowcontrol.tally import Tally
 from kapi.machinery.tree import Object
+from kapi.request.flow import Flow
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
-from kapi.scheduling.shares import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 log = Logger()

@@ -10,7 +10,7 @@ from kapi.flowcontrol.allocation import half_up
 from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import FairQueues
 from kapi.machinery.tree import Object
-from kapi.scheduling.shares import Level
+from kapi.request.flow import Level
 
 _EXEMPT = 3.0  # an exempt level's part of the thread's time, by those of all others together
 _MAX_SEATS_PART = 0.15  # of the nominal limit: the most one request may have

@@ -17,7 +17,6 @@ messages and details that upstream gives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import FieldError, quote
@@ -80,8 +79,8 @@ class BadRequest(StatusError):
 class Unauthorized(StatusError):
     code, reason = 401, "Unauthorized"
 
-    def __init__(self, message: str = "Unauthorized", **more: Any) -> None:
-        super().__init__(message, **more)
+    def __init__(self, message: str = "Unauthorized") -> None:
+        super().__init__(message)
 
 
 class Forbidden(StatusError):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred
@@ -29,6 +29,8 @@ from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.webhook import WebhookAuthorizer
 from kapi.client.kubeconfig import Endpoint, KubeconfigError, load_kubeconfig
 from kapi.machinery.field import quote
+from kapi.options.authentication import AuthenticationOptions
+from kapi.options.authorization import AuthorizationOptions
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.reloads import Reloads
 from kapi.request.reactor import Reactor
@@ -44,7 +46,9 @@ _WEBHOOK_TIMEOUT = 30.0  # seconds
 class ExternalIdentity:
     """OIDC, structured configuration and the token webhook, as the flags say."""
 
-    def __init__(self, flags: Any, reactor: Reactor, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self, flags: AuthenticationOptions, reactor: Reactor, registry: CollectorRegistry | None = None
+    ) -> None:
         self._flags, self._reactor = flags, reactor
         self._jwt = ReplaceableTokenAuthenticators()
         self._content = b""  # of the file whose issuers count
@@ -205,7 +209,9 @@ class ExternalIdentity:
 class ExternalPolicy:
     """The authorizers in order: mode names, and authorizers made here."""
 
-    def __init__(self, flags: Any, reactor: Reactor, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self, flags: AuthorizationOptions, reactor: Reactor, registry: CollectorRegistry | None = None
+    ) -> None:
         self._flags, self._reactor = flags, reactor
         self._content = b""
         self.others: dict[str, Authorizer] = {}

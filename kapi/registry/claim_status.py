@@ -6,8 +6,6 @@ Allocating a claim and reserving it is asked as ``resourceclaims/binding``; the 
 
 from __future__ import annotations
 
-from inspect import isawaitable
-
 from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Decision
 from kapi.machinery import tree
@@ -15,6 +13,7 @@ from kapi.machinery.field import Path, forbidden
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
+from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
 from kapi.resources.definition import StrategyContext
 from kapi.resources.resource.resourceclaims import STATUS_STRATEGY, device_id
@@ -28,56 +27,61 @@ _NODE_NAME = "authentication.kubernetes.io/node-name"
 _GATE = "DRAResourceClaimGranularStatusAuthorization"
 
 
-async def guard_claim_status(obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-    """Leaves in ``ctx.refused`` what the user may not change; validation tells it with the rest."""
-    if ctx.subresource != "status" or old is None or not gate(ctx, _GATE):
-        return
-    obj = tree.copy(obj)
-    STATUS_STRATEGY.prepare_for_update(obj, old, ctx)
-    status, before = obj.get("status") or {}, old.get("status") or {}
-    if not all(same(status.get(part), before.get(part)) for part in ("allocation", "reservedFor")):
-        refusal = await _refusal(ctx, ctx.verb, "binding")
-        if refusal:
-            text = "changing status.allocation or status.reservedFor requires "
-            text += f'resource="resourceclaims/binding", verb="{ctx.verb}" permission: {refusal}'
-            ctx.refused.append(forbidden(_STATUS.child("allocation"), text))
-    if status.get("allocation") is None:
-        return
-    verbs = [f"arbitrary-node:{ctx.verb}"]
-    if _runs_on(ctx, allocated_node(status["allocation"])):
-        verbs.insert(0, f"associated-node:{ctx.verb}")
-    for driver in ordered(_changed_drivers(obj, old)):
-        refusals = []
-        for verb in verbs:
-            refusals.append(await _refusal(ctx, verb, "driver", ctx.namespace, driver))
-            if not refusals[-1]:
-                break
-        else:
-            text = 'changing status.devices requires resource="resourceclaims/driver", '
-            text += f'verb="[{" ".join(verbs)}]" permission: {refusals[0]}'
-            ctx.refused.append(forbidden(_STATUS.child("devices"), text))
+class ClaimStatusGuard:
+    """The status of claims: ``environment`` has the authorizer that is asked."""
 
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
 
-async def _refusal(ctx: StrategyContext, verb: str, subresource: str, namespace: str = "", name: str = "") -> str:
-    """Why the user may not; "" when they may."""
-    if ctx.authorize is None or ctx.user is None:
-        return ""
-    asked = Attributes(
-        ctx.user,
-        verb,
-        group=CLAIMS.group,
-        version="v1",
-        resource=CLAIMS.resource,
-        subresource=subresource,
-        namespace=namespace,
-        name=name,
-    )
-    verdict = ctx.authorize(asked)
-    if isawaitable(verdict):
-        verdict = await verdict
-    if verdict.decision is Decision.ALLOW:
-        return ""
-    return forbidden_error(asked, ": ".join(part for part in (verdict.error, verdict.reason) if part)).message
+    async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        """Adds to ``ctx.refused`` what the user may not change; validation reports it with the rest."""
+        if ctx.subresource != "status" or old is None or not gate(ctx, _GATE):
+            return
+        obj = tree.copy(obj)
+        STATUS_STRATEGY.prepare_for_update(obj, old, ctx)
+        status, before = obj.get("status") or {}, old.get("status") or {}
+        if not all(same(status.get(part), before.get(part)) for part in ("allocation", "reservedFor")):
+            refusal = await self._refusal(ctx, ctx.verb, "binding")
+            if refusal:
+                text = "changing status.allocation or status.reservedFor requires "
+                text += f'resource="resourceclaims/binding", verb="{ctx.verb}" permission: {refusal}'
+                ctx.refused.append(forbidden(_STATUS.child("allocation"), text))
+        if status.get("allocation") is None:
+            return
+        verbs = [f"arbitrary-node:{ctx.verb}"]
+        if _runs_on(ctx, allocated_node(status["allocation"])):
+            verbs.insert(0, f"associated-node:{ctx.verb}")
+        for driver in ordered(_changed_drivers(obj, old)):
+            refusals = []
+            for verb in verbs:
+                refusals.append(await self._refusal(ctx, verb, "driver", ctx.namespace, driver))
+                if not refusals[-1]:
+                    break
+            else:
+                text = 'changing status.devices requires resource="resourceclaims/driver", '
+                text += f'verb="[{" ".join(verbs)}]" permission: {refusals[0]}'
+                ctx.refused.append(forbidden(_STATUS.child("devices"), text))
+
+    async def _refusal(
+        self, ctx: StrategyContext, verb: str, subresource: str, namespace: str = "", name: str = ""
+    ) -> str:
+        """Why the user may not; "" when they may."""
+        if ctx.user is None:
+            return ""
+        asked = Attributes(
+            ctx.user,
+            verb,
+            group=CLAIMS.group,
+            version="v1",
+            resource=CLAIMS.resource,
+            subresource=subresource,
+            namespace=namespace,
+            name=name,
+        )
+        verdict = await self._environment.judge(asked)
+        if verdict is None or verdict.decision is Decision.ALLOW:
+            return ""
+        return forbidden_error(asked, ": ".join(part for part in (verdict.error, verdict.reason) if part)).message
 
 
 def allocated_node(allocation: Object) -> str:
@@ -113,4 +117,4 @@ def _changed_drivers(obj: Object, old: Object) -> set[str]:
 
 def install_claim_checks(registry: Registry) -> None:
     """Call it once, after the built-in rows were added."""
-    registry.amend(CLAIMS, lambda: {"guard": guard_claim_status})
+    registry.amend(CLAIMS, lambda: {"guard": ClaimStatusGuard(registry.environment)})

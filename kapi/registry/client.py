@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -351,5 +351,5 @@ class Listers(dict[GroupResource, CacheLister]):
         lister = self[key] = CacheLister(self._stores[key])
         return lister
 
-    def get(self, key: GroupResource, default: object = None) -> Any:
+    def get(self, key: GroupResource, default: None = None) -> CacheLister | None:  # type: ignore[override]
         return self[key] if key in self._stores else default

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from twisted.internet.interfaces import IDelayedCall
 
-from kapi.authorization.interface import Authorizer
+from kapi.authorization.interface import Attributes, Authorizer, Verdict
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import stamp
 from kapi.machinery.uid import new_uid
@@ -46,6 +46,13 @@ class Environment:
     timers: Timers | None = None  # what the ends of watches go by, where that is not the process's clock
     _second: int = 0
     _stamp: str = ""
+
+    async def judge(self, asked: Attributes) -> Verdict | None:
+        """What the authorizer says; None without one, when everybody may do everything."""
+        if self.authorizer is None:
+            return None
+        verdict = self.authorizer.authorize(asked)
+        return verdict if isinstance(verdict, Verdict) else await verdict
 
     def uid(self, key: str) -> str:
         """For a new object under this key."""

@@ -5,37 +5,40 @@ Upstream: ``pkg/registry/certificates/podcertificaterequest`` (StatusStrategy.Va
 
 from __future__ import annotations
 
-from inspect import isawaitable
-
 from kapi.authorization.interface import Attributes, Decision
 from kapi.machinery.field import Path, forbidden, quote
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
+from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
 from kapi.resources.definition import StrategyContext
 
 REQUESTS = GroupResource("certificates.k8s.io", "podcertificaterequests")
 
 
-async def guard_pod_certificates(obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-    """Leaves in ``ctx.refused`` what the user may not change; validation tells it when nothing else is wrong."""
-    if ctx.subresource != "status" or old is None or ctx.authorize is None or ctx.user is None:
-        return
-    new, before = ((one.get("status") or {}).get("certificateChain") or "" for one in (obj, old))
-    if new == before:
-        return
-    signer = (old.get("spec") or {}).get("signerName", "")
-    for name in (signer, signer.partition("/")[0] + "/*"):
-        asked = Attributes(ctx.user, "sign", group=REQUESTS.group, version="*", resource="signers", name=name)
-        verdict = ctx.authorize(asked)
-        if isawaitable(verdict):
-            verdict = await verdict
-        if verdict.decision is Decision.ALLOW:
+class SigningGuard:
+    """The status of requests: ``environment`` has the authorizer that is asked."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        """Adds to ``ctx.refused`` what the user may not change; validation reports it when nothing else is wrong."""
+        if ctx.subresource != "status" or old is None or ctx.user is None:
             return
-    text = f'User {quote(ctx.user.name)} is not permitted to "sign" for signer {quote(signer)}'
-    ctx.refused.append(forbidden(Path("spec").child("signerName"), text))
+        new, before = ((one.get("status") or {}).get("certificateChain") or "" for one in (obj, old))
+        if new == before:
+            return
+        signer = (old.get("spec") or {}).get("signerName", "")
+        for name in (signer, signer.partition("/")[0] + "/*"):
+            asked = Attributes(ctx.user, "sign", group=REQUESTS.group, version="*", resource="signers", name=name)
+            verdict = await self._environment.judge(asked)
+            if verdict is None or verdict.decision is Decision.ALLOW:
+                return
+        text = f'User {quote(ctx.user.name)} is not permitted to "sign" for signer {quote(signer)}'
+        ctx.refused.append(forbidden(Path("spec").child("signerName"), text))
 
 
 def install_signing_checks(registry: Registry) -> None:
     """Call it once, after the built-in rows were added."""
-    registry.amend(REQUESTS, lambda: {"guard": guard_pod_certificates})
+    registry.amend(REQUESTS, lambda: {"guard": SigningGuard(registry.environment)})

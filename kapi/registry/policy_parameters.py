@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from inspect import isawaitable
 
 from kapi.authorization.interface import Attributes, Decision
 from kapi.machinery.field import Path, forbidden
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.tree import Object
+from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
 from kapi.resources.definition import Resource, StrategyContext
@@ -36,30 +36,28 @@ def resolver(rows: Callable[[], Iterable[Resource]]) -> Resolve:
     return resolve
 
 
-async def _refused(ctx: StrategyContext, asked: Attributes) -> str | None:
-    """None when the user may; else what the authorizer says of an error, maybe ""."""
-    assert ctx.authorize is not None
-    verdict = ctx.authorize(asked)
-    if isawaitable(verdict):
-        verdict = await verdict
-    return None if verdict.decision is Decision.ALLOW else verdict.error
+async def _refused(environment: Environment, asked: Attributes) -> str | None:
+    """None when the user may; else the authorizer's error, which may be ""."""
+    verdict = await environment.judge(asked)
+    return None if verdict is None or verdict.decision is Decision.ALLOW else verdict.error
 
 
-def _free(ctx: StrategyContext) -> bool:
-    """Whether nobody needs to be asked."""
-    return ctx.authorize is None or ctx.user is None or SYSTEM_MASTERS in ctx.user.groups
+def _is_exempt(user: UserInfo | None) -> bool:
+    """Whether this author may name any parameters."""
+    return user is None or SYSTEM_MASTERS in user.groups
 
 
 class PolicyGuard:
     """Policies of one of the two kinds: their author may get all objects of the kind of their parameters."""
 
-    def __init__(self, resolve: Resolve) -> None:
+    def __init__(self, environment: Environment, resolve: Resolve) -> None:
+        self._environment = environment
         self._resolve = resolve
 
     async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        """Leaves in ``ctx.refused`` what is told when nothing else is wrong."""
+        """Adds to ``ctx.refused`` what validation reports when nothing else is wrong."""
         kind = (obj.get("spec") or {}).get("paramKind")
-        if ctx.subresource or kind is None or _free(ctx):
+        if ctx.subresource or kind is None or _is_exempt(ctx.user):
             return
         if old is not None and kind == (old.get("spec") or {}).get("paramKind"):
             return
@@ -71,7 +69,7 @@ class PolicyGuard:
             asked = dataclasses.replace(
                 asked, group=found.group, version=found.version, resource=self._resolve(found) or "*"
             )
-        error = await _refused(ctx, asked)
+        error = await _refused(self._environment, asked)
         if error is not None:
             text = (
                 f'user {shown(user)} must have "get" permission on all objects of the referenced paramKind '
@@ -83,15 +81,19 @@ class PolicyGuard:
 class BindingGuard:
     """Bindings of one of the two kinds: their author may read the parameters they name."""
 
-    def __init__(self, resolve: Resolve, policy: Callable[[str], Object | None]) -> None:
+    def __init__(self, environment: Environment, resolve: Resolve, policy: Callable[[str], Object | None]) -> None:
+        self._environment = environment
         self._resolve = resolve
         self._policy = policy
 
     async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        """Leaves in ``ctx.refused`` what is told when nothing else is wrong.  Every update asks again, as upstream's do."""
+        """Adds to ``ctx.refused`` what validation reports when nothing else is wrong.
+
+        Every update asks again, as upstream's do.
+        """
         spec = obj.get("spec") or {}
         reference = spec.get("paramRef")
-        if reference is None or _free(ctx):
+        if reference is None or _is_exempt(ctx.user):
             return
         user = ctx.user
         assert user is not None
@@ -108,7 +110,7 @@ class BindingGuard:
                 f"{why.args[0]} to determine minimum required permissions and user {shown(user)} does not have "
                 f'"{verb}" permission for all groups, versions and resources'
             )
-        error = await _refused(ctx, asked)
+        error = await _refused(self._environment, asked)
         if error is not None:
             ctx.refused.append(forbidden(_SPEC.child("paramRef"), error or text))
 
@@ -148,14 +150,15 @@ def shown(user: UserInfo) -> str:
 
 def install_parameter_checks(registry: Registry, resolve: Resolve) -> None:
     """Call it once, after the built-in rows were added."""
+    environment = registry.environment
     for prefix in ("validating", "mutating"):
         policies, bindings = (GroupResource(GROUP, f"{prefix}admissionpolic{end}") for end in ("ies", "ybindings"))
-        registry.amend(policies, lambda: {"guard": PolicyGuard(resolve)})
+        registry.amend(policies, lambda: {"guard": PolicyGuard(environment, resolve)})
 
         def guard(policies: GroupResource = policies) -> dict[str, object]:
             if policies not in registry.stores:
                 return {}
             lister = registry.client.resource(*policies).lister
-            return {"guard": BindingGuard(resolve, lambda name: lister.get("", name))}
+            return {"guard": BindingGuard(environment, resolve, lambda name: lister.get("", name))}
 
         registry.amend(bindings, guard)

@@ -107,7 +107,6 @@ class ResourceStore:
             features=env.features,
             allow_privileged=env.allow_privileged,
             listers=env.listers,
-            authorize=env.authorizer.authorize if env.authorizer is not None else None,
             verb=_VERBS.get(op.options.get("kind", ""), ""),
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.resource_store import ResourceStore
@@ -39,7 +38,7 @@ class LateStores(Stores):
     def __contains__(self, resource: object) -> bool:
         return super().__contains__(resource) or resource in self._rows
 
-    def get(self, resource: GroupResource, default: Any = None) -> Any:
+    def get(self, resource: GroupResource, default: None = None) -> ResourceStore | None:  # type: ignore[override]
         """None for what is not stored."""
         return self[resource] if resource in self else default
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Protocol
 
 from kapi.machinery import warnings
 from kapi.machinery.status import StatusError
 from kapi.request.audit_record import AuditRecord
 from kapi.request.bodies import BodySizes
+from kapi.request.flow import Flow
 from kapi.request.http import HTTPRequest
 from kapi.request.info import RequestInfo
 from kapi.request.pending import Pending
@@ -111,7 +112,7 @@ class RequestContext:
         self.committed = False  # it has changed what others see, and runs to its end
         self.passed_on = False  # another server does it: nothing here is torn apart when it is given up
         self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
-        self.flow: Any = None  # for whom the thread works (kapi.flowcontrol), once priority and fairness has found it
+        self.flow: Flow | None = None  # for whom the thread works, once priority and fairness has found it
         self.no_protobuf = False  # the resource is a custom one
         self.waited = 0.0  # seconds for which others were waited for: queues and webhooks
         self._worked = 0.0

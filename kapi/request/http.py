@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress
 from twisted.web.http_headers import Headers
+
+
+class Waiting(Protocol):
+    """An answer that has not come yet."""
+
+    def left(self) -> None:
+        """The client has gone."""
 
 
 class HTTPRequest(Protocol):
@@ -23,7 +31,7 @@ class HTTPRequest(Protocol):
     transport: Any
     requestHeaders: Headers
     responseHeaders: Headers
-    waiting: Any
+    waiting: Waiting | None
 
     @property
     def gone(self) -> bool: ...  # the client has left
@@ -36,7 +44,7 @@ class HTTPRequest(Protocol):
 
     def getHeader(self, key: str, /) -> str | None: ...
 
-    def getClientAddress(self) -> Any: ...
+    def getClientAddress(self) -> IAddress: ...
 
     def notifyFinish(self) -> Deferred[None]: ...
 

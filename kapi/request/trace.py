@@ -33,9 +33,12 @@ class Trace(Protocol):
     def headers(self) -> dict[bytes, list[bytes]]:
         """The headers that carry the trace to another server."""
 
-    def begin(self, name: str, attributes: Mapping[str, object]) -> None: ...
+    def begin(self, name: str, attributes: Mapping[str, str | int]) -> None: ...
 
-    def call(self, name: str, attributes: Mapping[str, object]) -> Call: ...
+    def call(self, name: str, attributes: Mapping[str, str | int]) -> Call: ...
+
+    def end(self, code: int) -> None:
+        """The answer is out, with this status code."""
 
 
 def with_trace(trace: Trace | None, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

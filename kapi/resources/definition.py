@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
@@ -47,7 +47,6 @@ class StrategyContext:
     features: Mapping[str, bool] = field(default_factory=dict)  # feature gates
     allow_privileged: bool = False  # containers (--allow-privileged)
     listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
-    authorize: Callable[..., Any] | None = None  # set by the registry for escalation checks
     #: how long validation may take (seconds) before it raises TimeExceeded, to be run again in a thread; 0: as long as it takes
     patience: float = 0.0
     verb: str = ""  # of the request: "create", "update" or "patch"

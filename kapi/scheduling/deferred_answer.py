@@ -15,9 +15,9 @@ from twisted.python.failure import Failure
 from kapi.machinery import status
 from kapi.machinery.checkpoint import Interrupted, in_slices
 from kapi.request.context import RequestContext
+from kapi.request.flow import Flow
 from kapi.request.response import Response
 from kapi.scheduling.deadlines import Deadlines
-from kapi.scheduling.shares import Flow
 from kapi.scheduling.slices import Slices, Suspended
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 

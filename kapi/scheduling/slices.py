@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 
 from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import Interrupted
-from kapi.scheduling.shares import Flow
+from kapi.request.flow import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 log = Logger()

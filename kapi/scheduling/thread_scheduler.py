@@ -18,7 +18,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.scheduling.shares import Flow, Level, Shares, Worker
+from kapi.request.flow import Flow, Level, Worker
+from kapi.scheduling.shares import Shares
 
 log = Logger()
 BUDGET = 0.003  # seconds of work in one turn of the reactor: less makes more turns, of which each costs

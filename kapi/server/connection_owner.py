@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from kapi.server.connection_errors import ConnectionErrors
+from kapi.server.http2_stream import Stream, StreamRequest
 from kapi.server.runner import RequestRunner
 
 
@@ -26,4 +28,4 @@ class ConnectionOwner(Protocol):
     errors: ConnectionErrors
     runner: RequestRunner
     #: makes the request of an HTTP/2 stream
-    stream_request_class: Any
+    stream_request_class: Callable[[Stream], StreamRequest]

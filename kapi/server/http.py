@@ -5,6 +5,7 @@ The protocol is chosen by ALPN with the first bytes.  Everything a client can ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import protocol
@@ -18,7 +19,7 @@ from kapi.server.connection_errors import ConnectionErrors
 from kapi.server.connection_owner import Swept
 from kapi.server.http1 import Channel
 from kapi.server.http2 import Http2
-from kapi.server.http2_stream import StreamRequest
+from kapi.server.http2_stream import Stream, StreamRequest
 from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, STREAMS, max_connections
 from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
@@ -134,8 +135,10 @@ class Connections(protocol.ServerFactory):
         self._unswept: list[Swept] = []
         self._sweeper = LoopingCall(self._sweep)
         self._sweeper.clock = runner.reactor
-        self.request_class = type("BoundRequest", (APIRequest,), {"runner": runner})
-        self.stream_request_class = type("BoundStreamRequest", (StreamRequest, self.request_class), {})
+        self.request_class: type[APIRequest] = type("BoundRequest", (APIRequest,), {"runner": runner})
+        self.stream_request_class: Callable[[Stream], StreamRequest] = type(
+            "BoundStreamRequest", (StreamRequest, self.request_class), {}
+        )
 
     def startFactory(self) -> None:
         self._sweeper.start(_SWEEP)

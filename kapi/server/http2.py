@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from twisted.internet.error import ConnectionLost
 from twisted.internet.interfaces import IAddress
@@ -25,7 +25,7 @@ from kapi.server.http2_receiving import (
     WINDOW,
     Receiving,
 )
-from kapi.server.http2_sending import Sending
+from kapi.server.http2_sending import Sending, SendingTransport
 from kapi.server.http2_stream import Stream
 from kapi.server.limits import (
     BODY_TIMEOUT,
@@ -66,7 +66,7 @@ class Http2(Receiving):
         super().__init__(owner.max_streams)
         self.owner = owner
         self.transport = transport
-        self.sending = Sending(owner.runner.reactor, transport, self)
+        self.sending = Sending(owner.runner.reactor, cast(SendingTransport, transport), self)
         self._idle_since = owner.now  # reactor seconds; 0 while there are streams
         #: the streams whose bodies are not complete, with the reactor seconds of their beginning
         self._bodies: dict[int, float] = {}
@@ -116,7 +116,7 @@ class Http2(Receiving):
             return
         request = self.owner.stream_request_class(stream)
         stream.request = request
-        request.requestHeaders.fields = head.headers.copy()
+        request.requestHeaders.fields = head.headers.copy()  # type: ignore[attr-defined]
         request.gotLength(head.length)
         stream.head = head
         if ends:

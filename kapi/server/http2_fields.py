@@ -6,7 +6,7 @@ hpack's own walk makes several objects and calls for each field, and costs a fif
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Generic, TypeVar
 
 from hpack.exceptions import HPACKDecodingError
 from hpack.huffman_table import decode_huffman
@@ -27,11 +27,14 @@ class Undecodable(Exception):
     """The block is none: the table is lost, and the connection with it."""
 
 
+Meaning = TypeVar("Meaning")
+
+
 class Oversized(Exception):
     """The list of fields is larger than what was said to be taken."""
 
 
-class Decoder:
+class Decoder(Generic[Meaning]):
     """One connection's; ``largest`` is SETTINGS_MAX_HEADER_LIST_SIZE.
 
     ``known`` is for who decodes: what blocks mean that have come since the table changed last, and mean the same as long.
@@ -40,7 +43,7 @@ class Decoder:
     __slots__ = ("known", "_largest", "_table", "_size", "_most")
 
     def __init__(self, largest: int) -> None:
-        self.known: dict[bytes, Any] = {}
+        self.known: dict[bytes, Meaning] = {}
         self._largest = largest
         self._table: list[Field] = []  # the newest first
         self._size = 0

@@ -51,7 +51,7 @@ class Head:
         self.continues = expected is not None and expected[0].lower() == b"100-continue"  # waits to be told so
 
 
-def remember(decoder: Decoder, block: bytes, head: Head) -> None:
+def remember(decoder: Decoder[Head | None], block: bytes, head: Head) -> None:
     """Keeps what a block means that comes for the second time: clients say the same things again and again.
 
     One that puts something into the table is never there: it takes all away that was known before.

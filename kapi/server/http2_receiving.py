@@ -40,7 +40,7 @@ class Receiving:
         self._settled = False  # so was the first SETTINGS
         self._window = CONNECTION_WINDOW
         self._taken = 0  # bytes of which the client was not told yet that there is space again
-        self._decoder = Decoder(LIST_SIZE)
+        self._decoder: Decoder[Head | None] = Decoder(LIST_SIZE)
         # a header block that is not complete yet
         self.block_of = 0
         self._block = bytearray()

@@ -8,12 +8,12 @@ one stream after the other.
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.scheduling.shares import Flow
+from kapi.request.flow import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server import http2_frames as wire
 from kapi.server.connection_owner import ConnectionOwner
@@ -41,10 +41,21 @@ class SendingConnection(Protocol):
     def reset(self, number: int) -> None: ...
 
 
+class SendingTransport(Protocol):
+    """What it is sent by (TLSConnection); ``flows`` are those of its last requests, the latest first."""
+
+    flows: tuple[Flow, ...]
+    scheduler: ThreadScheduler | None
+
+    def write(self, data: bytes, /) -> None: ...
+
+    def abortConnection(self) -> None: ...
+
+
 class Sending:
     """One connection's.  ``transport`` is its, and its flows are what is sent for."""
 
-    def __init__(self, reactor: IReactorTime, transport: Any, connection: SendingConnection) -> None:
+    def __init__(self, reactor: IReactorTime, transport: SendingTransport, connection: SendingConnection) -> None:
         self._reactor = reactor
         self._transport = transport
         self._connection = connection

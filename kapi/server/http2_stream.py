@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from twisted.internet.interfaces import IAddress, IPushProducer
 from twisted.web import http
@@ -162,7 +162,7 @@ class StreamRequest(APIRequest):
             return
         self.startedWriting = 1
         fields = self.responseHeaders.getAllRawHeaders()
-        block = self._block([(name, value) for name, values in fields for value in values])
+        block = self._block(stream, [(name, value) for name, values in fields for value in values])
         stream.connection.sending.head(stream, block)
         if self.method == b"HEAD" or self.code in _BODYLESS_CODES:
             self.write = _discard  # type: ignore[method-assign]
@@ -180,18 +180,17 @@ class StreamRequest(APIRequest):
             every += [(name, value) for value in values]
         every += fields
         every.append((b"content-length", b"%d" % len(body)))
-        block = self._block(every)
+        block = self._block(stream, every)
         if self.method == b"HEAD" or self.code in _BODYLESS_CODES:
             body = b""
         self.sentLength = len(body)
         stream.connection.sending.whole(stream, block, body)
         self.finish()
 
-    def _block(self, fields: list[tuple[bytes, bytes]]) -> bytes:
+    def _block(self, stream: Stream, fields: list[tuple[bytes, bytes]]) -> bytes:
         block, leaves = answer_block(self.code, fields)
         if leaves:
             # HTTP/2 has no such header: the same is said with a GOAWAY frame when the answer is out
-            stream: Any = self.channel
             stream.connection.leave_soon = True
         return block
 

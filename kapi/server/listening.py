@@ -126,9 +126,8 @@ class Port:
             port.numberAccepts = 1
             accept()
             port.stopReading()
-            self._rests = clock.callLater(self.rest, port.startReading)
+            self._rests = reactor.callLater(self.rest, port.startReading)
 
-        clock: Any = reactor
         port.doRead = accept_one if shared else accept_some
         listener.close()
 

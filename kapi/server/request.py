@@ -13,9 +13,9 @@ from twisted.python.failure import Failure
 from twisted.web import http
 from twisted.web.http_headers import Headers
 
+from kapi.request.http import HTTPRequest, Waiting
 from kapi.request.pending import COUNTED, Share
 from kapi.request.streamed_body import StreamedBody
-from kapi.scheduling.deferred_answer import DeferredAnswer
 from kapi.server.request_headers import RequestHeaders, canonical
 from kapi.server.runner import RequestRunner
 
@@ -38,7 +38,7 @@ class APIRequest(http.Request):
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
     body_refused = False  # too much waits already
     _share: Share | None = None  # of a large body
-    waiting: DeferredAnswer | None = None  # an answer that has not come yet: told when the client leaves
+    waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
     streamed: StreamedBody | None = None  # the request was passed on before its body had come
     _early: tuple[bytes, bytes, bytes, int | None] | None = None  # what it needs to be passed on
     _soon: IDelayedCall | None = None  # the timer that passes it on
@@ -299,7 +299,7 @@ class APIRequest(http.Request):
         self.finish()
 
 
-def write_plainly(request: Any, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+def write_plainly(request: HTTPRequest, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
     """A whole answer by what every request has; the values of headers are made single lines."""
     headers = request.responseHeaders
     for name, value in fields:

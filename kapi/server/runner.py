@@ -22,6 +22,7 @@ from kapi.machinery.status import StatusError
 from kapi.machinery.tracebacks import let_go
 from kapi.machinery.uid import new_uid
 from kapi.request.context import RequestContext, Stream
+from kapi.request.flow import Flow
 from kapi.request.http import HTTPRequest
 from kapi.request.parse import split_uri
 from kapi.request.pending import MAX_PENDING, Pending
@@ -30,7 +31,6 @@ from kapi.request.response import Response, leaves_whole
 from kapi.scheduling.answer_batch import Answer, AnswerBatch
 from kapi.scheduling.deadlines import Deadlines
 from kapi.scheduling.deferred_answer import READS, DeferredAnswer
-from kapi.scheduling.shares import Flow
 from kapi.scheduling.slices import Slices, Suspended
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 

@@ -10,15 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IPullProducer, IPushProducer
+from twisted.internet.interfaces import IAddress, IPullProducer, IPushProducer
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from kapi.request.http import HTTPRequest
+from kapi.request.http import HTTPRequest, Waiting
 from kapi.request.target import origin_form
-from kapi.scheduling.deferred_answer import DeferredAnswer
 from kapi.server.request import MAX_BODY, write_plainly
 
 
@@ -49,7 +48,7 @@ class SiteRequest:
         self._request = request
         self._producer: IPushProducer | IPullProducer | None = None
         self.gone = False  # the client has left
-        self.waiting: DeferredAnswer | None = None  # an answer that has not come yet: told when the client leaves
+        self.waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
         self.method: bytes = request.method
         self.uri = _below(request)
         self.clientproto: bytes = request.clientproto
@@ -83,8 +82,9 @@ class SiteRequest:
         values: list[str] | None = self._request.requestHeaders.getRawHeaders(name)
         return values[0] if values else None
 
-    def getClientAddress(self) -> Any:
-        return self._request.getClientAddress()
+    def getClientAddress(self) -> IAddress:
+        address: IAddress = self._request.getClientAddress()
+        return address
 
     def notifyFinish(self) -> Deferred[None]:
         finish: Deferred[None] = self._request.notifyFinish()

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from kapi.client.tls_writing import READS, RECORD, TLSWriting
-from kapi.scheduling.shares import Flow
+from kapi.request.flow import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 log = Logger()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -50,7 +49,7 @@ class Replies:
         lost: Callable[[], None],
         went_back: Callable[[str], None],
         shared: SharedRevisions | None,
-        show_newest: Callable[[], Coroutine[Deferred[Any], Any, None]],
+        show_newest: Callable[[], Coroutine[Deferred[object], object, None]],
     ) -> None:
         self.where = where
         self.feed: Progress | None = None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 
@@ -17,7 +15,7 @@ class Value(msgspec.Struct, eq=False, gc=False):
     revision: int
     head: int
     data: bytes
-    loaded: Any = None  # what followers made of it, the same for all of them
+    loaded: object = None  # what followers made of it, the same for all of them
 
     @classmethod
     def of(cls, key: str, head: bytes, revision: int, tail: bytes) -> Value:

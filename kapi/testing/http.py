@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from typing import cast
 
 import orjson
 from twisted.internet.defer import Deferred
@@ -13,6 +14,7 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 
 from kapi.machinery.tree import Object, Tree
+from kapi.request.http import HTTPRequest
 from kapi.scheduling.deferred_answer import DeferredAnswer
 from kapi.server.request import write_plainly
 
@@ -53,7 +55,7 @@ class MemoryRequest:
         self.chunks.append(data)
 
     def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        write_plainly(self, fields, body)
+        write_plainly(cast(HTTPRequest, self), fields, body)
 
     def finish(self) -> None:
         self.finished = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from twisted.internet.interfaces import IReactorTime
 
@@ -150,7 +151,7 @@ def _shared(obj: Value, scope: SharedScope) -> Entry | None:
         if not problem_of(obj.data, obj.revision, name):
             key = f"{namespace}/{name}" if namespace else name
             obj.loaded = Entry(scope, key, namespace, name, obj.revision, obj.data)
-    entry: Entry | None = obj.loaded
+    entry = cast("Entry | None", obj.loaded)
     return entry
 
 

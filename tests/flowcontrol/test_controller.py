@@ -13,8 +13,8 @@ from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.estimator import Work, estimate, watches_of
 from kapi.machinery.gvk import GroupResource
+from kapi.request.flow import Flow
 from kapi.request.user import UserInfo
-from kapi.scheduling.shares import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from tests.filters.requests import request
 from tests.flowcontrol.controller_kit import ADMIN, ALICE, AUTHENTICATED, controller

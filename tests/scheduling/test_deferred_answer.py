@@ -13,10 +13,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.machinery.status import NotFound, Timeout
 from kapi.request.context import RequestContext
+from kapi.request.flow import Flow, Level
 from kapi.request.response import Response
 from kapi.scheduling.deadlines import Deadlines
 from kapi.scheduling.deferred_answer import DeferredAnswer
-from kapi.scheduling.shares import Flow, Level
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from tests.filters.requests import request
 

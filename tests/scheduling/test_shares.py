@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kapi.scheduling.shares import BURST, DEBT, Flow, Level, Shares
+from kapi.request.flow import Flow, Level
+from kapi.scheduling.shares import BURST, DEBT, Shares
 
 
 class Busy:

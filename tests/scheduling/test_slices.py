@@ -11,8 +11,8 @@ from kapi.filters.chain import FilterChain
 from kapi.machinery.checkpoint import LARGE, Interrupted, checkpoint, commit, engage, in_slices
 from kapi.machinery.status import Timeout
 from kapi.request.context import RequestContext
+from kapi.request.flow import Flow, Level
 from kapi.request.response import Response
-from kapi.scheduling.shares import Flow, Level
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.runner import RequestRunner
 from kapi.testing.http import MemoryRequest

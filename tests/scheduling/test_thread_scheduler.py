@@ -8,7 +8,7 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.scheduling.shares import Flow, Level
+from kapi.request.flow import Flow, Level
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 COST = 0.0004  # seconds of a piece of work

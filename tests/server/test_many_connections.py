@@ -11,7 +11,7 @@ from twisted.internet import reactor
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.scheduling.shares import Flow, Level
+from kapi.request.flow import Flow, Level
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.http import Connections
 from kapi.server.tls_connection import TLSConnection

@@ -21,8 +21,8 @@ from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.metrics import Meter
 from kapi.request.context import RequestContext
+from kapi.request.flow import Flow, Level
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
-from kapi.scheduling.shares import Flow, Level
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.http2_sending import Sending
 from kapi.server.http2_stream import Stream

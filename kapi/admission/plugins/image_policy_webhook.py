@@ -134,6 +134,7 @@ def make(initializer: Initializer, configuration: Tree) -> Plugin:
     if not isinstance(given, dict):
         raise ValueError("ImagePolicyWebhook: a configuration with imagePolicy is needed")
     endpoint = load_kubeconfig(given.get("kubeConfigFile") or "")
+    assert initializer.reactor is not None
     return ImagePolicyWebhook(
         initializer.reactor,
         HTTPSClient(initializer.reactor, endpoint, _TIMEOUT),

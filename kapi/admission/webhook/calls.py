@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
@@ -23,6 +24,7 @@ from kapi.admission.webhook.review import Answer, make_review, read_answer, reje
 from kapi.machinery import warnings
 from kapi.machinery.status import BadRequest, StatusError, internal, timeout
 from kapi.machinery.tree import Object, Tree
+from kapi.request.reactor import Reactor
 
 _log = Logger()
 _SPANS = {"admit": "Call mutating webhook", "validating": "Call validating webhook"}
@@ -229,4 +231,5 @@ def shared_client(initializer: Initializer, configuration: Tree) -> WebhookClien
         if initializer.settings.routes_to_endpoints:
             slices = initializer.lister("discovery.k8s.io", "endpointslices")
         resolver = ServiceResolver(initializer.lister("", "services"), addresses, slices)
-    return WebhookClient(initializer.reactor, resolver, credentials)
+    reactor = cast(Reactor, initializer.reactor)  # None in a test that asks no webhook
+    return WebhookClient(reactor, resolver, credentials)

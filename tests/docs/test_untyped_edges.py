@@ -1,0 +1,76 @@
+"""``Any`` stands only where something without types is met, and each file that needs it says here what that is."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TREES = "JSON trees, whose schema says what they hold"
+TWISTED = "Twisted: methods and attributes without annotations, transports of any kind"
+OPENSSL = "pyOpenSSL and cryptography: keys, contexts and trust roots of many classes"
+COROUTINES = "what a coroutine yields, and what a greenlet hands on"
+COMPARISON = "whatever can be compared or emptied: the standard library has no public type for it"
+EDGES = {
+    "authentication/certificates.py": OPENSSL,
+    "authentication/service_account/signed.py": "PyJWT",
+    "cel/library/regex.py": "google-re2",
+    "cel/standard.py": "google-re2",
+    "cel/types.py": "values of CEL, which the checker has typed",
+    "cli/remote_streams.py": "standard input, with or without a buffer",
+    "client/collected.py": TWISTED,
+    "client/dialer.py": TWISTED,
+    "client/tls_client.py": TWISTED,
+    "client/tls_trust.py": OPENSSL,
+    "client/tls_writing.py": TWISTED,
+    "client/websocket.py": "wsproto: the payload of a frame of any kind",
+    "clock.py": TWISTED,
+    "codecs/json_pieces.py": "orjson",
+    "codecs/json_reading.py": "json's hooks",
+    "codecs/json_steps.py": "json's hooks",
+    "codecs/yaml_reading.py": "PyYAML",
+    "codecs/yaml_writing.py": "PyYAML",
+    "dropin/etcd.py": TWISTED,
+    "endpoints/tunnel.py": TWISTED,
+    "filters/priority_and_fairness.py": TWISTED,
+    "machinery/freeing.py": COMPARISON,
+    "machinery/sorting.py": COMPARISON,
+    "machinery/tree.py": TREES,
+    "plugins/calls.py": "grpc",
+    "request/http.py": TWISTED,
+    "scheduling/deferred_answer.py": COROUTINES,
+    "scheduling/slices.py": COROUTINES,
+    "schema/derive.py": TREES,
+    "schema/structural/patterns.py": "google-re2",
+    "server/debug_socket.py": TWISTED,
+    "server/http.py": TWISTED,
+    "server/listening.py": TWISTED,
+    "server/moved_clock.py": TWISTED,
+    "server/request.py": TWISTED,
+    "server/runner.py": COROUTINES,
+    "server/site.py": TWISTED,
+    "server/stalls.py": TWISTED,
+    "server/tls.py": OPENSSL,
+    "server/tls_connection.py": TWISTED,
+    "server/tree.py": "Klein and werkzeug",
+    "store/address.py": TWISTED,
+    "store/embedded.py": TWISTED,
+    "store/encryption/providers.py": "PyNaCl",
+    "store/reply.py": "hiredis",
+    "tap.py": TWISTED,
+    "testing/memory_api.py": COROUTINES,
+    "testing/pytest_plugin.py": "pytest: what a marker or an option holds",
+    "workers/supervisor.py": TWISTED,
+    "workers/worker.py": TWISTED,
+}
+
+
+def _uses(path: Path) -> int:
+    return sum(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(ast.parse(path.read_text())))
+
+
+def test_any_stands_only_at_edges_to_what_has_no_types() -> None:
+    found = {str(path.relative_to(ROOT / "kapi")): _uses(path) for path in (ROOT / "kapi").rglob("*.py")}
+    used = {name: count for name, count in found.items() if count}
+    assert sorted(used) == sorted(EDGES)
+    assert sum(used.values()) <= 110
