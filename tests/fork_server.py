@@ -112,13 +112,19 @@ class _Connection:
 _connections: list[_Connection] = []  # one at most
 
 
-def spawn(arguments: list[str], program: str = _KAPI, output: int | None = None) -> ForkedProcess:
-    """The module's ``main`` with these arguments; it writes to ``output``, or to what can be read from ``stdout``."""
+def spawn(
+    arguments: list[str], program: str = _KAPI, output: int | None = None, errors: int | None = None
+) -> ForkedProcess:
+    """The module's ``main`` with these arguments.
+
+    It writes to ``output``, or to what can be read from ``stdout``; and its errors to ``errors``, or there, too.
+    """
     readable, writable = os.pipe()
     with open(os.devnull, "rb") as nothing:
         its_output = writable if output is None else output
+        its_errors = its_output if errors is None else errors
         try:
-            status = _ordered(program, arguments, os.environ, [nothing.fileno(), its_output, its_output])
+            status = _ordered(program, arguments, os.environ, [nothing.fileno(), its_output, its_errors])
         finally:
             os.close(writable)
     return ForkedProcess(arguments, readable, status)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from tests import fork_server
 from tests.consistency.http_client import TOKEN
-from tests.consistency.processes import ROOT, free_port
+from tests.consistency.processes import free_port
 from tests.store.servers import Server
 
 __all__ = ["TOKEN", "ApiServer", "Cluster"]
@@ -22,17 +20,17 @@ class ApiServer:
     def __init__(self, directory: Path, store: str, tokens: Path, controllers: str) -> None:
         self.port = free_port()
         self.authority = str(directory / "pki" / "ca.crt")
-        command = [
-            sys.executable, "-m", "kapi", f"--data-dir={directory}", f"--secure-port={self.port}",
+        arguments = [
+            f"--data-dir={directory}", f"--secure-port={self.port}",
             "--bind-address=127.0.0.1", f"--token-auth-file={tokens}", f"--redis-servers={store}", f"--controllers={controllers}",
         ]  # fmt: skip
         with directory.with_suffix(".log").open("ab") as log:
-            environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT, env=environment)
+            self.process = fork_server.spawn(arguments, output=log.fileno())
 
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
+        self.process.stdout.close()
 
 
 class Cluster:

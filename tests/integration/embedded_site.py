@@ -13,15 +13,21 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
+from tests import fork_server
 from tests.integration.server_process import TOKENS
+
+_PROGRAM = "tests.integration.embedded_site"
 
 
 class EmbeddedSite:
-    """The application in a process of its own."""
+    """The application in a process of its own: a fork of one that has imported kapi, or one that is started ``anew``."""
 
-    def __init__(self, *flags: str, mount: str = "/") -> None:
+    process: subprocess.Popen[str]
+
+    def __init__(self, *flags: str, mount: str = "/", anew: bool = False) -> None:
+        self._anew = anew
         self._directory = tempfile.TemporaryDirectory()
         self.tokens = Path(self._directory.name) / "tokens.csv"
         self.tokens.write_text(TOKENS)
@@ -29,9 +35,13 @@ class EmbeddedSite:
         self.log = Path(self._directory.name) / "log"
 
     def start(self) -> Self:
-        command = [sys.executable, "-m", "tests.integration.embedded_site", *self._arguments]
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            if self._anew:
+                command = [sys.executable, "-m", _PROGRAM, *self._arguments]
+                self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            else:
+                forked = fork_server.spawn(self._arguments, _PROGRAM, errors=log.fileno())
+                self.process = cast("subprocess.Popen[str]", forked)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()  # ends with the process, whatever happens to it
         if not line.startswith("port "):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import fork_server
 from tests.integration.server_process import ForkedServer, ServerProcess, api_request, run_to_end
 from tests.store.servers import Server, free_port
 from tests.waiting import MAX_WAIT, until
@@ -73,7 +74,7 @@ def test_a_data_directory_in_use_is_one_line(running: ServerProcess) -> None:
 def test_wrong_flags_and_files_are_lines_without_a_traceback(tmp_path: Path) -> None:
     done = run("--nosuch", "--secure-port=-1")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 2
-    done = run(f"--data-dir={tmp_path / 'd'}", "--secure-port=0", "--token-auth-file=/nonexistent")
+    done = fork_server.run([f"--data-dir={tmp_path / 'd'}", "--secure-port=0", "--token-auth-file=/nonexistent"])
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "kapi: --token-auth-file: cannot read /nonexistent: No such file or directory\n"
 
@@ -93,20 +94,16 @@ def test_an_unreachable_redis_is_waited_for_then_one_line(tmp_path: Path) -> Non
 
 def test_who_waits_for_a_redis_can_be_stopped(tmp_path: Path) -> None:
     redis = f"redis://127.0.0.1:{free_port()}"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kapi", f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers={redis}"],
-        stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+    process = fork_server.spawn([f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers={redis}"])
     try:
-        assert process.stderr is not None
-        assert "waiting for the store" in process.stderr.readline()
+        assert "waiting for the store" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) == 0
-        assert process.stderr.read() == ""
+        assert process.stdout.read() == ""
     finally:
         process.kill()
         process.wait()
-        process.stderr.close()
+        process.stdout.close()
 
 
 def test_an_unsuitable_redis_is_one_line(tmp_path: Path) -> None:
@@ -156,7 +153,7 @@ def test_starts_and_stops_print_nothing_else(number: int, kind: type[ServerProce
 
 
 def test_a_start_after_a_kill_prints_nothing_else(tmp_path: Path) -> None:
-    server = ServerProcess(directory=tmp_path).start()
+    server = ForkedServer(directory=tmp_path).start()
     server.end(signal.SIGKILL)
     server.output.clear()
     server.start()
