@@ -77,6 +77,7 @@ def patterns() -> dict[str, re.Pattern[Any]]:
 
 
 SEARCHES = frozenset(["search", "sub", "subn", "split", "findall", "finditer"])
+_SEARCH_BY_TEXT = re.compile(rf"\bre\s*\.\s*({'|'.join(SEARCHES)})\b")
 
 
 def searched() -> dict[str, re.Pattern[Any]]:
@@ -89,7 +90,10 @@ def searched() -> dict[str, re.Pattern[Any]]:
             for value in names.values()
             if isinstance(value, BuiltinMethodType) and value.__name__ in SEARCHES
         ]
-        for node in ast.walk(ast.parse(inspect.getsource(loaded))):
+        source = inspect.getsource(loaded)
+        if not (_SEARCH_BY_TEXT.search(source) or any(isinstance(value, re.Pattern) for value in names.values())):
+            continue  # a tree of each module would take some seconds
+        for node in ast.walk(ast.parse(source)):
             match node:
                 case ast.Call(ast.Attribute(ast.Name("re"), method), [ast.Constant(text), *_]) if method in SEARCHES:
                     kept.append(re.compile(text))

@@ -7,6 +7,7 @@ looks through the names of the project here.
 from __future__ import annotations
 
 import ast
+import gc
 import inspect
 import re
 import textwrap
@@ -150,7 +151,20 @@ class _Module:
 
 
 def used() -> dict[str, set[str]]:
-    """Of each module: private names that are not kapi's own."""
+    """Of each module: private names that are not kapi's own.
+
+    Trees are no circles: looking for garbage among their hundreds of thousands of nodes takes a third of the time.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _used()
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _used() -> dict[str, set[str]]:
     modules = [_Module(file) for file in sorted((ROOT / "kapi").rglob("*.py"))]
     everywhere = {name for module in modules for name in module.defined}
     return {module.name: names for module in modules if (names := module.foreign(everywhere))}
