@@ -94,6 +94,8 @@ class SharedServer(FeedCase):
             ("*", ("cgroup", "data")),
         ):
             await self.ask("XADD", "{kapi}:changes", identifier, *fields)
+        # the next change removes what was in its way, read or not
+        await eventually(lambda: self.store.skipped.counts["changes"] == 4)
         revision = await self.write("b", "c")
         await eventually(lambda: "c" in self.names)
         self.assertEqual((revision, self.names), (3, ["a", "b", "c"]))
