@@ -13,6 +13,7 @@ from kapi.endpoints.options import check_delete_options, delete_options_from_que
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.endpoints.selection import predicate_of
 from kapi.machinery import status
+from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.registry import read
@@ -85,6 +86,7 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
     chosen = list_options(ctx)
     options = _delete_options(ctx)
     namespace = info.namespace if scope.resource.namespaced else ""
+    await in_slices  # each object is looked at
     page = await read.list_page(
         scope.store,
         namespace,

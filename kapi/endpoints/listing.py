@@ -15,7 +15,7 @@ from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.writer import LARGE
 from kapi.machinery import status
-from kapi.machinery.checkpoint import in_slices, steps
+from kapi.machinery.checkpoint import checkpoint, in_slices, steps
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext
@@ -27,6 +27,7 @@ from kapi.watchcache.unreadable import Unreadable
 
 _SHOWN = 10  # unreadable objects that a warning names
 _PER_SLICE = 128  # entries joined into one slice
+_MANY = 4096  # objects of a resource: so many are looked at in one piece
 _END = b"]}\n"
 
 
@@ -39,7 +40,8 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
     namespace = info.namespace if scope.resource.namespaced else ""
     cache = scope.store.cache
     predicate = predicate_of(scope, options, path_name(ctx))
-    if media.as_kind or not (media.plain and scope.same_version) or not (predicate is None or predicate.empty):
+    selective = not (predicate is None or predicate.empty)
+    if media.as_kind or not (media.plain and scope.same_version) or selective or len(cache) > _MANY:
         await in_slices  # each object is looked at
     while True:
         page = await read.list_page(
@@ -115,7 +117,7 @@ def not_a_single(resource: Resource, media: MediaType) -> status.StatusError:
 def _check_capacity(ctx: RequestContext, page: read.Page) -> None:
     """Raises TooManyRequests for a large list that could not be made again while its client reads."""
     pending = ctx.pending
-    if pending is not None and pending.full and sum(len(entry.data) for entry in steps(page.entries)) >= LARGE:
+    if pending is not None and pending.full and size_of(page.entries) >= LARGE:
         raise pending.refusal()
 
 
@@ -124,15 +126,24 @@ def strip_type(obj: Object) -> Object:
     return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
 
 
+def size_of(entries: list[Entry]) -> int:
+    """Bytes of what is stored."""
+    if len(entries) <= _MANY:
+        return sum([len(entry.data) for entry in entries])
+    size = 0
+    for start in range(0, len(entries), _MANY):
+        checkpoint()
+        size += sum([len(entry.data) for entry in entries[start : start + _MANY]])
+    return size
+
+
 class Joined(Parts):
     """The stored bytes of some entries as a list: ``head``, and of each what follows after ``cut`` bytes."""
 
     def __init__(self, head: bytes, entries: list[Entry], cut: int) -> None:
         self._head, self._entries, self._cut = head, entries, cut
         opening = 1 - cut if cut else 0  # an item begins anew where it was cut
-        self.size = (
-            len(head) + sum([len(entry.data) for entry in entries]) + len(entries) * (opening + 1) + len(_END) - 1
-        )
+        self.size = len(head) + size_of(entries) + len(entries) * (opening + 1) + len(_END) - 1
 
     def __len__(self) -> int:
         return (len(self._entries) + _PER_SLICE - 1) // _PER_SLICE

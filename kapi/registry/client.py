@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from kapi.client.interface import EventHandler
 from kapi.client.sliced import Sliced
 from kapi.machinery import status, tree
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.registry import read
@@ -108,7 +109,7 @@ class StoreClient:
     async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
         self._count("LIST")
         page = await read.list_page(self._store, namespace, None)
-        return [entry.object for entry in page.entries], page.revision
+        return [entry.object for entry in steps(page.entries)], page.revision
 
     @_in_slices
     async def create(self, obj: Object, namespace: str = "") -> Object:

@@ -11,6 +11,7 @@ from typing import Protocol
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
@@ -38,6 +39,7 @@ __all__ = ["Batch", "Cache", "Entry", "Watch", "WatchEvent"]
 
 Entries = list[Entry]  # under names of their own: inside the class, list is a method
 _MAX_ENDS = 50  # watches whose clients are told of their end in one turn
+_AT_ONCE = 128  # objects that are decoded in one piece
 _MAX_NAMED = 100  # unreadable objects at a time that the log names
 
 
@@ -182,7 +184,8 @@ class Cache:
             return []  # as of most resources that each request asks for: webhooks, policies, quotas
         while True:
             try:
-                return [entry.object for entry in self.list(namespace)[0]]
+                found = self.list(namespace)[0]
+                return [entry.object for entry in (found if len(found) <= _AT_ONCE else steps(found))]
             except Unreadable:
                 continue  # it is set aside now
 
@@ -321,7 +324,7 @@ class Cache:
         self.loaded += len(contents.by_key) + len(contents.problems)
         for entry, problem in contents.problems.values():
             self._note_unreadable(entry, problem)
-        self._entries = SortedEntries(contents.by_key, contents.keys, contents.size)
+        self._entries = SortedEntries(contents.by_key, contents.entries, contents.size)
         self._history = History(contents.ring, contents.complete_after, contents.floor)
 
     def forget_history(self) -> None:

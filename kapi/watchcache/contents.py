@@ -14,13 +14,15 @@ from kapi.watchcache.entry import Entry
 from kapi.watchcache.event import ADDED, CacheEvent
 from kapi.watchcache.unreadable import problem_of
 
+_STEP = 1024  # entries between two checkpoints
+
 
 class Contents:
     """Of one resource.  ``finish`` before it is taken."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, Entry] = {}
-        self.keys: list[str] = []  # in order
+        self.entries: list[Entry] = []  # in order
         self.problems: dict[str, tuple[Entry, str]] = {}  # what cannot be read, and why
         self.size = 0  # bytes of all objects
         self.ring: deque[CacheEvent] = deque()
@@ -46,7 +48,7 @@ class Contents:
     def copy(self) -> Contents:
         """Of finished contents without a past: what is done with it does not concern them."""
         made = Contents()
-        made.by_key, made.keys, made.size, made._is_sorted = dict(self.by_key), self.keys, self.size, True
+        made.by_key, made.entries, made.size, made._is_sorted = dict(self.by_key), self.entries, self.size, True
         return made
 
     def change(self, entry: Entry, *, deleted: bool) -> None:
@@ -73,9 +75,10 @@ class Contents:
 
     def finish(self) -> Contents:
         if not self._is_sorted:
-            self.keys = ordered(self.by_key)
-            self.size = 0
-            for entry in steps(self.by_key.values()):
-                self.size += len(entry.data)
+            by_key, size = self.by_key, 0
+            self.entries = [by_key[key] for key in steps(ordered(by_key), _STEP)]
+            for entry in steps(self.entries, _STEP):
+                size += len(entry.data)
+            self.size = size
             self._is_sorted = True
         return self

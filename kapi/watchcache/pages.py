@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.selectors import Predicate
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.selection import Choose, chooser, matcher
 from kapi.watchcache.sorted_entries import Range, SortedEntries, as_it_was
 
 Former = Mapping[str, Entry | None]
-_PART = 256  # entries that are looked at in one piece
+_PART = 512  # entries that are looked at in one piece
 
 
 @dataclass(slots=True)
@@ -36,10 +36,15 @@ def read(
     if choose is None and limit and former is None:
         found, remaining = entries.first(place, limit)
         return Stretch(found, len(found), remaining)
-    if choose is None and limit:
-        found = list(islice(_all(entries, place, former), limit))
+    if former is None:
+        everything = entries.all_within(place)
+    elif choose is None and 0 < limit <= _PART:
+        found = list(islice(as_it_was(entries.within(place), former, place), limit))
         return Stretch(found, len(found), _count(entries, place, former) - len(found))
-    everything = entries.all_within(place) if former is None else list(_all(entries, place, former))
+    else:  # of copies: others may write meanwhile
+        everything = list(steps(as_it_was(entries.all_within(place), dict(former), place), _PART))
+        if choose is None and 0 < limit < len(everything):
+            return Stretch(everything[:limit], limit, len(everything) - limit)
     return Stretch(everything, len(everything)) if choose is None else _select(everything, choose, limit)
 
 
@@ -64,14 +69,9 @@ def _select(entries: list[Entry], choose: Choose, limit: int) -> Stretch:
     return Stretch(selected, len(entries))
 
 
-def _all(entries: SortedEntries, place: Range, former: Former | None) -> Iterator[Entry]:
-    now = entries.within(place)
-    return now if former is None else as_it_was(now, former, place)
-
-
-def _count(entries: SortedEntries, place: Range, former: Former | None) -> int:
+def _count(entries: SortedEntries, place: Range, former: Former) -> int:
     count = entries.count(place)
-    for key, entry in (former or {}).items():
+    for key, entry in former.items():
         if key in place:
             count += (entry is not None) - (key in entries.by_key)
     return count

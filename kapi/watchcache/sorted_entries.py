@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, insort_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
-
-from sortedcontainers import SortedList
 
 from kapi.watchcache.entry import Entry
 
 _key = attrgetter("key")
 _NEVER = "\U0010ffff"  # comes after every key
+_LONGEST = 512  # entries of a part
+_FILLED = 384  # of a part to begin with
+_SHORTEST = 64
 
 
 class Range:
@@ -41,72 +42,120 @@ class Range:
 
 
 class SortedEntries:
-    """The cost of a change does not depend on how many entries there are: keys are sorted in lists of bounded length."""
+    """The cost of a change does not depend on how many entries there are: they are kept in order in parts of bounded length.
 
-    __slots__ = ("_all", "_keys", "by_key", "size")
+    All of them together are the parts one after the other: 300,000 take some milliseconds, after each change.
+    """
 
-    def __init__(self, by_key: dict[str, Entry], keys: Iterable[str], size: int) -> None:
+    __slots__ = ("_all", "_last", "_parts", "by_key", "size")
+
+    def __init__(self, by_key: dict[str, Entry], entries: Sequence[Entry], size: int) -> None:
+        """``entries`` are those of ``by_key``, in order."""
         self.by_key = by_key
         self.size = size  # bytes of all objects
-        self._keys: SortedList[str] = SortedList(keys)
+        self._parts = [list(entries[start : start + _FILLED]) for start in range(0, len(entries), _FILLED)]
+        self._last = [part[-1].key for part in self._parts]  # the greatest key of each part
         self._all: list[Entry] | None = None
 
     def put(self, entry: Entry) -> Entry | None:
         """Answers the entry that was there under this key."""
-        previous = self.by_key.get(entry.key)
+        key = entry.key
+        previous = self.by_key.get(key)
         if previous is None:
-            self._keys.add(entry.key)
+            self._insert(entry)
         else:
+            part = self._parts[bisect_left(self._last, key)]
+            part[bisect_left(part, key, key=_key)] = entry
             self.size -= len(previous.data)
-        self.by_key[entry.key] = entry
+        self.by_key[key] = entry
         self.size += len(entry.data)
         self._all = None
         return previous
+
+    def _insert(self, entry: Entry) -> None:
+        parts, last, key = self._parts, self._last, entry.key
+        number = bisect_left(last, key)
+        if number < len(parts):
+            insort_left(parts[number], entry, key=_key)
+        elif parts:
+            number -= 1
+            parts[number].append(entry)
+            last[number] = key
+        else:
+            parts.append([entry])
+            last.append(key)
+        self._divide(number)
+
+    def _divide(self, number: int) -> None:
+        """A part that has become too long is made two."""
+        part = self._parts[number]
+        if len(part) > _LONGEST:
+            half = len(part) // 2
+            self._parts.insert(number + 1, part[half:])
+            del part[half:]
+            self._last.insert(number, part[-1].key)
 
     def remove(self, key: str) -> Entry | None:
         """Answers the entry that was there."""
         previous = self.by_key.pop(key, None)
         if previous is not None:
-            self._keys.remove(key)
+            number, position = self._find(key)
+            part = self._parts[number]
+            del part[position]
+            if len(part) < _SHORTEST:
+                self._unite(number)
+            elif position == len(part):
+                self._last[number] = part[-1].key
             self.size -= len(previous.data)
             self._all = None
         return previous
 
+    def _unite(self, number: int) -> None:
+        """A part that has become short is joined to the one before it, or to the one behind it where it is the first."""
+        parts, last = self._parts, self._last
+        if len(parts) > 1:
+            number = max(number, 1)
+            parts[number - 1] += parts.pop(number)
+            del last[number]
+            number -= 1
+        if parts[number]:
+            last[number] = parts[number][-1].key
+            self._divide(number)
+        else:
+            del parts[number], last[number]
+
     def in_order(self) -> list[Entry]:
         """All of them as they are now: never change the list."""
         if self._all is None:
-            self._all = list(map(self.by_key.__getitem__, self._keys))
+            self._all = list(chain.from_iterable(self._parts))
         return self._all
 
     def all_within(self, place: Range) -> list[Entry]:
         """Those of a range as they are now: never change the list."""
-        if self._all is None and 2 * self.count(place) < len(self.by_key):
-            return list(self.within(place))
-        entries = self.in_order()
-        if place.is_everything:
-            return entries
-        start = bisect_left(entries, place.start, key=_key)
-        return entries[start : bisect_left(entries, place.end, lo=start, key=_key)]
+        return self.in_order() if place.is_everything else list(self.within(place))
 
     def first(self, place: Range, limit: int) -> tuple[list[Entry], int]:
         """At most so many of a range as they are now, and how many follow."""
-        entries = self._all
-        if entries is None:
-            found = list(islice(self.within(place), limit))
-            return found, self.count(place) - len(found)
-        start = bisect_left(entries, place.start, key=_key)
-        end = bisect_left(entries, place.end, lo=start, key=_key)
-        found = entries[start : min(start + limit, end)]
-        return found, end - start - len(found)
+        found = list(islice(self.within(place), limit))
+        return found, self.count(place) - len(found)
 
     def within(self, place: Range) -> Iterator[Entry]:
         """Those of a range in order; nothing may change meanwhile."""
-        keys = self._keys.irange(place.start, place.end, inclusive=(True, False))
-        return map(self.by_key.__getitem__, keys)
+        (number, start), (last, end) = self._find(place.start), self._find(place.end)
+        parts = self._parts
+        if number >= last:
+            return iter(parts[number][start:end] if number == last < len(parts) else ())
+        tail = parts[last][:end] if last < len(parts) else ()
+        return chain(parts[number][start:], chain.from_iterable(islice(parts, number + 1, last)), tail)
 
     def count(self, place: Range) -> int:
-        first: int = self._keys.bisect_left(place.start)
-        return max(0, int(self._keys.bisect_left(place.end)) - first)
+        (number, start), (last, end) = self._find(place.start), self._find(place.end)
+        return max(0, sum(map(len, self._parts[number:last])) + end - start) if number <= last else 0
+
+    def _find(self, key: str) -> tuple[int, int]:
+        """The part and the position in it of the first entry whose key is not less."""
+        number = bisect_left(self._last, key)
+        return number, bisect_left(self._parts[number], key, key=_key) if number < len(self._parts) else 0
 
 
 def as_it_was(now: Iterable[Entry], former: Mapping[str, Entry | None], place: Range) -> Iterator[Entry]:

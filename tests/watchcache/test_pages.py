@@ -28,7 +28,7 @@ def entries() -> SortedEntries:
         labels = b'"labels":{"a":"%d","b":"%d"},' % (seeded.randrange(3), seeded.randrange(40))
         data = b'{"kind":"X","apiVersion":"v1","metadata":{"resourceVersion":"1",%s"name":"%04d"}}'
         found[key] = Entry(scope, key, "n", key[2:], 1, data % (labels if number % 9 else b"", number))
-    return SortedEntries(found, list(found), 0)
+    return SortedEntries(found, list(found.values()), 0)
 
 
 ENTRIES = entries()
