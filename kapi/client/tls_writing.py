@@ -10,6 +10,7 @@ from twisted.internet import main, tcp
 from twisted.internet.error import ConnectionLost
 
 RECORD = 16384  # bytes that a TLS record carries at most
+_PIECE = 16 * RECORD  # bytes that OpenSSL is given in one call
 READS = 8  # full records read in one turn, so that others get theirs
 
 
@@ -45,7 +46,10 @@ class TLSWriting(tcp.Connection):
         self.write(b"".join(iovec))
 
     def writeSomeData(self, data: bytes) -> int | ConnectionLost:
-        """How many bytes OpenSSL has taken; a record that the socket took in part is offered again, unchanged."""
+        """How many bytes OpenSSL has taken; a piece that the socket took in part is offered again, unchanged.
+
+        Of a piece OpenSSL takes all, or one record where it may write in part: a server's connections may not.
+        """
         size = len(data)
         sent = 0
         send = self._tlsConnection.send
@@ -54,7 +58,7 @@ class TLSWriting(tcp.Connection):
                 return send(data) if size else 0
             view = memoryview(data)
             while sent < size:
-                sent += send(view[sent : sent + RECORD])
+                sent += send(view[sent : sent + _PIECE])
         except (SSL.WantWriteError, SSL.WantReadError):
             pass
         except SSL.Error:

@@ -29,6 +29,8 @@ _TLS13_CIPHERS = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_PO
 
 
 _SET_CURVES = _util.lib.SSL_CTX_set1_curves_list  # pyOpenSSL itself can set but one
+_CLEAR_MODE = _util.lib.SSL_CTX_clear_mode  # public since pyOpenSSL 25.2
+_PARTIAL_WRITE = _util.lib.SSL_MODE_ENABLE_PARTIAL_WRITE
 
 
 class CertificateError(ValueError):
@@ -137,6 +139,7 @@ class ServerContexts:
             SSL.OP_NO_COMPRESSION | SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHER_SERVER_PREFERENCE
         )
         context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        _CLEAR_MODE(context._context, _PARTIAL_WRITE)  # else each call ends after one record
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
         context.set_session_id(b"kapi")
         context.set_tls13_ciphersuites(_TLS13_CIPHERS)

@@ -48,6 +48,23 @@ class Exchanges(SocketCase):
         data = await rest(sock)
         self.assertEqual(len(json.loads(data.partition(b"\r\n\r\n")[2])["data"]["k"]), 1_000_000)
 
+    async def test_many_records_leave_in_one_call(self) -> None:
+        sock = await self.client()
+        await ask(sock, f"POST {MAPS}", config_map("large", 250_000))
+        transport = next(iter(self.connections.open)).transport
+        transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 << 20)
+        send, sizes = transport._tlsConnection.send, []
+
+        def counted(data: bytes) -> int:
+            sizes.append(send(data))
+            return sizes[-1]
+
+        transport._tlsConnection.send = counted
+        code, body = await ask(sock, f"GET {MAPS}/large")
+        self.assertEqual((code, len(json.loads(body)["data"]["k"])), (200, 250_000))
+        self.assertGreater(sum(sizes), 250_000)
+        self.assertLessEqual(len(sizes), 6, sizes)  # that are 16 records
+
     async def test_the_refusal_of_a_body_reaches_a_client_that_is_still_sending(self) -> None:
         sock = await self.client()
 
