@@ -80,6 +80,11 @@ def identifier_of(entry: Sequence[Reply]) -> tuple[int, int]:
     return int(number), int(sequence)
 
 
+def size_of(entries: Iterable[Sequence[Reply]]) -> int:
+    """Bytes of the values of XRANGE's and XREAD's entries, whoever wrote them."""
+    return sum(len(part) for entry in entries for part in entry[1] or ())
+
+
 class Skipped:
     """The entries that were skipped: counted for metrics, named once each in the log."""
 

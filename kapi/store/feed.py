@@ -15,10 +15,11 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.store.connection import Connection, ConnectionGone, Pending
-from kapi.store.entries import identifier_of
+from kapi.store.entries import identifier_of, size_of
 from kapi.store.errors import StoreUnavailable
 from kapi.store.interface import Change
 from kapi.store.loading import Progress, continues, position
+from kapi.store.paging import Paging
 from kapi.store.repair import repair
 from kapi.store.reply import Reply
 from kapi.store.script import Keys
@@ -27,7 +28,7 @@ log = Logger()
 
 BLOCK = 5.0  # seconds an XREAD waits: it doubles as a sign of life
 CHECK_EVERY = 1.0  # seconds between looks at whether the store still has the history that we know
-_READ_AT_ONCE = 2000  # changes
+_READ_AT_ONCE = 2000  # changes, when they are small
 _MAX_REPAIRS = 3  # in a row, before the connection is made anew
 
 
@@ -60,13 +61,19 @@ class StreamReader:
         connection, keys = self._connection, self._keys
         why = "its history is read anew"
         block = int(BLOCK * 1000)
+        paging = Paging(_READ_AT_ONCE)
         try:
             while True:
                 number, sequence = self._after
                 reply = await connection.execute_command(
-                    "XREAD", "COUNT", _READ_AT_ONCE, "BLOCK", block, "STREAMS", keys.stream, f"{number}-{sequence}"
+                    "XREAD", "COUNT", paging.count, "BLOCK", block, "STREAMS", keys.stream, f"{number}-{sequence}"
                 )
-                if reply and not await self._take(reply[0][1]):
+                entries = reply[0][1] if reply else []
+                if len(entries) < paging.count:
+                    paging.reached(len(entries))
+                else:
+                    paging.took(len(entries), size_of(entries))
+                if entries and not await self._take(entries):
                     break
         except CancelledError:
             raise

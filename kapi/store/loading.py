@@ -17,16 +17,17 @@ from twisted.logger import Logger
 
 from kapi.request.call import Call
 from kapi.store.connection import Connection
-from kapi.store.entries import Skipped, counter_of, identifier_of
+from kapi.store.entries import Skipped, counter_of, identifier_of, size_of
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
+from kapi.store.paging import Paging
 from kapi.store.repair import check_types, repair
 from kapi.store.reply import Reply
 from kapi.store.script import Keys
 
 log = Logger()
 
-PAGE = 1000
-_SCAN = 500
+PAGE = 1000  # changes, when they are small
+_SCAN = 500  # objects
 
 
 class Progress:
@@ -77,9 +78,11 @@ async def synchronize(
     await repair(connection, keys, progress.skipped)
     run = await _identify(connection, keys)
     if progress.loaded and run == progress.run and await _continues(connection, keys, progress):
+        paging = Paging(PAGE)
         while True:
             counter, _ = await position(connection, keys)
-            entries = await _entries(connection, keys, progress.revision)
+            entries = await _entries(connection, keys, paging, progress.revision)
+            paging.took(len(entries), size_of(entries))
             page = progress.skipped.changes(entries)
             if confirm is not None:
                 if page[0].revision == progress.revision + 1 if page else progress.revision >= counter:
@@ -128,8 +131,10 @@ async def _identify(connection: Connection, keys: Keys) -> bytes:
     return (await position(connection, keys))[1]
 
 
-def _entries(connection: Connection, keys: Keys, after: int, sequence: int = 0) -> Deferred[list[Sequence[Reply]]]:
-    return connection.execute_command("XRANGE", keys.stream, f"({after}-{sequence}", "+", "COUNT", PAGE)
+def _entries(
+    connection: Connection, keys: Keys, paging: Paging, after: int, sequence: int = 0
+) -> Deferred[list[Sequence[Reply]]]:
+    return connection.execute_command("XRANGE", keys.stream, f"({after}-{sequence}", "+", "COUNT", paging.count)
 
 
 async def _continues(connection: Connection, keys: Keys, progress: Progress) -> bool:
@@ -148,12 +153,14 @@ async def _load(connection: Connection, keys: Keys, progress: Progress, run: byt
         await repair(connection, keys, progress.skipped, newest)
         counter = newest
     history: list[Change] = []
-    reply = _entries(connection, keys, 0)
+    paging = Paging(PAGE)
+    reply = _entries(connection, keys, paging, 0)
     while True:
         entries = await reply
         if not entries:
             break
-        reply = _entries(connection, keys, *identifier_of(entries[-1]))
+        paging.took(len(entries), size_of(entries))
+        reply = _entries(connection, keys, paging, *identifier_of(entries[-1]))
         connection.depart()
         history += _brought_up_to_date(found, progress.skipped.changes(entries), counter)
     if confirm is not None:
@@ -205,11 +212,13 @@ async def scan(connection: Connection, keys: Keys, skipped: Skipped, prefix: str
     """By key the objects whose key begins so, or all; each at some revision of the time that the scan takes."""
     found: dict[str, StoredObject] = {}
     match = ("MATCH", _escaped(prefix) + "*") if prefix else ()
-    reply = connection.execute_command("HSCAN", keys.objects, 0, *match, "COUNT", _SCAN)
+    paging = Paging(_SCAN)
+    reply = connection.execute_command("HSCAN", keys.objects, 0, *match, "COUNT", paging.count)
     while True:
         cursor, flat = await reply
         if cursor != b"0":
-            reply = connection.execute_command("HSCAN", keys.objects, cursor, *match, "COUNT", _SCAN)
+            paging.took(paging.count, sum(map(len, flat)))
+            reply = connection.execute_command("HSCAN", keys.objects, cursor, *match, "COUNT", paging.count)
             connection.depart()  # the server finds these while what it has found is read
         for obj in skipped.objects(flat):
             found[obj.key] = obj

@@ -16,6 +16,7 @@ from kapi.store.entries import OBJECTS, Skipped, counter_of, read_halves, read_v
 from kapi.store.errors import StoreUnavailable
 from kapi.store.interface import StoredObject
 from kapi.store.loading import scan
+from kapi.store.paging import REPLY_BYTES, Paging
 from kapi.store.reply import Reply
 from kapi.store.script import Keys
 from kapi.store.sweeper import Due
@@ -81,19 +82,29 @@ class Reading:
         return found
 
     async def due(self, now: float, limit: int) -> list[Due]:
-        """What has expired, for the sweeper.  Names without an object, as a restore may leave them, are passed over."""
+        """What has expired, for the sweeper: ``limit`` objects, or as many as have a few megabytes, one at least.
+
+        Names without an object, as a restore may leave them, are passed over.
+        """
         found: list[Due] = []
-        start = 0
-        while len(found) < limit:
-            keys = await self.ask("ZRANGEBYSCORE", self._keys.expires, "-inf", f"{now:.3f}", "LIMIT", start, limit)
+        start = size = 0
+        paging = Paging(limit)
+        while len(found) < limit and size < REPLY_BYTES:
+            last = start + min(paging.count, limit - len(found))
+            keys = await self.ask(
+                "ZRANGEBYSCORE", self._keys.expires, "-inf", f"{now:.3f}", "LIMIT", start, last - start
+            )
             if not keys:
                 break
-            for key, value in zip(keys, await self.ask("HMGET", self._keys.objects, *keys), strict=True):
+            start += len(keys)
+            values = await self.ask("HMGET", self._keys.objects, *keys)
+            paging.took(len(keys), sum(len(value) for value in values if value is not None))
+            for key, value in zip(keys, values, strict=True):
                 if value is None:
                     continue
                 try:
                     found.append(Due(key.decode(), *read_halves(value)))
+                    size += len(value)
                 except ValueError as error:
                     self._skipped.add(OBJECTS, key, error)
-            start += limit
-        return found[:limit]
+        return found

@@ -73,5 +73,5 @@ class Sweeper:
                     swept += 1
                 except (KeyMissing, RevisionConflict):
                     continue  # somebody else was faster, or gave it more time
-            if len(batch) < BATCH or swept == before:
+            if swept == before:
                 return swept
