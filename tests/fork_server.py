@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
@@ -133,22 +134,43 @@ def spawn(
 def run(
     arguments: list[str], program: str = _KAPI, *, env: Mapping[str, str] | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """As ``subprocess.run`` with captured output."""
+    """As ``subprocess.run`` with captured output, as text."""
+    done = run_binary(arguments, program, env=env, stdin=stdin.encode())
+    return subprocess.CompletedProcess(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def run_binary(
+    arguments: list[str], program: str = _KAPI, *, env: Mapping[str, str] | None = None, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """The same with bytes."""
+    ours, its = [], []
+    for number in range(3):
+        readable, writable = os.pipe()
+        its.append(writable if number else readable)
+        ours.append(open(readable, "rb") if number else open(writable, "wb", buffering=0))
+    try:
+        status = _ordered(program, arguments, env or os.environ, its)
+    finally:
+        for descriptor in its:
+            os.close(descriptor)
+    process = ForkedProcess(arguments, os.open(os.devnull, os.O_RDONLY), status)
     with contextlib.ExitStack() as stack:
-        streams = [stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(3)]
-        streams[0].write(stdin)
-        streams[0].seek(0)
-        status = _ordered(program, arguments, env or os.environ, [stream.fileno() for stream in streams])
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        process = ForkedProcess(arguments, nothing, status)
-        try:
-            code = process.wait()
-        finally:
-            process.kill()
-            process.stdout.close()
-        for stream in streams[1:]:
-            stream.seek(0)
-        return subprocess.CompletedProcess(arguments, code, streams[1].read(), streams[2].read())
+        pool = stack.enter_context(ThreadPoolExecutor(len(ours)))
+        for stream in (*ours, process.stdout):
+            stack.enter_context(stream)
+        stack.callback(process.kill)
+        written = pool.submit(_write_all, ours[0], stdin)
+        read = [pool.submit(stream.read) for stream in ours[1:]]
+        code = process.wait()
+        written.result()
+        return subprocess.CompletedProcess(arguments, code, *(each.result() for each in read))
+
+
+def _write_all(stream: IO[bytes], data: bytes) -> None:
+    with stream, contextlib.suppress(BrokenPipeError):
+        rest = memoryview(data)
+        while rest:
+            rest = rest[stream.write(rest) :]
 
 
 def _ordered(program: str, arguments: list[str], environment: Mapping[str, str], streams: list[int]) -> int:

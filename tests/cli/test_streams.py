@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import fork_server
 from tests.endpoints.connect.kubelet_case import certificate
 from tests.integration.server_process import ForkedServer, ServerProcess, kubectl_path
 from tests.testkit.kubelet import Kubelet
@@ -56,7 +57,13 @@ class Cluster:
     kubelet: Kubelet
     kubectl: str
 
-    def run(self, *command: str, stdin: bytes = b"") -> tuple[bytes, bytes, int]:
+    def run(self, *arguments: str, stdin: bytes = b"") -> tuple[bytes, bytes, int]:
+        """Of kapi."""
+        done = fork_server.run_binary(list(arguments), env=self.server.environment(), stdin=stdin)
+        return done.stdout, done.stderr, done.returncode
+
+    def run_kubectl(self, *arguments: str, stdin: bytes = b"") -> tuple[bytes, bytes, int]:
+        command = [self.kubectl, *arguments]
         done = subprocess.run(command, input=stdin, capture_output=True, env=self.server.environment(), timeout=120)
         return done.stdout, done.stderr, done.returncode
 
@@ -82,7 +89,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 ("patch", "node", "node", "--subresource=status", "--type=merge", "-p", json.dumps({"status": status})),
                 ("patch", "pod", "p", "--subresource=status", "--type=merge", "-p", '{"status": {"phase": "Running"}}'),
             ):
-                assert made.run(kubectl, *command)[2] == 0
+                assert made.run_kubectl(*command)[2] == 0
             yield made
     finally:
         kubelet.close()
@@ -128,9 +135,9 @@ def in_order(out: bytes) -> list[bytes]:
     ],
 )
 def test_kapi_does_what_kubectl_does(cluster: Cluster, line: str, stdin: bytes) -> None:
-    out, err, code = cluster.run(*KAPI, *line.split(), stdin=stdin)
+    out, err, code = cluster.run(*line.split(), stdin=stdin)
     asked = questions(cluster.kubelet)
-    expected, told, expected_code = cluster.run(cluster.kubectl, *line.split(), stdin=stdin)
+    expected, told, expected_code = cluster.run_kubectl(*line.split(), stdin=stdin)
     assert (err.replace(b"kapi", b"kubectl"), code) == (told, expected_code)
     assert in_order(out) == in_order(expected)
     assert asked == questions(cluster.kubelet)
@@ -139,9 +146,9 @@ def test_kapi_does_what_kubectl_does(cluster: Cluster, line: str, stdin: bytes) 
 def test_logs_of_all_pods(cluster: Cluster) -> None:
     """kubectl has no order of them."""
     command = ("logs", "deploy/q", "--all-pods", "--tail=1")
-    out, err, code = cluster.run(*KAPI, *command)
+    out, err, code = cluster.run(*command)
     assert (out, err, code) == (b"[pod/q1/c] three[pod/q2/c] three", b"", 0)
-    wanted, err, code = cluster.run(cluster.kubectl, *command)
+    wanted, err, code = cluster.run_kubectl(*command)
     assert (sorted(wanted.split(b"[")), err, code) == (sorted(out.split(b"[")), b"", 0)
 
 

@@ -51,12 +51,8 @@ def test_terms_of_the_glossary_exist() -> None:
     text = (ROOT / "docs" / "architecture.rst").read_text()
     glossary = text.split("Glossary\n--------\n")[1].split("\nThe way of one request\n")[0]
     terms = {name for line in re.findall(r"^``.*", glossary, re.M) for name in re.findall(r"``([A-Z]\w+)``", line)}
-    classes = {
-        node.name
-        for path in (ROOT / "kapi").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    }
+    statement = re.compile(r"^ *class (\w+)[(:\[]", re.M)
+    classes = {name for path in (ROOT / "kapi").rglob("*.py") for name in statement.findall(path.read_text())}
     assert len(terms) > 15
     assert terms - classes == set()
 
