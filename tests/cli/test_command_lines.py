@@ -25,7 +25,6 @@ import pytest
 from tests.cli.digests import Digests, Outcome
 from tests.integration.server_process import ForkedServer, ServerProcess, kubectl_path
 
-pytestmark = pytest.mark.xdist_group("command lines")
 HERE = Path(__file__).parent
 LINES = [line for line in (HERE / "command_lines.txt").read_text().splitlines() if line and not line.startswith("#")]
 _LOGGED = re.compile(r"^[EW]\d{4} [^\n]*\n", re.MULTILINE)  # by client-go's reflector, where a time-out hits a request

@@ -18,7 +18,6 @@ from kapi.testing.process import KapiProcess
 from tests import fork_server
 from tests.integration.server_process import ForkedServer
 
-pytestmark = pytest.mark.xdist_group("commands")
 MAP = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s"}, "data": {"a": "1"}}'
 
 

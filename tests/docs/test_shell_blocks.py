@@ -25,7 +25,6 @@ _SECONDS = 600  # of one block
 
 pytestmark = [
     pytest.mark.skipif(not os.environ.get("KAPI_TEST_SHELL_BLOCKS"), reason="takes minutes and a package index"),
-    pytest.mark.xdist_group("shell blocks"),
     pytest.mark.timeout(4 * _SECONDS),
 ]
 

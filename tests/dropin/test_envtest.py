@@ -32,7 +32,6 @@ from tests.dropin.envtest import (
 from tests.store.servers import free_port
 from tests.waiting import until
 
-pytestmark = pytest.mark.xdist_group("dropin")
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "b"}}
 MAPS = "/api/v1/namespaces/default/configmaps"
 

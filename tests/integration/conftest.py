@@ -11,13 +11,6 @@ from tests.integration.server_process import ForkedServer, Kubectl, ServerProces
 from tests.waiting import until
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of a room run in one worker, so that xdist starts one server for them and not one each."""
-    for item in items:
-        if "integration" in item.path.parts and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 @pytest.fixture(scope="session")
 def server() -> Iterator[ServerProcess]:
     process = ForkedServer().start()

@@ -20,7 +20,6 @@ from tests.integration.server_process import ServerProcess
 from tests.waiting import until
 
 pytestmark = [
-    pytest.mark.xdist_group("clients"),
     pytest.mark.filterwarnings("ignore"),  # what the client libraries warn of is their own affair
 ]
 

@@ -13,7 +13,7 @@ from tests.integration.server_process import ForkedServer, ServerProcess
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("h2")
-pytestmark = [pytest.mark.xdist_group("http2"), pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 HEADERS = {"Authorization": "Bearer admintoken"}
 
 

@@ -22,7 +22,7 @@ from tests.waiting import until
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("h2")
-pytestmark = [pytest.mark.xdist_group("stop"), pytest.mark.filterwarnings("ignore")]
+pytestmark = pytest.mark.filterwarnings("ignore")
 HEADERS = {"Authorization": "Bearer admintoken"}
 PATH = "/api/v1/namespaces/default"
 

@@ -12,7 +12,6 @@ import pytest
 from kapi.machinery.time import seconds_of
 from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
 
-pytestmark = pytest.mark.xdist_group("clusters")
 _DAY = 86400.0
 
 

@@ -20,7 +20,6 @@ from tests.integration.server_process import ForkedServer
 ROOT = Path(__file__).parents[2]
 CRD = ROOT / "docs" / "testing" / "examples" / "widgets.yaml"
 _RBAC = "rbac.authorization.k8s.io"
-pytestmark = pytest.mark.xdist_group("clusters")
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from kapi.testing.process import KapiProcess
 from tests.integration.server_process import ForkedServer
 
 _RBAC = "rbac.authorization.k8s.io"
-pytestmark = pytest.mark.xdist_group("faults")
 
 
 @pytest.fixture(scope="module")

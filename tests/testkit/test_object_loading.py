@@ -14,7 +14,6 @@ from kapi.testing.process import KapiProcess
 
 CRD = Path(__file__).parents[2] / "docs" / "testing" / "examples" / "widgets.yaml"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-pytestmark = pytest.mark.xdist_group("clusters")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
 from kapi.testing.process import KapiProcess
 
 MAPS = "/api/v1/namespaces/default/configmaps"
-pytestmark = pytest.mark.xdist_group("clusters")
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 from kapi.testing.cluster import Cluster, RequestError
 from kapi.testing.replay import replay, writes
 
-pytestmark = pytest.mark.xdist_group("clusters")
 MAPS = "/api/v1/namespaces/default/configmaps"
 EVENT = {
     "stage": "ResponseComplete", "verb": "create", "requestURI": MAPS, "responseStatus": {"code": 201},

@@ -11,7 +11,6 @@ import pytest
 from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
 from kapi.testing.process import KapiProcess
 
-pytestmark = pytest.mark.xdist_group("clusters")
 MAPS = "/api/v1/namespaces/default/configmaps"
 _CONTROLLED = ("/api/v1/namespaces/kube-system", "/api/v1/namespaces/default/serviceaccounts/default")
 

@@ -13,7 +13,6 @@ from kapi.testing.cluster import Cluster, LogicalCluster
 from kapi.testing.process import KapiProcess
 from tests import fork_server
 
-pytestmark = pytest.mark.xdist_group("clusters")
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 

@@ -20,7 +20,6 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 OBJECT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 Make = Callable[..., LogicalCluster]
-pytestmark = pytest.mark.xdist_group("clusters")
 
 
 @pytest.fixture
