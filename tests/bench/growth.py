@@ -10,18 +10,22 @@ import json
 import statistics
 import threading
 import time
+from collections.abc import Iterator
 
 from tests.bench.cases import Bench, Row, _cpu, _spread
-from tests.bench.load import Connection, Target
+from tests.bench.load import Connection, Target, cpu_seconds
+from tests.bench.own_server import children
 
 _PARTS = 1000  # of all objects; the selective LIST asks for one of them
-_MADE = "made"  # of those that measuring creates made
 _PAGE = 500
 _PAGES = 20  # measured in one run
 _IN_FLIGHT = 16
 _LISTS = 20  # selective ones, one a second
-_FILLERS = 16
-_REST = 10  # seconds after so many creates: the store writes its file anew then
+_CONNECTIONS = 16
+_LOOK = 2.0  # seconds between two looks at what the server still does
+_AT_REST = 0.05  # seconds of CPU a second that it uses when nobody asks it anything, and some more
+_MAX_REST = 120  # seconds
+_UNSEEN = 10  # seconds
 
 
 def growth(bench: Bench, sizes: list[int]) -> None:
@@ -30,11 +34,45 @@ def growth(bench: Bench, sizes: list[int]) -> None:
     for size in sizes:
         fill(bench, there, size)
         there = size
-        time.sleep(_REST)
+        rest(bench)
         bench.add(Row(f"memory with {size:,} ConfigMaps", bench.target.memory(), "MB", note="1 kB each"))
+        if size in (
+            sizes[0],
+            sizes[-1],
+        ):  # before others select, and not in between: whoever has read a label may keep it
+            _selective(bench, size)
         _single(bench, size)
         _pages(bench, size)
-        _selective(bench, size)
+
+
+def rest(bench: Bench) -> None:
+    """Until the server has nothing left to do of what was asked before.
+
+    After many writes a store writes its file anew, in a process of its own and for many seconds, or compacts it: what is
+    measured beside that has less of the machine.
+    """
+    if not bench.target.pids:  # what they do cannot be seen
+        time.sleep(_UNSEEN)
+        return
+    end = time.monotonic() + _MAX_REST
+    while time.monotonic() < end:
+        before = _used(bench.target)
+        time.sleep(_LOOK)
+        if _used(bench.target) - before < _AT_REST * _LOOK:
+            return
+    bench.say(f"not at rest after {_MAX_REST} s")
+
+
+def _used(target: Target) -> float:
+    """Seconds of CPU of the server's processes and of those that they have started."""
+    pids = {pid for each in target.pids for pid in (each, *children(each))}
+    used = 0.0
+    for pid in pids:
+        try:
+            used += cpu_seconds(pid)
+        except OSError:  # it has ended
+            continue
+    return used
 
 
 def kilobyte(name: str, part: str) -> bytes:
@@ -44,16 +82,23 @@ def kilobyte(name: str, part: str) -> bytes:
 
 
 def fill(bench: Bench, first: int, end: int) -> None:
-    numbers = iter(range(first, end))
     request, path = bench.target.request, f"{bench.base}/configmaps"
-    connections = [Connection(bench.target) for _ in range(_FILLERS)]
+    numbers = range(first, end)
+    _ask_all(
+        bench, (request("POST", path, kilobyte(f"g-{number:07d}", str(number % _PARTS))) for number in numbers), 201
+    )
+
+
+def _ask_all(bench: Bench, requests: Iterator[bytes], wanted: int) -> None:
+    """Each once, over a few connections; all are answered with the status ``wanted``."""
+    connections = [Connection(bench.target) for _ in range(_CONNECTIONS)]
     while True:
-        busy = [(connection, number) for connection, number in zip(connections, numbers, strict=False)]
-        for connection, number in busy:
-            connection.send(request("POST", path, kilobyte(f"g-{number:07d}", str(number % _PARTS))))
+        busy = list(zip(connections, requests, strict=False))
+        for connection, request in busy:
+            connection.send(request)
         for connection, _ in busy:
             code, answer = connection.receive()
-            assert code == 201, answer
+            assert code == wanted, answer
         if len(busy) < len(connections):
             break
     for connection in connections:
@@ -64,13 +109,16 @@ def _single(bench: Bench, size: int) -> None:
     request, path = bench.target.request, f"{bench.base}/configmaps"
     gets = [request("GET", f"{path}/g-{number:07d}") for number in range(0, size, max(1, size // 997))]
     bench.throughput(f"GET beside {size:,}", lambda number: gets[number % len(gets)], (_IN_FLIGHT,))
-    bench.throughput(
-        f"CREATE beside {size:,}", lambda _: request("POST", path, kilobyte(bench.number(), _MADE)), (_IN_FLIGHT,)
-    )
-    connection = Connection(bench.target)  # so that what follows is beside as many as it says
-    code, answer = connection.roundtrip(request("DELETE", f"{path}?labelSelector=part%3D{_MADE}"))
-    assert code == 200, answer[:300]
-    connection.close()
+    made: list[str] = []
+
+    def create(_: int) -> bytes:
+        made.append(bench.number())
+        return request("POST", path, kilobyte(made[-1], "made"))
+
+    bench.throughput(f"CREATE beside {size:,}", create, (_IN_FLIGHT,))
+    # so that what follows is beside as many as it says; by name, for a selection reads the labels of all
+    _ask_all(bench, (request("DELETE", f"{path}/{name}") for name in made), 200)
+    rest(bench)
 
 
 def _pages(bench: Bench, size: int) -> None:
