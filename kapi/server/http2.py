@@ -22,6 +22,7 @@ from kapi.server.http2_receiving import (
     LIST_SIZE,
     RESET_BY_CLIENT,
     RESET_BY_SERVER,
+    SLIGHT,
     WINDOW,
     Receiving,
 )
@@ -43,6 +44,9 @@ log = Logger()
 _BAD_REQUEST, _ = answer_block(400, ())
 _IDLE_FRAMES = 1000  # frames at once that ask for nothing: resets, PING, SETTINGS
 _IDLE_FRAMES_PER_SECOND = 33
+_UPDATE_BYTES = (
+    64  # sent, for each WINDOW_UPDATE that asks for something: some clients open both windows for each event
+)
 
 
 class Http2(Receiving):
@@ -61,6 +65,8 @@ class Http2(Receiving):
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
     _idle_frames = float(_IDLE_FRAMES)  # that are still allowed
     _idle_frame_at = 0.0  # reactor seconds of the last one
+    _granted = wire.DEFAULT_WINDOW  # bytes by which the client has opened the connection's window, ever
+    _updated = 0  # bytes sent that explain the WINDOW_UPDATEs there were
 
     def __init__(self, owner: ConnectionOwner, transport: StreamTransport) -> None:
         super().__init__(owner.max_streams)
@@ -183,7 +189,14 @@ class Http2(Receiving):
             self._forget(stream, RESET_BY_SERVER, why)
 
     def open_window(self, stream: Stream | None, increment: int) -> None:
-        self.sending.open_window(stream, increment)
+        sending = self.sending
+        sending.open_window(stream, increment)
+        if stream is None:
+            self._granted += increment
+        if self._updated + _UPDATE_BYTES <= self._granted - sending.window:
+            self._updated += _UPDATE_BYTES
+        else:
+            self.idle("WINDOW_UPDATE", SLIGHT)
 
     def settings(self, values: dict[int, int]) -> None:
         self.sending.settings(values)
@@ -196,11 +209,11 @@ class Http2(Receiving):
     def answer(self, frames: bytes) -> None:
         self.sending.control(frames)
 
-    def idle(self, what: str) -> None:
+    def idle(self, what: str, weight: float = 1.0) -> None:
         """Many frames in a short time that ask for nothing are an attack (CVE-2023-44487, CVE-2019-9512, CVE-2019-9515)."""
         now = self.owner.runner.reactor.seconds()
         allowed = self._idle_frames + max(0.0, now - self._idle_frame_at) * _IDLE_FRAMES_PER_SECOND
-        self._idle_frames = min(_IDLE_FRAMES, allowed) - 1
+        self._idle_frames = min(_IDLE_FRAMES, allowed) - weight
         self._idle_frame_at = now
         if self._idle_frames < 0:
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, f"too many frames like {what}", "flood")

@@ -19,6 +19,7 @@ CONNECTION_WINDOW = 4 * WINDOW  # of all streams together
 _MUCH = CONNECTION_WINDOW // 2
 LIST_SIZE = 64 * 1024  # bytes of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE counts them
 _CONTINUATIONS = 64  # frames of one header block
+SLIGHT = 0.1  # what a frame that asks for nothing counts when it is not answered either
 _MAX_ENDED_STREAMS = 256  # streams that are over of which it is known how they ended
 
 _PLAIN = wire.END_HEADERS | wire.PADDED | wire.WITH_PRIORITY  # of these, most header blocks have the first
@@ -264,6 +265,7 @@ class Receiving:
             raise StreamFault(number, Code.FRAME_SIZE_ERROR, "PRIORITY of another length")
         if int.from_bytes(payload[:4]) & wire.MAX_WINDOW_BYTES == number:
             raise StreamFault(number, Code.PROTOCOL_ERROR, "a stream depends on itself")
+        self.idle("PRIORITY", SLIGHT)
 
     def _reset(self, flags: int, number: int, payload: bytes) -> None:
         if len(payload) != 4:
@@ -330,7 +332,8 @@ class Receiving:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE of no stream")
         stream = self.streams.get(number)
         if stream is None:
-            return  # it was on its way when the stream ended
+            self.idle("WINDOW_UPDATE", SLIGHT)  # it was on its way when the stream ended
+            return
         if not increment:
             raise StreamFault(number, Code.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")
         self.open_window(stream, increment)
@@ -371,7 +374,7 @@ class Receiving:
         """Frames that are sent in return."""
         raise NotImplementedError
 
-    def idle(self, what: str) -> None:
+    def idle(self, what: str, weight: float = 1.0) -> None:
         """A frame that asks for nothing.  Raises ConnectionFault when there are too many."""
         raise NotImplementedError
 

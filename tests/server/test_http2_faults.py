@@ -24,6 +24,7 @@ from twisted.logger import globalLogPublisher
 
 from kapi.filters.chain import FilterChain
 from kapi.request.response import Response
+from kapi.server import http2
 from tests.server.sockets import Client2, SocketCase
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -143,6 +144,43 @@ class Faults(FaultCase):
             self.connections.errors.counter.rows.clear()
             self.lines.clear()
             await self._flooded(lambda client, stream, frame=frame: [frame], 100)
+
+    async def test_priorities_and_window_updates_without_end(self) -> None:
+        for frame in (
+            PriorityFrame(5, depends_on=3, stream_weight=7),
+            WindowUpdateFrame(0, window_increment=1),
+            WindowUpdateFrame(1, window_increment=1),  # of a stream that is over
+        ):
+            self.connections.errors.counter.rows.clear()
+            self.lines.clear()
+            client = await self.client2()
+            stream = client.begin("GET", MAPS)
+            self.clock.advance(0)
+            await client.until(h2.events.StreamEnded, stream)
+            for _ in range(30):
+                await self.send(*[frame] * 500, client=client)
+            await self.until(self.counted)
+            client.sock.close()
+            await self.quiet("flood", 1)
+
+    async def test_window_updates_for_what_was_sent_are_no_flood(self) -> None:
+        """Some clients open both windows after each small piece: one in 64 bytes is not counted."""
+        self.patch(http2, "_IDLE_FRAMES", 4)  # forty of those that are not answered
+        client = await self.client2()
+        sent = 0
+        for _ in range(20):
+            stream = client.begin("GET", MAPS)
+            self.clock.advance(0)
+            sent += len((await client.until(h2.events.DataReceived, stream)).data)
+            await client.until(h2.events.StreamEnded, stream)
+        update = WindowUpdateFrame(0, window_increment=1)
+        await self.send(*[update] * (sent // 64 + 15), client=client)
+        await self.pass_time(0)
+        self.assertEqual(self.counted(), {})
+        await self.send(*[update] * 60, client=client)
+        await self.until(self.counted)
+        client.sock.close()
+        await self.quiet("flood", 1)
 
     async def test_answers_to_pings_that_are_not_taken(self) -> None:
         client = Client2(await self.client("h2", receive_buffer=4096))
