@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from tests import fork_server
 from tests.bytecode import Bytecode, from_share
 from tests.distribution import DURATIONS, Distribution, Durations, Recorder
+from tests.garbage import SetAside
 from tests.integration.server_process import ServerProcess
 
 _TESTS = Path(__file__).parent
@@ -45,6 +46,7 @@ class _AsItIs:
 
 sys.meta_path.insert(0, _AsItIs)  # type: ignore[arg-type]
 
+_set_aside = SetAside()
 _bytecode = Bytecode(_TESTS.parent)
 _bytecode.keep()
 
@@ -110,8 +112,15 @@ def _import_tests(session: pytest.Session) -> None:
 
 def pytest_collection_finish() -> None:
     """What the tests are made of stays: a full collection of garbage need not look at it."""
-    gc.collect()
-    gc.freeze()
+    _set_aside.begin()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    result = yield
+    if nextitem is None or nextitem.path != item.path:
+        _set_aside.if_worth_it()
+    return result
 
 
 def pytest_configure(config: pytest.Config) -> None:

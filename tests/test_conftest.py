@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
 from tests.bytecode import from_share
+from tests.garbage import SetAside
 
 _CHECKOUT = Path(__file__).parents[1]
 _ASK = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
@@ -74,3 +76,16 @@ def test_kapi_is_tested_as_it_is() -> None:
     from kapi.store import confirmation
 
     assert type(confirmation.__loader__) is SourceFileLoader
+
+
+def test_what_has_come_to_stay_is_set_aside_between_files_once_it_is_worth_it() -> None:
+    set_aside = SetAside()
+    set_aside.begin()
+    before = gc.get_freeze_count()
+    tables = [[number] for number in range(10_000)]
+    set_aside.if_worth_it()
+    assert gc.get_freeze_count() <= before
+    for _ in range(SetAside.MIN_COLLECTIONS):
+        gc.collect(1)
+    set_aside.if_worth_it()
+    assert gc.get_freeze_count() > before + len(tables) // 2
