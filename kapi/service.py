@@ -11,7 +11,6 @@ from pathlib import Path
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, FirstError
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -23,6 +22,7 @@ from kapi.machinery.field import quote
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
+from kapi.request.repeated import Repeated
 from kapi.server import pki
 from kapi.server.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
 from kapi.server.routes import VERSION
@@ -46,7 +46,7 @@ class APIService(Service):
         self._foundation = foundation
         self._starting: Deferred[None] | None = None
         self._stopping: Deferred[None] | None = None
-        self._reloader: LoopingCall | None = None
+        self._reloader: Repeated | None = None
         self._hooks: Hooks | None = None
         self.prepared: PreparedServer
         self.runner: RequestRunner
@@ -115,9 +115,8 @@ class APIService(Service):
             return
         self._open()
         self._hooks = self.prepared.hooks
-        self._reloader = LoopingCall(self.reload)
-        self._reloader.clock = self.reactor
-        self._reloader.start(_RELOAD_SECONDS, now=False)
+        self._reloader = Repeated(self.reload, self.reactor, "reading files again")
+        self._reloader.start(_RELOAD_SECONDS)
         try:
             await self._hooks.run()
         except FirstError as first:
@@ -149,7 +148,7 @@ class APIService(Service):
 
     async def _stop(self) -> None:
         self._leaving()
-        if self._reloader is not None and self._reloader.running:
+        if self._reloader is not None:
             self._reloader.stop()
         prepared = self.prepared
         signals, server, caches = prepared.config.signals, prepared.chain.aggregator, prepared.storage.caches

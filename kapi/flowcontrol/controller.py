@@ -13,7 +13,6 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.client.interface import Client
@@ -30,6 +29,7 @@ from kapi.flowcontrol.tally import Tally
 from kapi.machinery.tree import Object
 from kapi.request.flow import Flow
 from kapi.request.info import RequestInfo
+from kapi.request.repeated import Repeated
 from kapi.request.user import UserInfo
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
@@ -88,8 +88,7 @@ class FlowController:
         self._flows: WeakValueDictionary[tuple[object, ...], Flow] = WeakValueDictionary()
         self._nominal_sum = 0
         self._stops: list[Callable[[], None]] = []
-        self._adjusting = LoopingCall(self.adjust)
-        self._adjusting.clock = reactor
+        self._adjusting = Repeated(self.adjust, reactor, "lending seats between priority levels")
         meter.controller = self
         self.configure()
 
@@ -99,7 +98,7 @@ class FlowController:
             client.resource(GROUP, "prioritylevelconfigurations").watch(self.level_changed),
             client.resource(GROUP, "flowschemas").watch(self.schema_changed),
         ]
-        self._adjusting.start(ADJUST_EVERY, now=False)
+        self._adjusting.start(ADJUST_EVERY)
 
     def seconds(self) -> float:
         """The clock that requests are timed with."""
@@ -108,8 +107,7 @@ class FlowController:
     def stop(self) -> None:
         for stop in self._stops:
             stop()
-        if self._adjusting.running:
-            self._adjusting.stop()
+        self._adjusting.stop()
 
     # -- configuration
 

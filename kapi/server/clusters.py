@@ -13,7 +13,7 @@ from operator import attrgetter
 import orjson
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.endpoints.body import raw_body
@@ -23,6 +23,7 @@ from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 from kapi.registry.identities import MAX_SEED, Identities
 from kapi.request.context import RequestContext
+from kapi.request.repeated import Repeated
 from kapi.request.response import Response
 from kapi.server.delegation import Answer
 from kapi.server.generic import GenericServer
@@ -68,8 +69,7 @@ class Clusters:
         self.behind: Sequence[Filter] = ()
         self._clusters: dict[str, LogicalCluster] = {}
         self._snapshots = Snapshots(self.snapshot)
-        self._ticker = LoopingCall(self._tick)
-        self._ticker.clock = reactor
+        self._ticker = Repeated(self._tick, reactor, "looking after logical clusters")
         self._ticks = 0
         self._woken = 0  # since somebody last looked whether there are too many
 
@@ -79,11 +79,10 @@ class Clusters:
     # -- life
 
     def start(self) -> None:
-        self._ticker.start(1.0, now=False)
+        self._ticker.start(1.0)
 
     async def stop(self) -> None:
-        if self._ticker.running:
-            self._ticker.stop()
+        self._ticker.stop()
         for name in list(self._clusters):
             await self.remove(name)
 

@@ -11,8 +11,9 @@ import sys
 from time import perf_counter
 
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
+
+from kapi.request.repeated import Repeated
 
 log = Logger()
 EVERY = 5.0  # seconds between two looks
@@ -66,18 +67,16 @@ class Collector:
         self._whole = 0  # the same, when all of them were looked at
         self._base = 0  # the fewest blocks since then
         self._put_off = 0  # looks in a row
-        self._call = LoopingCall(self.look)
-        self._call.clock = reactor
+        self._call = Repeated(self.look, reactor, "collecting garbage")
 
     def start(self) -> None:
         self._freeze()  # before: with what was made while Python did not collect it would look at everything now
         self._heap.take_over()
         self._whole = self._frozen
-        self._call.start(EVERY, now=False).addErrback(lambda failure: log.failure("garbage is not collected", failure))
+        self._call.start(EVERY)
 
     def stop(self) -> None:
-        if self._call.running:
-            self._call.stop()
+        self._call.stop()
 
     def look(self) -> None:
         """Collects if there may be enough garbage, and little that has to be looked at for it."""

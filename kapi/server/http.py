@@ -10,10 +10,10 @@ from typing import Any
 
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.machinery.meters import Counter
+from kapi.request.repeated import Repeated
 from kapi.request.transport import StreamTransport
 from kapi.server.connection_errors import ConnectionErrors
 from kapi.server.connection_owner import Swept
@@ -133,19 +133,17 @@ class Connections(protocol.ServerFactory):
         #: reactor seconds, as of the last sweep
         self.now = runner.reactor.seconds()
         self._unswept: list[Swept] = []
-        self._sweeper = LoopingCall(self._sweep)
-        self._sweeper.clock = runner.reactor
+        self._sweeper = Repeated(self._sweep, runner.reactor, "looking at the deadlines of connections")
         self.request_class: type[APIRequest] = type("BoundRequest", (APIRequest,), {"runner": runner})
         self.stream_request_class: Callable[[Stream], StreamRequest] = type(
             "BoundStreamRequest", (StreamRequest, self.request_class), {}
         )
 
     def startFactory(self) -> None:
-        self._sweeper.start(_SWEEP)
+        self._sweeper.start(_SWEEP, now=True)
 
     def stopFactory(self) -> None:
-        if self._sweeper.running:
-            self._sweeper.stop()
+        self._sweeper.stop()
         self.errors.flush()
 
     def _sweep(self) -> None:

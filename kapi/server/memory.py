@@ -15,11 +15,11 @@ import ctypes
 import os
 
 from twisted.internet.defer import Deferred
-from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from kapi.request.reactor import Reactor
+from kapi.request.repeated import Repeated
 
 log = Logger()
 EVERY = 5.0  # seconds
@@ -82,16 +82,14 @@ class MemoryReturn:
         self._allocator = Allocator() if allocator is None else allocator
         self._returned = 0  # bytes that are free and have been returned, or could not be
         self._after: tuple[int, int] | None = None  # bytes that were resident and used after the last time
-        self._call = LoopingCall(self.look)
-        self._call.clock = reactor
+        self._call = Repeated(self.look, reactor, "giving memory back")
 
     def start(self) -> None:
         self._allocator.reuse()
-        self._call.start(EVERY, now=False).addErrback(lambda failure: log.failure("memory is not looked at", failure))
+        self._call.start(EVERY)
 
     def stop(self) -> None:
-        if self._call.running:
-            self._call.stop()
+        self._call.stop()
 
     def look(self) -> Deferred[None] | None:
         """Fires when memory that was to be returned is."""

@@ -14,9 +14,10 @@ import hiredis
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from kapi.request.repeated import Repeated
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.sentinel import SENTINEL_TIMEOUT, Primary, ask
@@ -95,18 +96,16 @@ class Sentinels:
         self._connections: dict[tuple[str, int], Subscription] = {}
         self._following: list[Deferred[None]] = []
         self._stopped = False
-        self._loop = LoopingCall(self._look)
-        self._loop.clock = reactor
+        self._loop = Repeated(self._look, reactor, "watching the Sentinels")
 
     def start(self) -> None:
         self._stopped = False
         self._following = [Deferred.fromCoroutine(self._follow(*sentinel)) for sentinel in self._address.hosts]
-        self._loop.start(_LOOK, now=False)
+        self._loop.start(_LOOK)
 
     def stop(self) -> None:
         self._stopped = True
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
         for each in self._following:
             each.addErrback(lambda failure: failure.trap(CancelledError))
             each.cancel()

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 
 import txredisapi
 from twisted.internet import defer
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.request.call import Call
 from kapi.request.reactor import Reactor
+from kapi.request.repeated import Repeated
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone
@@ -103,8 +104,7 @@ class PrimaryConnection:
         self.skipped = Skipped()
         self.call: Call = defer.execute  # runs what takes long
         self.resets = 0  # how often the store was found to have gone back
-        self._watchdog = LoopingCall(self._look)
-        self._watchdog.clock = reactor
+        self._watchdog = Repeated(self._look, reactor, "watching the store")
         self._writing = Writing(self._keys)
         self._replies = Replies(
             str(address),
@@ -167,7 +167,7 @@ class PrimaryConnection:
                 self._replies.feed = self._progress
             connection = lambda: self._connection  # noqa: E731
             self._check = HistoryCheck(self._reactor, self._keys, self._progress, connection, self._went_back)
-        self._watchdog.start(LOOK, now=False)
+        self._watchdog.start(LOOK)
         if self._sentinels is not None:
             self._sentinels.start()
         try:
@@ -228,8 +228,7 @@ class PrimaryConnection:
             self.encryption.end()
 
     def _stop_looking(self) -> None:
-        if self._watchdog.running:
-            self._watchdog.stop()
+        self._watchdog.stop()
         if self._sentinels is not None:
             self._sentinels.stop()
         if self._replicas is not None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from twisted.internet.task import Clock
@@ -66,6 +67,12 @@ class Returns(SynchronousTestCase):
     def test_after_a_burst(self) -> None:
         self.assertEqual(self.burst(1000, 880), 1)
         self.assertEqual(self.allocator.size, 120 * MB)
+
+    def test_after_a_look_without_a_descriptor(self) -> None:
+        with patch.object(self.allocator, "resident", side_effect=OSError(24, "Too many open files")):
+            self.burst(1000, 880)
+        self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+        self.assertEqual(self.burst(1000, 880), 1)
 
     def test_what_is_in_use_stays(self) -> None:
         self.assertEqual(self.burst(1000, 40), 0)
