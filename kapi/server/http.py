@@ -168,9 +168,14 @@ class Connections(protocol.ServerFactory):
         if self._unswept:
             self.runner.reactor.callLater(0, self._sweep_some)
 
+    @property
+    def full(self) -> bool:
+        """What a further connection takes is needed for other things."""
+        return len(self.open) >= max_connections()
+
     def buildProtocol(self, addr: object) -> Negotiator | None:
-        """None, which ends the connection, when what it takes is needed for other things."""
-        if len(self.open) >= max_connections():
+        """None ends the connection."""
+        if self.full:
             self.errors.add("full", addr, "no descriptors to spare", self.now)
             return None
         connection = Negotiator(self)

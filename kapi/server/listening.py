@@ -94,10 +94,12 @@ class Port:
     """An open port.
 
     When other processes take connections from the same socket (``shared``), it takes one and rests for a while: of many that come
-    at once the others get their share.  A handshake takes longer than the rest does, so alone it takes no fewer.
+    at once the others get their share.  A handshake takes longer than the rest does, so alone it takes no fewer.  One that has no
+    place for connections rests longer: what it would refuse others may have a place for.
     """
 
     rest = 0.001  # seconds
+    full_rest = 0.1
 
     def __init__(
         self,
@@ -126,7 +128,8 @@ class Port:
             port.numberAccepts = 1
             accept()
             port.stopReading()
-            self._rests = reactor.callLater(self.rest, port.startReading)
+            rest = self.full_rest if connections.full else self.rest
+            self._rests = reactor.callLater(rest, port.startReading)
 
         port.doRead = accept_one if shared else accept_some
         listener.close()

@@ -16,6 +16,10 @@ from tests.server.sockets import SocketCase
 from tests.waiting import eventually
 
 
+class FullConnections(Connections):
+    full = True
+
+
 class SharedSocket(SocketCase):
     """Two ports in one process, as two processes have them."""
 
@@ -32,8 +36,14 @@ class SharedSocket(SocketCase):
             await deferLater(reactor, 0)  # type: ignore[arg-type]
         assert taken == {0: 1, 1: 1}
 
-    def listen(self) -> Counter[int]:
-        """How many of ten connections each port has taken so far."""
+    async def test_who_has_no_place_leaves_them_to_others(self) -> None:
+        self.patch(Port, "full_rest", 3600)
+        taken = self.listen(full=1)
+        await eventually(lambda: taken.total() == 10)
+        assert taken[1] <= 1
+
+    def listen(self, full: int | None = None) -> Counter[int]:
+        """How many of ten connections each port has taken so far; one of them may be ``full``."""
         taken: Counter[int] = Counter()
         listener = bind("127.0.0.1", 0, False)
         listener.listen(BACKLOG)
@@ -42,7 +52,7 @@ class SharedSocket(SocketCase):
             self.addCleanup(client.close)
         contexts = ServerContexts(TLSSettings(KeyPair(str(self.files.serving), str(self.files.serving_key))))
         for number, shared in enumerate((listener.dup(), listener)):
-            connections = Connections(self.api.runner)
+            connections = (FullConnections if number == full else Connections)(self.api.runner)
             build = connections.buildProtocol
 
             def counted(address: Any, number: int = number, build: Any = build) -> Any:
