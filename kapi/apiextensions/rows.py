@@ -17,6 +17,7 @@ from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStra
 from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, ScaleMapping, Subresource
 from kapi.schema.structural.convert import type_of
@@ -76,8 +77,9 @@ class Rows:
         self.storage = storage_version(crd)
         versions = spec.get("versions") or ()
         self.schemas = {
-            version["name"]: VersionSchema(functools.partial(_schema, version.get("schema")))
+            version["name"]: VersionSchema(functools.partial(_schema, raw), len(raw or b""))
             for version in steps(versions)
+            for raw in [version.get("schema")]
         }
         self._by_api_version = {self.api_version(name): schema for name, schema in steps(self.schemas.items())}
         self.types: dict[str, Type] = {}
@@ -100,6 +102,11 @@ class Rows:
 
         Each row leads back here, and of thousands of versions the garbage collector would free all in one piece.
         """
+        for name, schema in steps(self.schemas.items()):
+            made = self.types.get(name)
+            if made is not None:
+                free_in_steps(made, schema.size)
+            schema.leave()
         self.served.clear()
         for name in steps(list(self.all)):
             del self.all[name]

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.names import qualified_name
 from kapi.machinery.tree import Object, Tree, equal
@@ -38,11 +39,12 @@ _ROOT = Path("")
 class VersionSchema:
     """The schema of one version; ``load`` gives it when it is first needed, and then what is compiled from it is made.
 
-    Of hundreds of definitions few are in use: the others cost their bytes only.
+    Of hundreds of definitions few are in use: the others cost their bytes only.  ``size``: bytes of it.
     """
 
-    def __init__(self, load: Callable[[], Schema | None]) -> None:
+    def __init__(self, load: Callable[[], Schema | None], size: int = 0) -> None:
         self._load = load
+        self.size = size
 
     @cached_property
     def schema(self) -> Schema | None:
@@ -69,6 +71,13 @@ class VersionSchema:
         drop_nulls(obj, self.schema)
         if self.defaults:
             default(obj, self.schema)
+
+    def leave(self) -> None:
+        """What was made of it is freed in steps, once no request has it."""
+        for name in ("rules", "schema"):
+            made = self.__dict__.get(name)
+            if made is not None:
+                free_in_steps(made, self.size)
 
 
 class CustomResourceStrategy(Strategy):

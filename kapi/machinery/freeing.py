@@ -17,6 +17,8 @@ LARGE = 256 * 1024  # bytes of JSON whose tree is worth it
 _NODES = 200  # between two checkpoints
 _UNSHARED = 2  # references to what is asked for: the one there is, and that of the question
 
+#: attributes of objects of a class that may refer to much
+_parts: dict[type, tuple[str, ...]] = {}
 #: takes a tree that somebody may still have; None: nobody takes it
 taker: Callable[[object], None] | None = None
 
@@ -25,6 +27,11 @@ def free_in_steps(tree: object, size: int = LARGE) -> None:
     """``size``: bytes of JSON."""
     if taker is not None and size >= LARGE:
         taker(tree)
+
+
+def has_parts(kind: type, *names: str) -> None:
+    """Objects of a class are taken apart like trees: these attributes refer to their parts."""
+    _parts[kind] = names
 
 
 def is_unused(holder: list[object]) -> bool:
@@ -56,8 +63,10 @@ def dismantle(stack: list[object]) -> None:
     left = _NODES
     while stack:
         node = stack.pop()
-        if getrefcount(node) == _UNSHARED and isinstance(node, (dict, list)):
-            if len(node) > _NODES:  # a part of it now
+        if getrefcount(node) == _UNSHARED:
+            if not isinstance(node, (dict, list)):
+                stack += [getattr(node, name) for name in _parts.get(node.__class__, ())]
+            elif len(node) > _NODES:  # a part of it now
                 stack.append(node)
                 left -= _NODES - 1
                 if isinstance(node, list):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from kapi.machinery.freeing import has_parts
 from kapi.machinery.tree import Object, Tree
 
 
@@ -73,3 +74,7 @@ class Field:
     patch_strategy: str = ""  # "", merge, replace, retainKeys, "merge,retainKeys"
     patch_merge_key: str = ""
     description: str = ""
+
+
+has_parts(Type, "fields", "elem", "schema")
+has_parts(Field, "type", "default")

@@ -6,6 +6,7 @@ from kapi.cel import CompileErrors, Environment, Program
 from kapi.cel import types as t
 from kapi.cel.sizes import SizeOf
 from kapi.cel.syntax import idents
+from kapi.machinery.freeing import has_parts
 from kapi.machinery.tree import Object
 from kapi.schema.structural.celtypes import Declared, sizes
 from kapi.schema.structural.field_path import field_path
@@ -45,6 +46,9 @@ class Rule:
     def default_message(self) -> str:
         message = self.source.get("message")
         return str(message).strip() if message else f"failed rule: {self.text}"
+
+
+has_parts(Rule, "source", "program", "message")
 
 
 def compile_rules(schema: Schema, declared: Declared) -> list[Rule]:

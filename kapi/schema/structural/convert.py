@@ -64,7 +64,7 @@ def _list(schema: Schema, nullable: bool) -> Type:
 
 def _struct(schema: Schema, properties: Object, map_type: str, nullable: bool) -> Type:
     fields: dict[str, Field] = {}
-    required = set(schema.get("required") or ())
+    required = {name for name in steps(schema.get("required") or ()) if name in properties}
     for name, prop in steps(properties.items()):
         default = prop.get("default")
         fields[name] = Field(

@@ -15,6 +15,7 @@ from kapi.machinery.field import (
     _OMIT as OMITTED,
 )
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
+from kapi.machinery.freeing import has_parts
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.structural.celtypes import Declared, declare, escape
 from kapi.schema.structural.compiled_rules import Rule, compile_rules
@@ -232,6 +233,9 @@ class RuleValidator:
         bad = OMITTED if type_ in ("object", "array") else value
         _add(_reason(str(target) or "<nil>", bad, detail, rule.source.get("reason")), rule, ratchet, warn, errors)
         return True
+
+
+has_parts(RuleValidator, "schema", "rules", "items", "extra", "fields")
 
 
 def _joined(path: Path, below: str) -> Path:
