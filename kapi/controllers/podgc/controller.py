@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from twisted.internet.defer import CancelledError, Deferred, execute
 from twisted.internet.interfaces import IReactorTime
@@ -14,6 +14,7 @@ from kapi.client.sliced import begin
 from kapi.controllers.podgc.reconcile import QUARANTINE, Decision, Pod, chosen, failed, pod_of
 from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.tree import Object
 from kapi.request.call import Call
 from kapi.watchcache.cache import Cache
 
@@ -69,13 +70,15 @@ class PodGarbageCollector:
             self._missing.clear()
             return
         nodes = {node["metadata"]["name"]: node for node in await self._nodes.list()}
-        pods: list[Pod] = await self._call(self._read)
-        now = self._reactor.seconds()
-        away = {pod.node for pod in pods if pod.node and pod.node not in nodes}
+        for decision in await self._call(self._decide, nodes):
+            await self._remove(decision)
+
+    def _decide(self, nodes: Mapping[str, Object]) -> list[Decision]:
+        pods, now = self._read(), self._reactor.seconds()
+        away = {pod.node for pod in steps(pods) if pod.node and pod.node not in nodes}
         self._missing = {name: self._missing.get(name, now) for name in away}
         gone = [name for name, since in self._missing.items() if now - since >= QUARANTINE]
-        for decision in chosen(pods, nodes, gone, self._threshold):
-            await self._remove(decision)
+        return chosen(pods, nodes, gone, self._threshold)
 
     def _read(self) -> list[Pod]:
         found = []

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -61,7 +63,7 @@ def chosen(pods: Iterable[Pod], nodes: Mapping[str, Object], gone: Iterable[str]
     missing = frozenset(gone)
     ended: list[Pod] = []
     decisions: list[Decision] = []
-    for pod in pods:
+    for pod in steps(pods):
         going = pod.metadata.deletion_timestamp is not None
         node = nodes.get(pod.node) if pod.node else None
         if going and node is not None and is_out_of_service(node):
@@ -73,7 +75,7 @@ def chosen(pods: Iterable[Pod], nodes: Mapping[str, Object], gone: Iterable[str]
         elif pod.has_ended:
             ended.append(pod)
     if threshold > 0 and len(ended) > threshold:
-        ended.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+        ended = ordered(ended, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
         decisions += [Decision(pod) for pod in ended[: len(ended) - threshold]]
     return decisions
 

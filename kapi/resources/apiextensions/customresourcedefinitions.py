@@ -151,7 +151,9 @@ class StatusStrategy(CustomResourceDefinitionStrategy):
     reset_fields = ("spec",)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        before = [obj.get("spec")]
         obj["spec"] = old.get("spec")
+        free_now(before)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         from kapi.resources.apiextensions.validation import validate_status_update

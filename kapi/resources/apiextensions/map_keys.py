@@ -18,9 +18,10 @@ def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
             forbidden(path.child("items", "nullable"), f"cannot be nullable when x-kubernetes-list-type is {kind}")
         )
     if kind == "map":
-        needed = set(items.get("required") or ())
+        properties = items.get("properties") or {}
+        needed = {name for name in steps(items.get("required") or ()) if name in properties}
         for key in steps(schema.get("x-kubernetes-list-map-keys") or ()):
-            prop = (items.get("properties") or {}).get(key)
+            prop = properties.get(key)
             if prop is None:
                 continue
             at = path.child("items", "properties").key(key)

@@ -139,10 +139,11 @@ _counter = 0
 def _struct(schema: Schema) -> Declared:
     global _counter
     _counter += 1
-    required = set(schema.get("required") or ())
+    properties = schema.get("properties") or {}
+    required = {name for name in steps(schema.get("required") or ()) if name in properties}
     struct = StructType(f"object{_counter}")
     found = Declared(struct, 2)
-    for name, prop in steps((schema.get("properties") or {}).items(), 8):
+    for name, prop in steps(properties.items(), 8):
         field = declare(prop, embedded(prop))
         if field is None:
             continue
