@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import gc
+import importlib.metadata
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import twisted.trial.unittest  # noqa: F401 -- of its users pytest wants to know the version of Twisted
 
 from tests.bytecode import from_share
 from tests.garbage import SetAside
@@ -89,3 +95,23 @@ def test_what_has_come_to_stay_is_set_aside_between_files_once_it_is_worth_it() 
         gc.collect(1)
     set_aside.if_worth_it()
     assert gc.get_freeze_count() > before + len(tables) // 2
+
+
+@pytest.fixture(scope="module")
+def asked() -> Iterator[list[str]]:
+    """Distributions whose version was asked for since the first test with this fixture."""
+    names: list[str] = []
+
+    def version(name: str) -> str:
+        names.append(name)
+        return _version(name)
+
+    _version = importlib.metadata.version
+    with patch.object(importlib.metadata, "version", version):
+        yield names
+
+
+@pytest.mark.parametrize("time", ["first", "second"])
+def test_no_version_is_read_before_each_test(asked: list[str], time: str) -> None:
+    if time == "second":
+        assert asked == []
