@@ -1,7 +1,7 @@
 """An API server as a process: its port, its certificates, its signals, its memory (upstream: cmd/kube-apiserver ``app``).
 
-Everything that is wrong with flags, files, ports and directories is found in ``prepare`` and told in one line each; what needs
-the network is found when the service starts.
+Everything that is wrong with flags, files, ports and directories is found in ``prepare`` and reported in one line each; what
+needs the network is found when the service starts.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Foundation:
     """The data directory, which no other kapi may use from now on, and the store.  Raises ConfigError.
 
     ``shared`` is that of a worker process: its supervisor holds the directory and runs the embedded store's server.
-    ``revisions`` is what workers tell each other.
+    ``revisions`` is the memory that workers share.
     """
 
     def __init__(

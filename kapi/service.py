@@ -31,7 +31,7 @@ from kapi.store.errors import StoreError
 
 _log = Logger()
 _RELOAD_SECONDS = 60.0
-_WATCHES = 5.0  # seconds for watches that were ended
+_WATCHES_TIMEOUT = 5.0  # seconds for watches that were ended
 
 
 class APIService(Service):
@@ -94,7 +94,7 @@ class APIService(Service):
         self._starting.addErrback(self._failed)
 
     def _log_settings(self) -> None:
-        """As upstream begins its log; what was asked for in vain is told at any verbosity."""
+        """As upstream begins its log; what was asked for and has no effect is logged at any verbosity."""
         _log.info("Version: {version}", version=VERSION["gitVersion"])
         _log.info("Python settings: {python}, {compiler}", python=VERSION["goVersion"], compiler=VERSION["compiler"])
         for name, value in self.options.settings():
@@ -138,7 +138,7 @@ class APIService(Service):
         self._give_up()
 
     def _give_up(self) -> None:
-        """The start has failed, which has been told."""
+        """The start has failed, and the reason was logged."""
 
     def stopService(self) -> Deferred[None]:
         if self._stopping is None:
@@ -184,13 +184,13 @@ class APIService(Service):
         generic, signals = self.options.generic, self.prepared.config.signals
         requests = bounded(signals.requests.wait(), generic.request_timeout, self.reactor)
         grace = generic.shutdown_watch_termination_grace_period
-        if not grace:  # no hurry with watches: they are told what the last requests change
+        if not grace:  # no hurry with watches: they still get what the last requests change
             await requests
             end_watches(self.runner.watches)
-            await bounded(signals.watches.wait(), _WATCHES, self.reactor)
+            await bounded(signals.watches.wait(), _WATCHES_TIMEOUT, self.reactor)
             return
         ended = signals.watches.wait()
         ending = end_watches_spread(self.runner.watches, grace, self.reactor)
-        await bounded(ended, grace + _WATCHES, self.reactor)
+        await bounded(ended, grace + _WATCHES_TIMEOUT, self.reactor)
         ending.stop()
         await requests

@@ -141,7 +141,7 @@ def makeService(options: Options) -> App | Supervisor:
     app = make_service_from_flags(options.arguments, running)
 
     def end_with_zero() -> None:
-        # twistd would end by the very signal that stopped it: a clean end is told by 0
+        # twistd would end by the very signal that stopped it: a clean end has exit code 0
         running._exitSignal = None
 
     def leave() -> None:

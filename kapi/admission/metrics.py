@@ -176,7 +176,7 @@ class Meter(Collector):
             yield from part.collect()
 
     def _summary(self) -> Metric:
-        """Upstream tells the steps' durations twice; quantiles are what clients work out of the histogram."""
+        """Upstream reports the steps' durations twice; quantiles are what clients work out of the histogram."""
         family = SummaryMetricFamily(
             _PREFIX + "step_admission_duration_seconds_summary",
             "[ALPHA] Admission sub-step latency summary in seconds, broken out for each operation and API resource and "

@@ -43,7 +43,7 @@ def pod_resources(
 ) -> dict[str, str]:
     """What a pod asks for in all (``kind``: requests or limits), with init containers, sidecars and pod-level values.
 
-    ``status``, if given, tells what running containers have: a container counts for the most of what it asks and has.
+    ``status``, if given, says what running containers have: a container counts for the most of what it asks and has.
     """
     having = _having(status, kind) if status else {}
 

@@ -25,7 +25,7 @@ from kapi.machinery.tree import Object
 
 class APIServiceController:
     """``built_in`` gives the built-in group versions, ``custom`` those of custom resources, ``is_custom`` says whether
-    one is of these; all as of now.  ``service_changed`` is told of every APIService's event, ``remote_changed`` of the
+    one is of these; all as of now.  ``service_changed`` is called with every APIService's event, ``remote_changed`` of the
     group version whose resources at another server changed; these are kept in ``remote``, in the form of aggregated
     discovery.
     """

@@ -210,7 +210,7 @@ class RemoteResource:
         await self._objects.ask(self._key, "DELETE", self._path(namespace, name), body)
 
     async def watch(self, revision: str, on_event: Callable[[str, Object], None]) -> None:
-        """Done when the server ends it.  Raises StatusError for an error that it tells."""
+        """Done when the server ends it.  Raises StatusError for an error that it sends."""
 
         def on_line(line: bytes) -> None:
             event = json_pieces.loads(line)

@@ -96,7 +96,7 @@ class AvailabilityController:
         return None if reference is None else self._again(name, verdict, longest)
 
     def _again(self, name: str, verdict: Verdict, longest: float) -> float:
-        """Seconds until the next look; of what objects say events tell."""
+        """Seconds until the next look; changes of objects come as events."""
         if verdict.reason != UNREACHABLE:
             self._failures.pop(name, None)
             return RESYNC
@@ -139,7 +139,7 @@ class AvailabilityController:
         name, gv = service["metadata"]["name"], GroupVersion(service["spec"]["group"], service["spec"]["version"])
         path = f"/apis/{gv}"
         first = backend.targets[0]
-        host = first.host if len(backend.targets) == 1 else first.name  # who of many was asked is not told
+        host = first.host if len(backend.targets) == 1 else first.name  # which of many was asked is not said
         where = f"https://{host}:{first.port}{path}"
         try:
             code, body = await self._questions.get(name, path, PROBE_TIMEOUT, MAX_DISCOVERY)

@@ -14,7 +14,7 @@ from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
 
-_MANY = 1000  # names of a definition
+_MAX_NAMES_AT_ONCE = 1000  # names of a definition
 _KEYS = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 _NAMING = (("plural", "PluralConflict", False), ("singular", "SingularConflict", False))
 _KINDS = (("kind", "KindConflict", True), ("listKind", "ListKindConflict", True))
@@ -59,7 +59,7 @@ class Taken:
         """A definition holds these names from now on, and no others.  Of two calls the one that begins later counts."""
         many: frozenset[str] | None = None
         call = self._begun[crd] = object()
-        if len(names) > _MANY:
+        if len(names) > _MAX_NAMES_AT_ONCE:
             many = frozenset(steps(names))  # others may call meanwhile
         if self._begun.get(crd) is not call:
             return

@@ -48,7 +48,7 @@ log = Logger()
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 WORKERS = 5  # definitions whose conditions are written at once
 FINALIZERS = 5  # removed at once
-_LARGE = 64 * 1024  # bytes of a definition that may have so many names or versions that its event takes long
+_LARGE_BYTES = 64 * 1024  # bytes of a definition that may have so many names or versions that its event takes long
 _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
 
@@ -105,7 +105,7 @@ class CustomResources:
             entry = event.entry
             if entry is None:
                 continue
-            if len(entry.data) < _LARGE and entry.name not in self._late_names:
+            if len(entry.data) < _LARGE_BYTES and entry.name not in self._late_names:
                 self._changed(event.type, entry)
                 continue
             self._late.append((event.type, entry))

@@ -14,7 +14,7 @@ from kapi.assembly.config import CompletedConfig
 from kapi.assembly.controllers import POLICY_HOOK, install_controllers
 from kapi.assembly.identity import Identity
 from kapi.assembly.policy import Policy, complete_policy
-from kapi.assembly.storage import Storage, storage_beside
+from kapi.assembly.storage import Storage, storage_over
 from kapi.authorization.build import Authorization
 from kapi.controllers.identity.controller import IdentityController
 from kapi.endpoints.connect.transport import TLS
@@ -37,7 +37,7 @@ from kapi.store.memory import MemoryStore
 from kapi.store.sweeper import Sweeper
 from kapi.watchcache.late_caches import SharedScopes
 
-#: what the process's server answers, by a cluster's policy: nothing that tells of other clusters or changes the process
+#: what the process's server answers, by a cluster's policy: nothing that shows other clusters or changes the process
 _SHARED_PATHS = ("/healthz", "/livez", "/readyz", "/version", "/metrics", "/.well-known", "/openid")
 
 
@@ -100,7 +100,7 @@ class ClusterChain:
         clock: MovedClock,
     ) -> None:
         self.running = False  # everything that the cluster may define is served
-        storage = storage_beside(shared.storage, config.options, registry, authorization)
+        storage = storage_over(shared.storage, config.options, registry, authorization)
         policy = complete_policy(config, storage, identity, authorization, shared.configurations)
         outgoing, end = without_credentials(shared.outgoing), ProcessPaths(shared.chain.aggregator)
         chain = create_server_chain(config, storage, policy, outgoing, end, table)

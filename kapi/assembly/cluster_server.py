@@ -78,8 +78,8 @@ class ClusterServer:
         store.max_object_bytes = config.options.storage.redis_max_object_bytes
         store.call = config.slices.call
         work.run_by(given.reactor, config.slices.call)
-        beside, environment = shared.storage.caches.parts[0], shared.storage.registry.environment
-        self.caches = LateCaches(store, config.given.reactor, shared.scopes, beside=beside, call=config.slices.call)
+        main, environment = shared.storage.caches.parts[0], shared.storage.registry.environment
+        self.caches = LateCaches(store, config.given.reactor, shared.scopes, main=main, call=config.slices.call)
         environment = replace(environment, listers={}, clock=clock.time, identities=identities, timers=clock)
         registry = Registry(store, self.caches, AdmissionChain(), environment, late=shared.storage.registry.rows)
         self.client = registry.client
@@ -87,7 +87,7 @@ class ClusterServer:
         index.call = config.slices.call
         self._authorization = build_authorization(config.authorization.settings, index, graph)
         environment.authorizer = authorizer = self._authorization.authorizer
-        identity = shared.policy.identity.beside(registry)
+        identity = shared.policy.identity.over(registry)
         self._shared, self._config, self._registry, self._identity = shared, config, registry, identity
         self._store, self._clock = store, clock
         self._table = LateTable(shared.chain.core.table, registry.stores.__getitem__)

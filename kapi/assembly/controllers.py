@@ -1,4 +1,4 @@
-"""What runs beside requests: the controllers, and the hooks that start and stop them."""
+"""What runs besides requests: the controllers, and the hooks that start and stop them."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Identity:
         if self.signer is not None:
             self.signer.stop()
 
-    def beside(self, registry: Registry) -> Identity:
+    def over(self, registry: Registry) -> Identity:
         """Of another registry in the process: the same keys, certificates and issuers, its own ServiceAccounts and Secrets."""
         environment = registry.environment
         usage = LegacyTokenUsage(registry.client.named("kube-apiserver"), environment.clock)

@@ -78,7 +78,7 @@ def _open_caches(config: CompletedConfig) -> AnyCaches:
     )
 
     def make(other: Store, keeps: Callable[[GroupResource], bool]) -> Caches:
-        return Caches(other, reactor, history_age=age, call=config.slices.call, beside=main, keeps=keeps)
+        return Caches(other, reactor, history_age=age, call=config.slices.call, main=main, keeps=keeps)
 
     return split(main, overrides, make, reactor)
 
@@ -91,7 +91,7 @@ def build_storage(options: Options, registry: Registry, authorization: Authoriza
     return Storage(registry, extensions, core, aggregator, _amended(options, registry, authorization))
 
 
-def storage_beside(storage: Storage, options: Options, registry: Registry, authorization: Authorization) -> Storage:
+def storage_over(storage: Storage, options: Options, registry: Registry, authorization: Authorization) -> Storage:
     """The same resources in another registry of the process, which has the rows."""
     return replace(storage, registry=registry, node_ports=_amended(options, registry, authorization))
 

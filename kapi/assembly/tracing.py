@@ -33,10 +33,10 @@ _log = Logger()
 _SERVICE = "apiserver"
 _MAX_WAITING = 2048  # spans
 _MAX_BATCH = 512  # spans
-_SEND_EVERY = 1.0  # seconds
-_SEND = 5.0  # seconds for a batch
-_LAST = 2.0  # seconds for the last spans when the server stops
-_QUIET = 60.0  # seconds between two lines about the same trouble
+_SEND_INTERVAL_SECONDS = 1.0  # seconds
+_SEND_TIMEOUT_SECONDS = 5.0  # seconds for a batch
+_STOP_TIMEOUT_SECONDS = 2.0  # seconds for the last spans when the server stops
+_LOG_INTERVAL_SECONDS = 60.0  # seconds between two lines about the same trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def build_tracing(options: Options, reactor: Reactor) -> Tracing | None:
             reactor.callFromThread(done.callback, None)
 
         threading.Thread(target=send_last, name="last spans", daemon=True).start()
-        await bounded(done, _LAST, reactor)
+        await bounded(done, _STOP_TIMEOUT_SECONDS, reactor)
 
     return Tracing(RequestTracing(provider.get_tracer("kapi"), reactor.seconds), stop)
 
@@ -82,7 +82,7 @@ def make_provider(configuration: TracingConfiguration, host: str = "") -> Tracer
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
 
-    _hear_complaints()
+    _log_exporter_errors()
     rate = configuration.rate
     provider = TracerProvider(
         sampler=ParentBased(TraceIdRatioBased(rate) if rate else ALWAYS_OFF),
@@ -91,12 +91,12 @@ def make_provider(configuration: TracingConfiguration, host: str = "") -> Tracer
         ),
         shutdown_on_exit=False,
     )
-    exporter = OTLPSpanExporter(endpoint=configuration.endpoint, insecure=True, timeout=_SEND)
+    exporter = OTLPSpanExporter(endpoint=configuration.endpoint, insecure=True, timeout=_SEND_TIMEOUT_SECONDS)
     provider.add_span_processor(
         BatchSpanProcessor(
             exporter,
             max_queue_size=_MAX_WAITING,
-            schedule_delay_millis=int(_SEND_EVERY * 1000),
+            schedule_delay_millis=int(_SEND_INTERVAL_SECONDS * 1000),
             max_export_batch_size=_MAX_BATCH,
         )
     )
@@ -112,12 +112,12 @@ class _Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         now = time.monotonic()
-        if now - self._logged_at.get(record.name, -_QUIET) >= _QUIET:  # a few modules
+        if now - self._logged_at.get(record.name, -_LOG_INTERVAL_SECONDS) >= _LOG_INTERVAL_SECONDS:  # a few modules
             self._logged_at[record.name] = now
             _log.warn("tracing: {text}", text=record.getMessage())
 
 
-def _hear_complaints() -> None:
+def _log_exporter_errors() -> None:
     logger = logging.getLogger("opentelemetry")
     logger.handlers[:] = [_Complaints()]
     logger.propagate = False

@@ -69,7 +69,7 @@ class AuditEvent:
         """NONE .. REQUEST_RESPONSE; METADATA until the policy was asked."""
         return METADATA if self.config is None else self.config.level
 
-    # -- what the endpoints tell
+    # -- what the endpoints report
 
     def request_object(self, obj: Object) -> None:
         """The decoded body, before anything changes it."""
@@ -206,7 +206,7 @@ class AuditEvent:
         records = self._let_go(config)
         if stage not in config.omit_stages:
             event = self._event or self._begin_event(config)
-            self._learn(event)
+            self._note(event)
             event.stage = stage
             event.stageTimestamp = micro_time(time.time() if at is None else at)
             annotations = self._ctx.annotations
@@ -247,7 +247,7 @@ class AuditEvent:
         )
         return event
 
-    def _learn(self, event: Event) -> None:
+    def _note(self, event: Event) -> None:
         """Adds what has become known since."""
         ctx = self._ctx
         event.responseStatus = self._status

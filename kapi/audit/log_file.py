@@ -1,6 +1,6 @@
 """The log back end: a line an event, into a file that is rotated by size, age and count, or to standard output.
 
-Upstream: ``plugin/pkg/audit/log`` over lumberjack: rotated files are ``name-2006-01-02T15-04-05.000.ext`` beside the
+Upstream: ``plugin/pkg/audit/log`` over lumberjack: rotated files are ``name-2006-01-02T15-04-05.000.ext`` next to the
 log.
 """
 

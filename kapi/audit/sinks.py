@@ -22,7 +22,7 @@ from kapi.audit.policy import REQUEST
 from kapi.audit.record import Record
 
 log = Logger()
-_SILENCE = 1.0  # seconds between two lines about what a back end has lost
+_LOG_INTERVAL_SECONDS = 1.0  # seconds between two lines about what a back end has lost
 MAX_BUFFERED_BYTES = 128 * 1024 * 1024  # of events that wait for a back end or are on their way to it
 MAX_SENDING = 64  # batches on their way at once
 
@@ -276,7 +276,7 @@ def report(meter: Meter, plugin: str, count: int, error: Exception) -> None:
     meter.error(plugin, count)
     now = monotonic()
     said, unsaid = meter.said.get(plugin, (float("-inf"), 0))
-    if now - said < _SILENCE:
+    if now - said < _LOG_INTERVAL_SECONDS:
         meter.said[plugin] = said, unsaid + count
         return
     meter.said[plugin] = now, 0

@@ -47,7 +47,7 @@ class AuthenticationSettings:
     anonymous_paths: Iterable[str] | None = None  # None: everywhere
     listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
     clock: Callable[[], float] = time.time  # unix seconds
-    mark_used: Callable[[Object], None] | None = None  # told of Secrets whose legacy token was used
+    mark_used: Callable[[Object], None] | None = None  # called with Secrets whose legacy token was used
     token_meter: TokenMeter = field(default_factory=TokenMeter)
     lifetimes: Histogram | None = None  # of client certificates
 

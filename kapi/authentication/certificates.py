@@ -21,7 +21,7 @@ from kapi.request.context import RequestContext
 
 _CACHE_SIZE = 2048
 _MAX_CACHED_BYTES = 8192  # bytes of a certificate that is remembered
-_RECHECK = 60.0  # seconds
+_RECHECK_SECONDS = 60.0  # seconds
 
 
 class CertificateAuthority:
@@ -71,7 +71,7 @@ class CertificateAuthority:
             self._verified.clear()
         until = min(certificate.not_valid_after_utc.timestamp() for certificate in issuers)
         end = leaf.not_valid_after_utc.timestamp()
-        self._verified[fingerprint] = min(until, now + _RECHECK), end
+        self._verified[fingerprint] = min(until, now + _RECHECK_SECONDS), end
         return end - now
 
 

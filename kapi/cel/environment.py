@@ -45,8 +45,8 @@ _ENGINE = tuple(
 )  # fmt: skip
 _FUNCTIONS: dict[str, list[Overload]] | None = None
 #: a tree of the deepest allowed expression needs about this many Python frames
-_FRAMES = 4000
-_LONG = 1000  # characters of an expression whose compilation may take long: 100,000 take a second
+_STACK_FRAMES = 4000
+_LONG_CHARACTERS = 1000  # characters of an expression whose compilation may take long: 100,000 take a second
 
 
 def _import_engine() -> None:
@@ -172,10 +172,10 @@ class Environment:
         from kapi.cel.literals import check_constants, check_literals
         from kapi.cel.parser import parse
 
-        if len(expression) > _LONG:
+        if len(expression) > _LONG_CHARACTERS:
             engage()
-        if sys.getrecursionlimit() < _FRAMES:
-            sys.setrecursionlimit(_FRAMES)
+        if sys.getrecursionlimit() < _STACK_FRAMES:
+            sys.setrecursionlimit(_STACK_FRAMES)
         source = Source(expression)
         began = time.monotonic()
         try:

@@ -10,14 +10,14 @@ from kapi.cel.types import Value
 from kapi.machinery.checkpoint import checkpoint, engage
 
 Step = Callable[["Frame"], Value]
-_EVERY = 32  # elements of a list between two looks at the clock
+_ELEMENTS_PER_LOOK = 32  # elements of a list between two looks at the clock
 
 #: code points, bytes and elements one evaluation may allocate
 MAX_ALLOCATION = 8_000_000
 #: cost of a single call, or elements of a comparison, that is not begun when time is short
 LONG = 20_000
 #: units that are not allocated at once when time is short
-_LARGE = 200_000
+_LARGE_UNITS = 200_000
 
 
 class Frame:
@@ -40,7 +40,7 @@ class Frame:
         self.allocated += amount
         if self.allocated > MAX_ALLOCATION:
             raise BudgetExceeded()
-        if self.deadline and (amount > _LARGE or time.monotonic() > self.deadline):
+        if self.deadline and (amount > _LARGE_UNITS or time.monotonic() > self.deadline):
             raise TimeExceeded()
 
     def tick(self) -> None:
@@ -56,7 +56,7 @@ class Frame:
         left = 0
         for item in items:
             if not left:
-                left = _EVERY
+                left = _ELEMENTS_PER_LOOK
                 self.tick()
             left -= 1
             yield item

@@ -10,7 +10,7 @@ from kapi.cel.integers import INT_MAX, UINT_MAX, Uint
 from kapi.cel.types import Value
 from kapi.machinery.checkpoint import checkpoint
 
-_EVERY = 64  # tokens between two checkpoints
+_TOKENS_PER_CHECKPOINT = 64  # tokens between two checkpoints
 
 
 class Token(NamedTuple):
@@ -104,7 +104,7 @@ def tokenize(text: str, issues: list[Issue]) -> list[Token]:
     tokens: list[Token] = []
     position, length = 0, len(text)
     while position < length:
-        if not len(tokens) % _EVERY:
+        if not len(tokens) % _TOKENS_PER_CHECKPOINT:
             checkpoint()
         match = _TOKEN.match(text, position)
         if match is None:

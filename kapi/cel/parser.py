@@ -25,7 +25,7 @@ from kapi.machinery.checkpoint import checkpoint, steps
 MAX_CODE_POINTS = 100_000
 MAX_DEPTH = 250
 _CLOSING = ")]}"
-_EVERY = 16  # tokens between two checkpoints
+_TOKENS_PER_CHECKPOINT = 16  # tokens between two checkpoints
 
 
 class _Stop(Exception):
@@ -61,7 +61,7 @@ class _Parser:
 
     def advance(self) -> Token:
         token = self.token
-        if not self.position % _EVERY:
+        if not self.position % _TOKENS_PER_CHECKPOINT:
             checkpoint()
         self.position += 1
         self.token = self.tokens[min(self.position, len(self.tokens) - 1)]

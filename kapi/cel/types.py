@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 # Of the language: None, bool, int, Uint, float, str, bytes, a list, a dict, or of a class in kapi.cel.values.  Any, since the
-# checker has told types apart before anything runs.
+# checker has checked types before anything runs.
 Value = Any
 
 

@@ -52,17 +52,17 @@ def _report(factory: Factory, text: str) -> None:
 async def _listen(factory: Factory, forward: PortForward, local: int) -> None:
     """On all addresses that are asked for.  Raises CommandError when there is none of localhost's."""
     for address in factory.flags.get_list("address"):
-        heard = []
+        listening = []
         for one in _LOCALHOST if address == "localhost" else (address,):
             try:
                 local = await forward.listen(factory.reactor, local, one)
             except CannotListenError as error:
                 _report(factory, f"unable to listen on port {local}: {error.socketError}")
                 continue
-            heard.append(one)
+            listening.append(one)
             shown = f"[{one}]" if ":" in one else one
             factory.out.write(f"Forwarding from {shown}:{local} -> {forward.port}\n")
-        if not heard:
+        if not listening:
             raise CommandError(f"unable to listen on any of the requested ports: [{{{local} {forward.port}}}]")
 
 

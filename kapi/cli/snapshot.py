@@ -83,7 +83,7 @@ def _write(factory: Factory, file: str, data: bytes) -> None:
 
 
 async def _load(clusters: LogicalClusters, path: str, file: str, stdin: object) -> Tree:
-    """In requests of a size that the server takes; the last answer tells of the whole."""
+    """In requests of a size that the server takes; the last answer counts the whole."""
     if file == "-":
         return await _send(clusters, path, getattr(stdin, "buffer", sys.stdin.buffer))
     try:

@@ -13,7 +13,7 @@ from zope.interface import implementer
 
 MAX_HEAD = 256 * 1024  # bytes of an answer before its body
 _BREAK = b"\r\n\r\n"
-_SLICE = 16 * 1024  # bytes that a decoder is given at once
+_SLICE_BYTES = 16 * 1024  # bytes that a decoder is given at once
 
 
 class BadAnswer(Exception):
@@ -55,10 +55,10 @@ class Answer:
         delivery = _Delivery()
         protocol.makeConnection(delivery)  # type: ignore[arg-type]  # as much of a transport as a reader of bodies asks
         body = self.body
-        for start in range(0, len(body), _SLICE):
+        for start in range(0, len(body), _SLICE_BYTES):
             if delivery.stopped:
                 break
-            protocol.dataReceived(body[start : start + _SLICE] if len(body) > _SLICE else body)
+            protocol.dataReceived(body[start : start + _SLICE_BYTES] if len(body) > _SLICE_BYTES else body)
         protocol.connectionLost(_done())
 
 

@@ -21,7 +21,7 @@ from kapi.machinery.tree import Object
 
 _AS = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _ACCEPT = f"{_AS.format('v2')},{_AS.format('v2beta1')},application/json"
-_AT_ONCE = 10  # requests
+_MAX_REQUESTS = 10  # requests
 
 
 class APIResource(NamedTuple):
@@ -98,7 +98,7 @@ class Discovery:
                 except (StatusError, ClientError) as error:
                     found.failed[group_version] = getattr(error, "message", "") or str(error)
 
-        workers = [Deferred.fromCoroutine(work(wanted[start::_AT_ONCE])) for start in range(_AT_ONCE)]
+        workers = [Deferred.fromCoroutine(work(wanted[start::_MAX_REQUESTS])) for start in range(_MAX_REQUESTS)]
         for worker in workers:
             await worker
         for group_version in wanted:

@@ -25,7 +25,7 @@ from kapi.request.reactor import Reactor
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MAX_OUTPUT = 1024 * 1024  # bytes
 MAX_RUN = 120.0  # seconds
-_EARLY = 10.0  # seconds before its end that a credential is not used any more
+_EARLY_SECONDS = 10.0  # seconds before its end that a credential is not used any more
 
 
 class ExecPlugin:
@@ -68,7 +68,7 @@ class ExecPlugin:
         return True
 
     async def _fresh(self) -> None:
-        if self._until is not None and self._now() < self._until - _EARLY:
+        if self._until is not None and self._now() < self._until - _EARLY_SECONDS:
             return
         waiting: Deferred[None] = Deferred(self._waiting_cancelled)
         self._waiting.append(waiting)

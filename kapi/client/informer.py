@@ -9,7 +9,7 @@
     informer.store.get("default/web")
 
 Handlers are called in the order of changes, each change once.  An object that is the same after a gap in the watch is not
-told of again; several changes in the gap are one.
+reported again; several changes in the gap are one.
 """
 
 from __future__ import annotations

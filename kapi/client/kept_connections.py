@@ -20,7 +20,7 @@ from kapi.client.transport import Stream
 Connect = Callable[[IProtocolFactory], Deferred[IProtocol]]
 KEEP = 90.0  # seconds an idle connection is kept
 MAX_IDLE = 25  # connections
-_SWEEP = 15.0  # seconds
+_SWEEP_SECONDS = 15.0  # seconds
 _FRESH_SECONDS = 1.0  # seconds for which a connection is believed to be as it was
 
 
@@ -85,7 +85,7 @@ class KeptConnections(Generic[Answered]):
         connection.since = self._reactor.seconds()
         self.idle.append(connection)
         if self._sweeper is None:
-            self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
+            self._sweeper = self._reactor.callLater(_SWEEP_SECONDS, self._sweep)
 
     def lost(self, connection: Connection[Answered]) -> None:
         if connection in self.idle:
@@ -102,7 +102,7 @@ class KeptConnections(Generic[Answered]):
             self.idle.remove(connection)
             connection.transport.loseConnection()
         if self.idle:
-            self._sweeper = self._reactor.callLater(_SWEEP, self._sweep)
+            self._sweeper = self._reactor.callLater(_SWEEP_SECONDS, self._sweep)
 
     def close(self) -> Deferred[None]:
         """Closes idle connections, later those that are busy; fires when none is open."""

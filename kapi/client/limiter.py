@@ -11,7 +11,7 @@ class TokenBucket:
 
     def __init__(self, reactor: IReactorTime, qps: float, burst: int) -> None:
         if qps <= 0 or burst < 1:
-            raise ValueError("a token bucket needs a rate above 0 and room for a token")
+            raise ValueError("a token bucket needs a rate above 0 and a capacity of one token at least")
         self._reactor = reactor
         self._qps, self._burst = qps, burst
         self._tokens, self._since = float(burst), reactor.seconds()

@@ -48,7 +48,7 @@ TRANSPORTS = Counter(
 )
 ENTRIES = Gauge("rest_client_transport_cache_entries", "[ALPHA] Number of transport entries in the internal cache.")
 ENTRIES.set(0)
-#: no program makes credentials of the server: these are what upstream tells of one where none does either
+#: no program makes credentials of the server: these are what upstream reports of one where none does either
 _PLUGIN_TTL = Gauge(
     "rest_client_exec_plugin_ttl_seconds",
     "[ALPHA] Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec plugin. The value is "

@@ -24,7 +24,7 @@ from kapi.client.tls_faults import CertificateFaults
 from kapi.client.transport import Stream
 from kapi.request.reactor import Reactor
 
-_HEADS = 1000  # URIs whose first lines are kept
+_CACHE_SIZE = 1000  # URIs whose first lines are kept
 
 
 @implementer(IAgent)
@@ -63,7 +63,7 @@ class ServerAgent(KeptConnections[IResponse]):
         head = self._heads.get((method, uri))
         if head is None:
             head = self._heads[(method, uri)] = _first_lines(method, uri) + self._headers
-            if len(self._heads) > _HEADS:
+            if len(self._heads) > _CACHE_SIZE:
                 self._heads.popitem(last=False)
         data = b"%s%s\r\nContent-Length: %d\r\n\r\n%s" % (head, _lines(headers), len(body), body)
         return self._ask(data)

@@ -111,7 +111,7 @@ class TLSClient(TLSWriting, tcp.Client):
 
 
 def _reason(problem: SSL.Error) -> Exception:
-    """Why a connection is lost; an end without TLS's own farewell is told like any other."""
+    """Why a connection is lost; an end without close_notify is reported like any other."""
     if isinstance(problem, SSL.SysCallError) or not problem.args or "unexpected eof" in str(problem):
         return main.CONNECTION_LOST
     return problem

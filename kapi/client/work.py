@@ -1,4 +1,4 @@
-"""What works beside requests, by reactor: how it runs, and whether all of it is done.
+"""What works besides requests, by reactor: how it runs, and whether all of it is done.
 
 Upstream has nothing like it: a goroutine holds up nobody, and tests that wait for controllers poll.
 """

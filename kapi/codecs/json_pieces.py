@@ -25,12 +25,12 @@ from kapi.machinery.tree import Tree
 LARGE = 256 * 1024  # bytes that are worth it
 #: what stands for something that is no JSON (``orjson.dumps``)
 Default = Callable[[Any], object]
-_PIECE = 64 * 1024  # bytes of a piece that is read
-_MEMBERS = 2000  # of a piece that is read or written
-_DEEPEST = 12  # levels that are taken apart
+_PIECE_BYTES = 64 * 1024  # bytes of a piece that is read
+_PIECE_MEMBERS = 2000  # of a piece that is read or written
+_MAX_DEPTH = 12  # levels that are taken apart
 _SPACE = b" \t\n\r"
 _BETWEEN = {b'"': b'","', b"{": b"},{", b"[": b"],["}  # the members of a list, by what the first begins with
-_CHARACTERS = 64  # of a text that count as one member
+_CHARACTERS_PER_MEMBER = 64  # of a text that count as one member
 
 _members_of_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _members_of_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -55,12 +55,12 @@ def loads(data: bytes) -> Tree:
 def _read(text: bytes, level: int) -> Tree:
     """The value that a text at a level of nesting stands for."""
     opening, closing = text[:1], text[-1:]
-    if len(text) <= _PIECE or level == _DEEPEST or opening + closing not in (b"[]", b"{}"):
+    if len(text) <= _PIECE_BYTES or level == _MAX_DEPTH or opening + closing not in (b"[]", b"{}"):
         return _whole(text, level)
     found: Tree = [] if opening == b"[" else {}
     add = found.extend if opening == b"[" else found.update
     at = 1
-    while len(text) - at > _PIECE:
+    while len(text) - at > _PIECE_BYTES:
         end = _cut(text, at, opening)
         try:
             part = _whole(opening + text[at:end] + closing, level) if end > at else None
@@ -70,7 +70,7 @@ def _read(text: bytes, level: int) -> Tree:
             break
         add(part)
         at = end + 1
-    if at > 1 and len(text) - at <= _PIECE:
+    if at > 1 and len(text) - at <= _PIECE_BYTES:
         part = _whole(opening + text[at:], level)
         if not part:
             raise ValueError("nothing after a comma")
@@ -101,7 +101,7 @@ def _whole(text: bytes, level: int) -> Tree:
 def _cut(text: bytes, at: int, opening: bytes) -> int:
     """Where a comma between two members may be, about a piece behind ``at``; less than that when there is none."""
     between = b',"' if opening == b"{" else _BETWEEN.get(text[at : at + 1], b",")
-    found = text.rfind(between, at, at + _PIECE)
+    found = text.rfind(between, at, at + _PIECE_BYTES)
     return found + between.index(b",")
 
 
@@ -111,7 +111,7 @@ def _parts(members: Iterable[msgspec.Raw], level: int) -> Iterator[list[Tree]]:
     size = 0
     for member in members:
         text = memoryview(member)
-        if len(text) > _PIECE:
+        if len(text) > _PIECE_BYTES:
             if group:
                 yield _whole(b"[" + b",".join(group) + b"]", level)
             group, size = [], 0
@@ -119,7 +119,7 @@ def _parts(members: Iterable[msgspec.Raw], level: int) -> Iterator[list[Tree]]:
             continue
         group.append(text)
         size += len(text)
-        if size > _PIECE or len(group) >= _MEMBERS:
+        if size > _PIECE_BYTES or len(group) >= _PIECE_MEMBERS:
             yield _whole(b"[" + b",".join(group) + b"]", level)
             group, size = [], 0
     if group:
@@ -144,7 +144,7 @@ def _text(tree: Tree, default: Default | None, depth: int) -> bytes:
 
 def _write(node: Tree, default: Default | None, depth: int, level: int, parts: list[bytes]) -> None:
     kind = type(node)
-    if (kind is not dict and kind is not list) or level == _DEEPEST or not _is_large(node):
+    if (kind is not dict and kind is not list) or level == _MAX_DEPTH or not _is_large(node):
         parts.append(_text(node, default, depth))
         checkpoint()
         return
@@ -171,17 +171,17 @@ def _write(node: Tree, default: Default | None, depth: int, level: int, parts: l
 def _blocks(node: Tree) -> Iterator[Tree]:
     """The members of a list or an object, some at a time."""
     if type(node) is list:
-        for at in range(0, len(node), _MEMBERS // 8):
-            yield node[at : at + _MEMBERS // 8]
+        for at in range(0, len(node), _PIECE_MEMBERS // 8):
+            yield node[at : at + _PIECE_MEMBERS // 8]
         return
     items = iter(node.items())
-    while block := dict(islice(items, _MEMBERS // 8)):
+    while block := dict(islice(items, _PIECE_MEMBERS // 8)):
         yield block
 
 
 def _is_large(node: Tree) -> bool:
     """Whether a list or an object has, at all depths, more members than a piece."""
-    left = _MEMBERS
+    left = _PIECE_MEMBERS
     stack = [node]
     while stack:
         one = stack.pop()
@@ -191,8 +191,8 @@ def _is_large(node: Tree) -> bool:
             if left < 0:
                 return True
             stack.extend(one.values() if kind is dict else one)
-        elif kind is str and len(one) > _CHARACTERS:
-            left -= len(one) // _CHARACTERS
+        elif kind is str and len(one) > _CHARACTERS_PER_MEMBER:
+            left -= len(one) // _CHARACTERS_PER_MEMBER
             if left < 0:
                 return True
     return False

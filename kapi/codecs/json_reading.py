@@ -22,7 +22,7 @@ from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object, Tree
 
 _MAX_INTEGER_DIGITS = 20  # characters of a number that 64 bits may hold
-_AT_ONCE = 10_000  # pairs of a mapping
+_PAIRS_AT_ONCE = 10_000  # pairs of a mapping
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _SPACES = (b" ", b"\n", b"\t", b"\r")
 #: a string, which may not be closed, and what is looked for outside of strings
@@ -136,10 +136,10 @@ def duplicates(tree: object, path: str = "") -> Iterator[str]:
 
 def _mapping(pairs: list[tuple[str, Tree]]) -> Object:
     checkpoint()
-    tree = dict(pairs[:_AT_ONCE])
-    for at in range(_AT_ONCE, len(pairs), _AT_ONCE):
+    tree = dict(pairs[:_PAIRS_AT_ONCE])
+    for at in range(_PAIRS_AT_ONCE, len(pairs), _PAIRS_AT_ONCE):
         checkpoint()
-        tree.update(pairs[at : at + _AT_ONCE])
+        tree.update(pairs[at : at + _PAIRS_AT_ONCE])
     return tree if len(tree) == len(pairs) else Duplicated(pairs)
 
 
@@ -191,9 +191,9 @@ def _text(data: bytes) -> str:
     except UnicodeDecodeError:
         decoder = _Decoder("kapi.replace_bytes")
         pieces = []
-        for start in range(0, len(data), _DECODED_AT_ONCE):
+        for start in range(0, len(data), _BYTES_AT_ONCE):
             checkpoint()
-            pieces.append(decoder.decode(data[start : start + _DECODED_AT_ONCE]))
+            pieces.append(decoder.decode(data[start : start + _BYTES_AT_ONCE]))
         return "".join(pieces) + decoder.decode(b"", final=True)
 
 
@@ -218,7 +218,7 @@ def _replace_bytes(error: UnicodeError) -> tuple[str, int]:
 
 codecs.register_error("kapi.replace_bytes", _replace_bytes)
 _Decoder = codecs.getincrementaldecoder("utf-8")
-_DECODED_AT_ONCE = 4096  # bytes, each of which may be an error that costs a microsecond
+_BYTES_AT_ONCE = 4096  # bytes, each of which may be an error that costs a microsecond
 
 
 def _without_surrogates(node: object, mapping: Callable[[list[tuple[str, Tree]]], Tree]) -> Tree:

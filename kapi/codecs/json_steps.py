@@ -1,6 +1,6 @@
 """Reading of a large JSON text with checkpoints, by the scanner of the standard library that is written in Python.
 
-The one written in C takes a tenth of a second for 3 MB when it has to tell pairs, in one piece; this one takes three times as
+The one written in C takes a tenth of a second for 3 MB when it has to call for pairs, in one piece; this one takes three times as
 long, and others work meanwhile.
 """
 
@@ -16,7 +16,7 @@ from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.tree import Tree
 
 LARGE = 256 * 1024  # characters that are worth it
-_EVERY = 100  # values between two checkpoints
+_VALUES_PER_CHECKPOINT = 100  # values between two checkpoints
 Scan = Callable[[str, int], tuple[Tree, int]]
 
 
@@ -25,7 +25,7 @@ class SteppingDecoder(json.JSONDecoder):
 
     def __init__(self, **hooks: Any) -> None:
         super().__init__(**hooks)
-        self._left = _EVERY
+        self._left = _VALUES_PER_CHECKPOINT
         self.parse_object = self._object
         self.parse_array = self._array
         self.scan_once = py_make_scanner(self)
@@ -40,7 +40,7 @@ class SteppingDecoder(json.JSONDecoder):
         def step(text: str, position: int) -> tuple[Tree, int]:
             self._left -= 1
             if not self._left:
-                self._left = _EVERY
+                self._left = _VALUES_PER_CHECKPOINT
                 checkpoint()
             return scan(text, position)
 

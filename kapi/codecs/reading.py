@@ -12,7 +12,7 @@ from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-_SUMMARY = 30  # bytes of a body that a message quotes
+_MAX_QUOTED_BYTES = 30  # bytes of a body that a message quotes
 
 
 class DecodingError(status.BadRequest):
@@ -102,9 +102,9 @@ def summary(data: bytes) -> str:
     """The start of a body: as text when it looks like JSON, else in hexadecimal."""
     if not data:
         return "<empty>"
-    start = data[:_SUMMARY]
+    start = data[:_MAX_QUOTED_BYTES]
     shown = start.decode("utf-8", "replace") if data[:1] == b"{" else start.hex()
-    return shown + " ..." if len(data) > _SUMMARY else shown
+    return shown + " ..." if len(data) > _MAX_QUOTED_BYTES else shown
 
 
 def read_patch(

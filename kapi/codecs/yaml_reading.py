@@ -36,7 +36,7 @@ from kapi.machinery.tree import Object, Tree
 MAX_DEPTH = 240
 #: scalars, lists and mappings in a document: a megabyte of them is no object, but seconds of work
 MAX_NODES = 100_000
-#: nodes that aliases may add to a document, beside ten times its own
+#: nodes that aliases may add to a document, besides ten times its own
 MAX_ALIASED = 100_000
 
 _TRUE = frozenset(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])

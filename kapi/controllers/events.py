@@ -15,7 +15,7 @@ from kapi.machinery.names import dns_subdomain
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 
-_SERIES = 6 * 60.0  # a series ends when nothing was added to it for so long
+_SERIES_SECONDS = 6 * 60.0  # a series ends when nothing was added to it for so long
 _CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none
 
 
@@ -50,7 +50,7 @@ class EventRecorder:
     async def warn(self, controller: str, news: News) -> None:
         """``controller`` is who reports."""
         now = seconds_of(self._now())
-        self._recorded = {key: series for key, series in self._recorded.items() if now - series.last <= _SERIES}
+        self._recorded = {key: series for key, series in self._recorded.items() if now - series.last <= _SERIES_SECONDS}
         reference = reference_to(news.regarding)
         key = (*reference.values(), controller, news.reason, news.action)
         known = self._recorded.get(key)

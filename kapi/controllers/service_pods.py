@@ -1,4 +1,4 @@
-"""Which pods stand behind a Service, and how they are told of (upstream: ``endpointslice/util``, ``pkg/api/v1/pod``)."""
+"""Which pods stand behind a Service, and what endpoints say of them (upstream: ``endpointslice/util``, ``pkg/api/v1/pod``)."""
 
 from __future__ import annotations
 

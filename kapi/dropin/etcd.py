@@ -37,7 +37,7 @@ from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreError, UnsuitableStore
 
 log = Logger()
-_PROBE = 2.0  # seconds for the store to answer a health check
+_PROBE_TIMEOUT = 2.0  # seconds for the store to answer a health check
 _LEVELS = {"debug": LogLevel.debug, "info": LogLevel.info, "warn": LogLevel.warn, "error": LogLevel.error}
 
 
@@ -84,13 +84,13 @@ class Etcd:
 
     async def _why_not(self) -> str:
         """Why the store does not answer; empty when it does."""
-        endpoint: Any = UNIXClientEndpoint(self._reactor, self._server.socket_path, timeout=_PROBE)
+        endpoint: Any = UNIXClientEndpoint(self._reactor, self._server.socket_path, timeout=_PROBE_TIMEOUT)
         try:
             connection = await endpoint.connect(ConnectionFactory())
         except Exception as error:
             return str(error) or type(error).__name__
         try:
-            await connection.execute_command("PING").addTimeout(_PROBE, self._reactor)
+            await connection.execute_command("PING").addTimeout(_PROBE_TIMEOUT, self._reactor)
         except Exception as error:
             return str(error) or type(error).__name__
         finally:

@@ -1,6 +1,6 @@
 """The port of the drop-in etcd: HTTP for those who ask whether it is well, the store's own protocol for kube-apiserver.
 
-Which one a connection speaks is told by its first byte: a command of the store begins with ``*``, a request of HTTP with
+Which one a connection speaks is known from its first byte: a command of the store begins with ``*``, a request of HTTP with
 a letter.  The store's server listens on a unix socket in the data directory; what goes there is handed on as it comes, and
 who reads slowly makes the other side wait.
 """
@@ -22,8 +22,8 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 from kapi.request.transport import StreamTransport
 
 log = Logger()
-_SILENCE = 30.0  # seconds until a connection must have said something
-_CONNECT = 5.0  # seconds for the store's server to accept one
+_FIRST_BYTES_TIMEOUT = 30.0  # seconds until a connection must have said something
+_CONNECT_TIMEOUT = 5.0  # seconds for the store's server to accept one
 _STORE = b"*"
 #: what etcd of this version answers; clients look at the first two numbers
 VERSION = {"etcdserver": "3.6.6", "etcdcluster": "3.6.0", "storage": "3.6.0"}
@@ -64,7 +64,7 @@ class ClientConnection(Protocol):
 
     def connectionMade(self) -> None:
         self._port.connections.add(self)
-        self._silence = self._port.reactor.callLater(_SILENCE, self._drop)
+        self._silence = self._port.reactor.callLater(_FIRST_BYTES_TIMEOUT, self._drop)
 
     def dataReceived(self, data: bytes) -> None:
         if self._inner is not None:
@@ -83,7 +83,7 @@ class ClientConnection(Protocol):
             self._inner.dataReceived(data)
 
     def _connect(self) -> None:
-        endpoint = UNIXClientEndpoint(self._port.reactor, self._port.socket_path, timeout=_CONNECT)
+        endpoint = UNIXClientEndpoint(self._port.reactor, self._port.socket_path, timeout=_CONNECT_TIMEOUT)
         self._connecting = endpoint.connect(Factory.forProtocol(_Side))
         self._connecting.addCallbacks(self._join, self._refused)
 

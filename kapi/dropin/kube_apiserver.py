@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kapi.workers.supervisor import Supervisor
 
 _DIRECTORY = "kapi-apiserver-"
-_LAST_REQUEST = 0.125  # seconds: who stops a server of a test sends it no more requests
+_LAST_REQUEST_SECONDS = 0.125  # seconds: who stops a server of a test sends it no more requests
 _PAIR = ("apiserver.crt", "apiserver.key")
 
 
@@ -47,7 +47,7 @@ class EtcdClientFlags(FlagSet):
     etcd_prefix: str
 
     def declare(self, flag: Flag) -> None:
-        super().declare(replace(flag, group="Etcd"))  # shown beside kapi's own of that group
+        super().declare(replace(flag, group="Etcd"))  # shown next to kapi's own of that group
 
     def add(self) -> None:
         self.strings("etcd-servers", (), "URL of kapi's etcd: http://ADDRESS:PORT or https://ADDRESS:PORT.")
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def prepared(service: App | Supervisor) -> None:
         app = cast("App", service)  # ``translate`` refuses more processes than one
         app.announce = lambda: None  # the kubeconfig goes with the directory
-        app.connections.last_request = _LAST_REQUEST
+        app.connections.last_request = _LAST_REQUEST_SECONDS
         if place is None:
             return
         try:

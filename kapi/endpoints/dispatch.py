@@ -68,7 +68,7 @@ class ResourceTable:
         self._groups: dict[str, dict[tuple[str, str], RequestScope]] = {}  # group -> (version, plural) -> scope
         self._versions: dict[tuple[str, str], int] = {}  # (group, version) -> number of resources
         self.handlers = handlers if handlers is not None else {}
-        #: told of the group version after a resource of it has come or gone
+        #: called with the group version after a resource of it has come or gone
         self.on_change: list[Callable[[GroupVersion], None]] = []
 
     def add(self, resource: Resource, store: ResourceStore | None) -> None:

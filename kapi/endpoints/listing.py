@@ -25,9 +25,9 @@ from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
-_SHOWN = 10  # unreadable objects that a warning names
-_PER_SLICE = 128  # entries joined into one slice
-_MANY = 4096  # objects of a resource: so many are looked at in one piece
+_MAX_NAMED = 10  # unreadable objects that a warning names
+_ENTRIES_PER_SLICE = 128  # entries joined into one slice
+_MAX_OBJECTS_AT_ONCE = 4096  # objects of a resource: so many are looked at in one piece
 _END = b"]}\n"
 
 
@@ -41,7 +41,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
     cache = scope.store.cache
     predicate = predicate_of(scope, options, path_name(ctx))
     selective = not (predicate is None or predicate.empty)
-    if media.as_kind or not (media.plain and scope.same_version) or selective or len(cache) > _MANY:
+    if media.as_kind or not (media.plain and scope.same_version) or selective or len(cache) > _MAX_OBJECTS_AT_ONCE:
         await in_slices  # each object is looked at
     while True:
         page = await read.list_page(
@@ -65,7 +65,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
 
 def _warn_unreadable(ctx: RequestContext, keys: list[str]) -> None:
     if keys:
-        shown = ", ".join(keys[:_SHOWN]) + (", ..." if len(keys) > _SHOWN else "")
+        shown = ", ".join(keys[:_MAX_NAMED]) + (", ..." if len(keys) > _MAX_NAMED else "")
         ctx.warn(f"{len(keys)} object(s) cannot be read and are not in this list: {shown}")
 
 
@@ -128,12 +128,12 @@ def strip_type(obj: Object) -> Object:
 
 def size_of(entries: list[Entry]) -> int:
     """Bytes of what is stored."""
-    if len(entries) <= _MANY:
+    if len(entries) <= _MAX_OBJECTS_AT_ONCE:
         return sum([len(entry.data) for entry in entries])
     size = 0
-    for start in range(0, len(entries), _MANY):
+    for start in range(0, len(entries), _MAX_OBJECTS_AT_ONCE):
         checkpoint()
-        size += sum([len(entry.data) for entry in entries[start : start + _MANY]])
+        size += sum([len(entry.data) for entry in entries[start : start + _MAX_OBJECTS_AT_ONCE]])
     return size
 
 
@@ -146,7 +146,7 @@ class Joined(Parts):
         self.size = len(head) + size_of(entries) + len(entries) * (opening + 1) + len(_END) - 1
 
     def __len__(self) -> int:
-        return (len(self._entries) + _PER_SLICE - 1) // _PER_SLICE
+        return (len(self._entries) + _ENTRIES_PER_SLICE - 1) // _ENTRIES_PER_SLICE
 
     @overload
     def __getitem__(self, position: int) -> bytes: ...
@@ -157,9 +157,9 @@ class Joined(Parts):
             return [self[one] for one in range(*position.indices(len(self)))]
         if not 0 <= position < len(self):
             raise IndexError(position)
-        cut, start = self._cut, position * _PER_SLICE
+        cut, start = self._cut, position * _ENTRIES_PER_SLICE
         opening, between = (b"{", b",{") if cut else (b"", b",")
-        end = start + _PER_SLICE
+        end = start + _ENTRIES_PER_SLICE
         items = [memoryview(entry.data)[cut:] for entry in self._entries[start:end]]
         before = between if start else self._head + opening
         return b"".join((before, between.join(items), b"" if end < len(self._entries) else _END))
@@ -175,8 +175,8 @@ def joined(scope: RequestScope, page: read.Page, meta: Object) -> Sequence[bytes
         return [head + _END]
     if not scope.same_version:
         slices = [head]
-        for start in range(0, len(entries), _PER_SLICE):
-            items = map(scope.served, steps(entries[start : start + _PER_SLICE], 1))
+        for start in range(0, len(entries), _ENTRIES_PER_SLICE):
+            items = map(scope.served, steps(entries[start : start + _ENTRIES_PER_SLICE], 1))
             slices.append((b"," if start else b"") + b",".join(items))
         return [*slices, _END]
     return Joined(head, entries, 0 if resource.typed_items else len(item_prefix(resource.kind, version)))
@@ -190,7 +190,7 @@ def list_message(scope: RequestScope, page: read.Page, meta: Object) -> list[byt
         raw += (b"\x12", protobuf_writing.varint(len(message)), message)
     kind = scope.kind._replace(kind=scope.resource.list_kind)
     head, tail = protobuf_writing.envelope_parts(kind, sum(map(len, raw)))
-    parts = 3 * _PER_SLICE
+    parts = 3 * _ENTRIES_PER_SLICE
     return [head, *(b"".join(raw[start : start + parts]) for start in range(0, len(raw), parts)), tail]
 
 

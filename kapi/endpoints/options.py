@@ -79,7 +79,7 @@ def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
     )
     errors = _check_list(options)
     if errors:
-        check_selectors(options)  # selectors that cannot be read are told first
+        check_selectors(options)  # selectors that cannot be read are reported first
     _invalid("ListOptions", errors)
     return options
 

@@ -27,7 +27,7 @@ from kapi.request.transport import StreamTransport
 if TYPE_CHECKING:
     from twisted.web.client import FileBodyProducer
 
-#: of one connection, or set anew by us; those that vouch for a user ("x-remote-") are told by their prefix
+#: of one connection, or set anew by us; those that vouch for a user ("x-remote-") are known by their prefix
 NOT_PASSED_ON = frozenset(
     [b"connection", b"proxy-connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
      b"transfer-encoding", b"upgrade", b"host", b"content-length", b"authorization", b"expect"]

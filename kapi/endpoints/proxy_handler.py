@@ -51,7 +51,7 @@ class Destination:
     connect: Callable[[], IStreamClientEndpoint]
     ask: Callable[[bytes, Headers, IBodyProducer | None], Deferred[IResponse]]
     user: UserInfo | None = None  # who asks, for a backend that believes our client certificate
-    more: Sequence[Header] = ()  # what else the backend is told
+    more: Sequence[Header] = ()  # what else the backend gets
     forwarded: Sequence[Header] = ()  # the same, but not of a request to upgrade
     not_back: frozenset[bytes] = frozenset()  # further headers of the answer that the client does not get
     relocated: Callable[[bytes], bytes] = lambda location: location  # a redirect as the client has to follow it

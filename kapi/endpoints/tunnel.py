@@ -130,7 +130,7 @@ class _Tunnelled(TakenConnection):
             self._leaving = _Leaving(self.transport, self._reactor)
 
     def close_when_idle(self) -> None:
-        """Not that anybody could tell: it goes on while requests are answered, and ends with the server."""
+        """Without effect: it goes on while requests are answered, and ends with the server."""
 
     def dataReceived(self, data: bytes) -> None:
         if self._peer.transport is not None:

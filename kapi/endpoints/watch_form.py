@@ -106,7 +106,7 @@ class Form:
             return transform.partial({"metadata": bookmark_metadata(event)}, self.media.as_version)
         obj = bookmark(self.scope.resource, event)
         if self.table:
-            # what ends the initial events is told even to who wants no objects
+            # what ends the initial events is sent even to clients that want no objects
             include = "Metadata" if event.initial_end and self.include == "None" else self.include
             return transform.table(
                 self.scope.resource,

@@ -45,7 +45,7 @@ def authentication(
 ) -> Filter:
     """Sets ``ctx.user``.  Raises Unauthorized, which does not say why; without an authenticator everybody passes.
 
-    Credentials and ``proxy_headers`` (beside the standard ones) are gone from the request behind it.  A browser that is
+    Credentials and ``proxy_headers`` (besides the standard ones) are gone from the request behind it.  A browser that is
     nobody yet asks for the ``public`` paths of a page at once, and keeps its connection.
     """
 

@@ -41,7 +41,7 @@ from kapi.resources.shared.paths import domain_prefixed_path
 
 _USER, _UID, _GROUP, _EXTRA = "Impersonate-User", "Impersonate-Uid", "Impersonate-Group", "Impersonate-Extra-"
 _AUTHENTICATION = "authentication.k8s.io"
-_MANY = 4  # from so many groups or extras on, one check for "*" is tried first
+_MIN_WILDCARD_CHECKED = 4  # from so many groups or extras on, one check for "*" is tried first
 _CACHE_SIZE = 10_000
 
 
@@ -207,7 +207,7 @@ class _Modes:
             if SYSTEM_MASTERS in groups:
                 question.name = SYSTEM_MASTERS
                 raise forbidden_error(question, "impersonating the system:masters group is not allowed")
-            if len(groups) >= _MANY and await self._allowed(replace(question, name="*")):
+            if len(groups) >= _MIN_WILDCARD_CHECKED and await self._allowed(replace(question, name="*")):
                 return
         for group in groups:
             await self._require(replace(question, name=group))
@@ -220,7 +220,7 @@ class _Modes:
             problem = next((text for text in (_extra_problem(key, extra[key]) for key in extra) if text), "")
             if problem:
                 raise forbidden_error(question, problem)
-            many = len(extra) >= _MANY or sum(map(len, extra.values())) >= _MANY
+            many = len(extra) >= _MIN_WILDCARD_CHECKED or sum(map(len, extra.values())) >= _MIN_WILDCARD_CHECKED
             if many and await self._allowed(replace(question, subresource="*", name="*")):
                 return
         for key, values in extra.items():

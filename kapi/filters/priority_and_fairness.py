@@ -23,10 +23,9 @@ from kapi.request.response import Response
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 _READS = frozenset({"get", "list", "watch"})
-_MAX_WAIT_SECONDS = 60.0  # seconds
-_EVENT = (
-    0.04  # of the seat-seconds that a write's events are estimated at: what telling ten watchers takes of the thread
-)
+_MAX_WAIT_SECONDS = 60.0
+#: of the seat-seconds that a write's events are estimated at: what sending an event to ten watchers takes of the thread
+_EVENT_SHARE = 0.04
 
 
 def too_many_requests(retry_after: int) -> Response:
@@ -79,7 +78,7 @@ def priority_and_fairness(
             ctx.seats = None
             request.queues.finish(request, ctx.worked())
             if scheduler is not None and request.final_seats and ctx.flow is not None and scheduler.shared():
-                scheduler.charge(ctx.flow, _EVENT * request.final_seats * request.extra)
+                scheduler.charge(ctx.flow, _EVENT_SHARE * request.final_seats * request.extra)
 
     def reject(chosen: Classification, why: str) -> Response:
         level = chosen.level

@@ -1,4 +1,4 @@
-"""Requests during shutdown: counted, told to come back, or let through.
+"""Requests during shutdown: counted, answered with Retry-After, or let through.
 
 Upstream: apiserver ``server/filters/with_retry_after.go`` and ``waitgroup.go``.  Health probes and metrics are
 answered until the end.

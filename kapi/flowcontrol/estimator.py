@@ -1,6 +1,6 @@
 """How many seats a request is worth (upstream: ``util/flowcontrol/request``).
 
-A list costs by the bytes it reads, a write by the watchers that must be told of it, everything else one seat.
+A list costs by the bytes it reads, a write by the watchers that must get its event, everything else one seat.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 
 _BYTES_PER_SEAT = 100_000
-_STREAMED = 1_000_000  # bytes of a list that leaves in slices that are in memory at once
+_STREAMED_BYTES = 1_000_000  # bytes of a list that leaves in slices that are in memory at once
 _WATCHES_PER_SEAT = 10
-_EVENT_SECONDS = 0.005  # seat-seconds of telling ten watchers
+_EVENT_SECONDS = 0.005  # seat-seconds of sending an event to ten watchers
 MAX_LIST_SEATS = 100
 MAX_WRITE_SEATS = 10
 WRITES = frozenset({"create", "update", "patch", "delete"})
@@ -53,7 +53,7 @@ _ONE = Work()
 def estimate(ctx: RequestContext, cache_of: CacheOf, max_seats: int, watches: int = 0) -> Work:
     """``max_seats`` is the most that the priority level lets one request have; 0 when it does not say.
 
-    ``watches`` must be told of a write.
+    ``watches`` must get the event of a write.
     """
     info = ctx.info
     assert info is not None
@@ -91,7 +91,7 @@ def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
         read = count
     if info.name:
         read = 1
-    size = min(read * cache.size / count, _STREAMED)
+    size = min(read * cache.size / count, _STREAMED_BYTES)
     most = min(max_seats or MAX_LIST_SEATS, MAX_LIST_SEATS)
     return Work(max(1, min(math.ceil(size / _BYTES_PER_SEAT), most)))
 

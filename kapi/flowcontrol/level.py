@@ -12,7 +12,7 @@ from kapi.flowcontrol.fair_queues import FairQueues
 from kapi.machinery.tree import Object
 from kapi.request.flow import Level
 
-_EXEMPT = 3.0  # an exempt level's part of the thread's time, by those of all others together
+_EXEMPT_WEIGHT = 3.0  # an exempt level's part of the thread's time, by those of all others together
 _MAX_SEATS_PART = 0.15  # of the nominal limit: the most one request may have
 
 
@@ -69,7 +69,7 @@ class PriorityLevel:
     def share_out(self, total: int, shares: int) -> None:
         """The limits that follow from the part of ``total`` that its shares are worth."""
         self.nominal = math.ceil(total * self.shares / shares) if shares else 0
-        self.share.weight = _EXEMPT * total if self.exempt else max(1.0, self.nominal)
+        self.share.weight = _EXEMPT_WEIGHT * total if self.exempt else max(1.0, self.nominal)
         lent = half_up(self.nominal * self.lendable / 100)
         self.lower = self.nominal - lent
         self.upper = self.nominal + (total if self.borrowing is None else half_up(self.nominal * self.borrowing / 100))

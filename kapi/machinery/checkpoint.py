@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_EVERY = 32  # items of a walk between two checkpoints
+_ITEMS_PER_CHECKPOINT = 32  # items of a walk between two checkpoints
 
 
 class Interrupted(BaseException):
@@ -81,7 +81,7 @@ def in_one_piece() -> Iterator[None]:
         current, running = before
 
 
-def steps(items: Iterable[Item], every: int = _EVERY) -> Iterable[Item]:
+def steps(items: Iterable[Item], every: int = _ITEMS_PER_CHECKPOINT) -> Iterable[Item]:
     """The items of a client's list or mapping, with a checkpoint after ``every`` so many of them.
 
     Nobody else may change what is walked.

@@ -67,7 +67,7 @@ class ErrorType(enum.Enum):
     TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
 
 
-_CHARACTERS = 500  # of a text that is quoted between two checkpoints
+_CHARACTERS_PER_CHECKPOINT = 500  # of a text that is quoted between two checkpoints
 _OMIT = object()
 OMIT = _OMIT  #: stands for a bad value that the message leaves out
 NIL = object()  #: stands for no value at all, whatever the field's type
@@ -122,7 +122,7 @@ def quote(text: str) -> str:
     """A string as Go's %q writes it."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return '"' + "".join(_quote_char(char) for char in checkpoint.steps(text, _CHARACTERS)) + '"'
+    return '"' + "".join(_quote_char(char) for char in checkpoint.steps(text, _CHARACTERS_PER_CHECKPOINT)) + '"'
 
 
 def _quote_char(char: str) -> str:

@@ -14,7 +14,7 @@ from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint
 
 LARGE = 256 * 1024  # bytes of JSON whose tree is worth it
-_NODES = 200  # between two checkpoints
+_NODES_PER_CHECKPOINT = 200  # between two checkpoints
 _UNSHARED = 2  # references to what is asked for: the one there is, and that of the question
 
 #: attributes of objects of a class that may refer to much
@@ -52,32 +52,32 @@ def drain(found: dict[Any, Any] | set[Any] | list[Any]) -> None:
     if checkpoints.running is None:
         return
     pop: Callable[[], object] = found.popitem if isinstance(found, dict) else found.pop
-    while len(found) > _NODES:
-        for _ in range(_NODES):
+    while len(found) > _NODES_PER_CHECKPOINT:
+        for _ in range(_NODES_PER_CHECKPOINT):
             pop()
         checkpoint()
 
 
 def dismantle(stack: list[object]) -> None:
     """Frees trees, and their parts as far as nothing else refers to them."""
-    left = _NODES
+    left = _NODES_PER_CHECKPOINT
     while stack:
         node = stack.pop()
         if getrefcount(node) == _UNSHARED:
             if not isinstance(node, (dict, list)):
                 stack += [getattr(node, name) for name in _parts.get(node.__class__, ())]
-            elif len(node) > _NODES:  # a part of it now
+            elif len(node) > _NODES_PER_CHECKPOINT:  # a part of it now
                 stack.append(node)
-                left -= _NODES - 1
+                left -= _NODES_PER_CHECKPOINT - 1
                 if isinstance(node, list):
-                    stack += node[-_NODES:]
-                    del node[-_NODES:]
+                    stack += node[-_NODES_PER_CHECKPOINT:]
+                    del node[-_NODES_PER_CHECKPOINT:]
                 else:
-                    stack += [node.popitem()[1] for _ in range(_NODES)]
+                    stack += [node.popitem()[1] for _ in range(_NODES_PER_CHECKPOINT)]
             else:
                 stack.extend(node.values() if isinstance(node, dict) else node)
         left -= 1
         node = None
         if left <= 0:
-            left = _NODES
+            left = _NODES_PER_CHECKPOINT
             checkpoint()

@@ -11,7 +11,7 @@ import re
 
 _SIGNED = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
 _UNSIGNED = re.compile(r"[0-9]+", re.ASCII).fullmatch
-_PLAIN = 6  # digits before the point of a float that is written without an exponent
+_MAX_PLAIN_DIGITS = 6  # digits before the point of a float that is written without an exponent
 _MAX_DIGITS = 20  # digits of a 64-bit number
 
 
@@ -63,7 +63,7 @@ def float_text(value: float) -> str:
     if not digits:
         return minus + "0"
     point = len(digits) + exponent  # digits before the point
-    if not -4 <= point - 1 < _PLAIN:
+    if not -4 <= point - 1 < _MAX_PLAIN_DIGITS:
         rest = "." + digits[1:] if len(digits) > 1 else ""
         return f"{minus}{digits[0]}{rest}e{'-' if point < 1 else '+'}{abs(point - 1):02d}"
     if point <= 0:

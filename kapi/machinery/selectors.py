@@ -174,7 +174,7 @@ class _Parser:
 
 
 def _complain(*errors: FieldError) -> SelectorError:
-    """The errors as one; several that say the same are told once."""
+    """The errors as one; each text appears once."""
     for error in errors:
         error.field = error.field or "<nil>"
     texts = list(dict.fromkeys(map(str, errors)))

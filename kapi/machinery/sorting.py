@@ -10,13 +10,13 @@ from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.freeing import free_in_steps
 
 Item = TypeVar("Item", bound=Any)
-_PIECE = 4096  # items that are sorted or merged at once
+_PIECE_ITEMS = 4096  # items that are sorted or merged at once
 
 
 def ordered(items: Iterable[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
     """As ``sorted``: stable, with a checkpoint after some thousand comparisons."""
     found = list(items)
-    if len(found) <= _PIECE:
+    if len(found) <= _PIECE_ITEMS:
         found.sort(key=key)
         return found
     if key is None:
@@ -29,9 +29,9 @@ def ordered(items: Iterable[Item], key: Callable[[Item], Any] | None = None) -> 
 
 def _sorted(found: list[Item], key: Callable[[Item], Any] | None) -> list[Item]:
     runs = []
-    for start in range(0, len(found), _PIECE):
+    for start in range(0, len(found), _PIECE_ITEMS):
         checkpoint()
-        runs.append(sorted(found[start : start + _PIECE], key=key))
+        runs.append(sorted(found[start : start + _PIECE_ITEMS], key=key))
     while len(runs) > 1:
         pairs = [runs[position : position + 2] for position in range(0, len(runs), 2)]
         runs = [_merged(pair[0], pair[1], key) if len(pair) > 1 else pair[0] for pair in pairs]
@@ -45,7 +45,7 @@ def _merged(one: list[Item], other: list[Item], key: Callable[[Item], Any] | Non
     i = j = 0
     while i < len(one) and j < len(other):
         checkpoint()
-        end, stop = min(i + _PIECE, len(one)), min(j + _PIECE, len(other))
+        end, stop = min(i + _PIECE_ITEMS, len(one)), min(j + _PIECE_ITEMS, len(other))
         last, latest = value(one[end - 1]), value(other[stop - 1])
         if latest < last:  # what is greater than the end of the other piece may belong behind what follows that
             end = bisect_right(one, latest, i, end, key=key)

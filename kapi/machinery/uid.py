@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-_AT_ONCE = 256  # UUIDs that are made together
+_BATCH_SIZE = 256  # UUIDs that are made together
 _ready: list[str] = []
 
 # a forked process must not give out what its parent does
@@ -17,7 +17,7 @@ os.register_at_fork(after_in_child=_ready.clear)
 def new_uid() -> str:
     """A random (version 4) UUID."""
     if not _ready:
-        _ready.extend(_fresh(os.urandom(16 * _AT_ONCE)))
+        _ready.extend(_fresh(os.urandom(16 * _BATCH_SIZE)))
     return _ready.pop()
 
 

@@ -20,7 +20,7 @@ class AdmissionOptions(FlagSet):
     default_unreachable_toleration_seconds: int
 
     def add(self) -> None:
-        self.strings("enable-admission-plugins", (), "Plugins to run beside the default ones.")
+        self.strings("enable-admission-plugins", (), "Plugins to run besides the default ones.")
         self.strings(
             "admission-control", (), "Deprecated: all plugins to run; use --enable- and --disable-admission-plugins."
         )

@@ -184,7 +184,7 @@ class AuthenticationOptions(FlagSet):
             known = {each.fingerprint(SHA256()) for each in load_pem_x509_certificates(Path(users).read_bytes())}
             others = {each.fingerprint(SHA256()) for each in load_pem_x509_certificates(Path(proxies).read_bytes())}
         except (OSError, ValueError):
-            return []  # told where the files are used
+            return []  # reported where the files are used
         if known.isdisjoint(others):
             return []
         return [

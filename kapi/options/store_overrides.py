@@ -60,7 +60,7 @@ def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupReso
 
 
 def _main(urls: Sequence[str]) -> Address | None:
-    """None: the embedded store, or one whose URL is wrong, which is told when it is opened."""
+    """None: the embedded store, or one whose URL is wrong, which is reported when it is opened."""
     try:
         return parse(urls[0]) if urls else None
     except ValueError:

@@ -14,7 +14,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Converter
 
 Result = TypeVar("Result")
-_ATTEMPTS = 8
+_MAX_ATTEMPTS = 8
 
 
 class Unconverted(status.StatusError):
@@ -30,7 +30,7 @@ async def converting(
     converter: Converter, run: Callable[[], Awaitable[Result]], related: Callable[[], Iterable[Object]] = tuple
 ) -> Result:
     """Runs something that converts; ``related``: objects that will be wanted with the first one."""
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         try:
             return await run()
         except Unconverted as need:

@@ -21,7 +21,7 @@ from kapi.store.errors import KeyExists, OutcomeUnknown, Outdated, StoreError
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
-_ATTEMPTS = 8  # with another name, or with another charge
+_MAX_ATTEMPTS = 8  # with another name, or with another charge
 
 
 async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
@@ -63,7 +63,7 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
     metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = store.environment.now()
     generated = bool(metadata.get("generateName")) and not metadata.get("name")
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(_MAX_ATTEMPTS):
         if generated:
             base = metadata["generateName"]
             suffix = "" if identities is None else identities.suffix(store.place(op.namespace, base))
@@ -73,14 +73,14 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
         try:
             return await _insert_once(store, op, obj, attributes)
         except Outdated as outdated:
-            if attempt + 1 == _ATTEMPTS:
+            if attempt + 1 == _MAX_ATTEMPTS:
                 raise interpret(outdated, store.group_resource, metadata["name"]) from None
             let_go(outdated)
             attributes.charges.clear()  # admission charges it once more
         except KeyExists as taken:
             let_go(taken)
             name = metadata["name"]
-            if generated and attempt + 1 < _ATTEMPTS:
+            if generated and attempt + 1 < _MAX_ATTEMPTS:
                 continue
             error = status.already_exists(store.group_resource, name)
             if generated:

@@ -95,7 +95,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
     if op.dry_run:
         return store.stored(obj, halves, entry.revision, deleted=True)
     expected = entry.revision
-    if graceful:  # even without grace, watchers are told first that the object goes
+    if graceful:  # even without grace, watchers first see that the object is being deleted
         expected = (await _store_marked(store, op, obj, existing, entry)).revision
     deletion = Deletion(store.key(op.namespace, op.name), expected, *halves)
     try:

@@ -29,13 +29,13 @@ class Operation:
     options: Object = field(default_factory=dict)  # CreateOptions, UpdateOptions ... as admission shows them
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
-    collection: bool = False  # one of many: admission is not told the name, as upstream's is not
+    collection: bool = False  # one of many: admission does not get the name, as upstream's is not
     admitted: bool = False  # part of another operation, which admission has let pass
     view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
     counted: int | None = None  # this update is a quota counted anew, from what was stored at this revision
     deadline: float = 0.0  # by when the request is to be answered, in reactor seconds; 0 = no end
     request: RequestContext | None = None  # whose operation it is
-    refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
+    refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to report
     #: raises Forbidden: asked when an update would create
     authorize_create: Callable[[], Awaitable[None]] | None = None
     stored_bytes: int = 0  # of what is stored now, where that is to be changed

@@ -24,7 +24,7 @@ _SPEC = Path("spec")
 
 
 class _Unresolved(ValueError):
-    """Why it cannot be told which resource a policy's parameters are; the beginning of upstream's text."""
+    """Why it is not known which resource a policy's parameters are; the beginning of upstream's text."""
 
 
 def resolver(rows: Callable[[], Iterable[Resource]]) -> Resolve:

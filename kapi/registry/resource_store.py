@@ -1,7 +1,7 @@
 """The generic store: what a resource is served from, whatever its type (upstream: apiserver ``registry/generic``).
 
 A ResourceStore ties a stored resource (its strategy, lifecycle and types) to its watch cache, the store and
-admission.  The verbs are in files of their own beside this one; objects here are in the storage version.
+admission.  The verbs are in files of their own next to this one; objects here are in the storage version.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Stores(dict[GroupResource, ResourceStore]):
 
 
 class LateStores(Stores):
-    """Of ``rows``, which belong to several registries, and of what is put in beside; what is not made yet is not iterated."""
+    """Of ``rows``, which belong to several registries, and of what is put in besidessss; what is not made yet is not iterated."""
 
     def __init__(
         self, rows: Mapping[GroupResource, Resource], make: Callable[[GroupResource, Resource], ResourceStore]

@@ -25,7 +25,7 @@ from kapi.schema.types import Type
 
 _REACTOR_SECONDS = 0.02  # seconds on the reactor
 _LIMIT = 20.0  # seconds in a thread
-_MANY = 1000  # errors that are not freed at once
+_MAX_ERRORS_AT_ONCE = 1000  # errors that are not freed at once
 
 
 async def validated(
@@ -60,7 +60,7 @@ def invalid_answer(
     if type_.schema is None:  # else a map to Go, too
         quoted.complete(errors, type_, sent, internal_form)
     answer = status.invalid(_given_kind(row, obj), obj["metadata"].get("name", ""), errors)
-    if len(errors) > _MANY:
+    if len(errors) > _MAX_ERRORS_AT_ONCE:
         free_in_steps(errors)
         free_in_steps(answer.details)
     return answer

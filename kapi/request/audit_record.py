@@ -1,4 +1,4 @@
-"""What the rooms on a request's way tell of it to the audit event under construction (``kapi.audit.event``)."""
+"""What filters and endpoints report of a request to its audit event (``kapi.audit.event``)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Level:
 
 
 class Flow:
-    """What one user does in a level, as its flow schema tells users apart."""
+    """What one user does in a level, as its flow schema distinguishes users."""
 
     __slots__ = ("__weakref__", "level", "time", "workers")
 

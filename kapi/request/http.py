@@ -21,7 +21,7 @@ class HTTPRequest(Protocol):
     """As twisted.web's Request, with what an API server needs besides.
 
     ``write_whole`` sends an answer from its headers to its end; ``shrink`` says that it will take long, ``abort`` that it ends
-    in the middle.  ``waiting`` is told when the client leaves.
+    in the middle.  ``waiting`` is notified when the client leaves.
     """
 
     method: bytes

@@ -1,6 +1,6 @@
 """A request's body that is passed on while it comes (upstream: ``net/http``'s request body, read by ``httputil.ReverseProxy``).
 
-What has come and was not taken yet waits here; its source is told, so that it stops listening to the client (HTTP/1.1) or
+What has come and was not taken yet waits here; its source is paused, so that it stops listening to the client (HTTP/1.1) or
 opens no more of the stream's window (HTTP/2).  No more waits than the source had on its way by then.
 """
 

@@ -13,7 +13,7 @@ ANONYMOUS = "system:anonymous"
 ALL_AUTHENTICATED = "system:authenticated"
 ALL_UNAUTHENTICATED = "system:unauthenticated"
 SYSTEM_MASTERS = "system:masters"
-#: extra that tells one credential of a user from another
+#: extra that identifies the credential of a user
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 

@@ -1,7 +1,7 @@
 """Every built-in resource, in the order discovery lists them.
 
 Discovery, OpenAPI paths, routing, authorization and the watch caches all come from these rows; a resource is added here
-and in its own room, nowhere else.
+and in its own module, nowhere else.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class StrategyContext:
     #: how long validation may take (seconds) before it raises TimeExceeded, to be run again in a thread; 0: as long as it takes
     patience: float = 0.0
     verb: str = ""  # of the request: "create", "update" or "patch"
-    refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to tell
+    refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to report
     stored: bytes = b""  # the object that an update changes, as it is stored
     warnings: list[str] = field(default_factory=list)  # what validation lets through but wants said
 
@@ -191,7 +191,7 @@ class Subresource:
     """A subresource, e.g. ``status`` or ``scale``.
 
     ``strategy`` serves the kinds that write the parent object (status, approval, resize ...);
-    ``handler`` names the endpoint room of the special ones (scale, binding, eviction, token, log, exec, proxy ...).
+    ``handler`` names the endpoint package of the special ones (scale, binding, eviction, token, log, exec, proxy ...).
     """
 
     name: str
@@ -228,7 +228,7 @@ class Resource:
     subresources: tuple[Subresource, ...] = ()
     strategy: Strategy = field(default_factory=Strategy)
     table: TableColumns | None = None  # None: name and age
-    #: field selectors beside metadata.name and metadata.namespace: label -> value as text
+    #: field selectors besides metadata.name and metadata.namespace: label -> value as text
     selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
     #: label in a field selector -> label under which the stored version's row knows the field
     field_aliases: Mapping[str, str] = field(default_factory=dict)
@@ -241,7 +241,7 @@ class Resource:
     other_versions: Callable[[], OtherVersions] | None = None
     from_storage: Callable[[Object], Object] | None = None
     converter: Converter | None = None  # of versions that a webhook converts
-    handler: str = ""  # endpoint room of kinds that are not stored: tokenreviews, subjectaccessreviews ...
+    handler: str = ""  # endpoint package of kinds that are not stored: tokenreviews, subjectaccessreviews ...
     ttl: bool = False  # objects expire (events)
     graceful: bool = False  # deletion may leave the object running for a while (pods)
     returns_deleted: bool = False  # DELETE answers the object instead of a Status

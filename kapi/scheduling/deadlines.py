@@ -1,6 +1,6 @@
 """Deadlines of the requests that wait: one call of the reactor for all that end in the same eighth of a second.
 
-A call of the reactor for each request, which nearly always is cancelled, costs more than what is told at its end.
+A call of the reactor for each request, which nearly always is cancelled, costs more than the answer at the deadline.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-_SLOT = 0.125  # seconds, by which a deadline may be late
+_SLOT_SECONDS = 0.125  # seconds, by which a deadline may be late
 
 
 class Expiring(Protocol):
@@ -31,11 +31,11 @@ class Deadlines:
 
     def add(self, waiting: Expiring, deadline: float) -> int:
         """At ``deadline`` (reactor seconds) ``waiting`` expires.  Returns the number that ``remove`` needs."""
-        number = math.ceil(deadline / _SLOT)
+        number = math.ceil(deadline / _SLOT_SECONDS)
         slot = self._slots.get(number)
         if slot is None:
             slot = self._slots[number] = {}
-            left = max(0.0, number * _SLOT - self._clock.seconds())
+            left = max(0.0, number * _SLOT_SECONDS - self._clock.seconds())
             self._calls[number] = self._clock.callLater(left, partial(self._end, number))
         slot[waiting] = None
         return number

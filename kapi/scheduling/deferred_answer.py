@@ -1,7 +1,7 @@
 """An answer that does not come at once, and ends at its deadline with 504 (upstream: ``server/filters/timeout.go``).
 
 It does by itself what a chain of Deferreds would do, since every write goes this way: takes the coroutine on whenever what
-it waits for has come, notes the time of its work, and tells the outcome once.
+it waits for has come, notes the time of its work, and reports the outcome once.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Computation(Protocol):
 
     engaged: bool  # it may take long
     committed: bool  # others have seen something of it: it cannot be ended any more
-    interrupt: BaseException | None  # why it is to end, until it has been told
+    interrupt: BaseException | None  # why it is to end, until that was raised in it
 
 
 class Owner(Protocol):
@@ -147,7 +147,7 @@ class Slices:
         self._reactor = reactor
         self._length = length
         self._turn = turn
-        #: whose turn it is while several flows compete; None when nothing tells them apart
+        #: whose turn it is while several flows compete; None when they are served in order of arrival
         self.scheduler: ThreadScheduler | None = None
         self._idle: list[Worker] = []
         self._ready: dict[Flow | None, deque[Suspended]] = {}  # the flow that was served last is at the end

@@ -23,9 +23,9 @@ from kapi.scheduling.shares import Shares
 
 log = Logger()
 BUDGET = 0.003  # seconds of work in one turn of the reactor: less makes more turns, of which each costs
-_ALONE_SECONDS = 0.05  # seconds after which a flow that nobody else was served beside is taken to be alone for now
-_LONGER = 5.0  # what a turn may take then, in budgets: more that is done together costs less
-NEWCOMERS = 60.0  # the weight of connections that have not made a request yet, beside the levels' seats
+_ALONE_SECONDS = 0.05  # seconds after which a flow that nobody else was served with is taken to be alone for now
+_LONG_TURN_BUDGETS = 5.0  # what a turn may take then, in budgets: more that is done together costs less
+NEWCOMERS = 60.0  # the weight of connections that have not made a request yet, next to the levels' seats
 _SHARED_SECONDS = 0.2  # seconds for which the thread stays shared after the last change from one flow to another
 _MAX_FLOWS = 4  # that a connection is read for
 
@@ -134,7 +134,7 @@ class ThreadScheduler:
         """One after the other until the budget is used up; at least one."""
         self._scheduled = False
         self._used = 0.0
-        self._most = self._budget * (_LONGER if self._reactor.seconds() > self._alone_from else 1.0)
+        self._most = self._budget * (_LONG_TURN_BUDGETS if self._reactor.seconds() > self._alone_from else 1.0)
         shares = self._shares
         while shares:
             worker, flow = shares.take()

@@ -15,7 +15,7 @@ _KINDS = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64",
 #: types that read JSON themselves, each in its own way
 _OWN = frozenset((Kind.ANY, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION))
 _NUMBERS = frozenset((Kind.INTEGER, Kind.NUMBER))
-_LOWEST = -(1 << 63)
+_INT64_MIN = -(1 << 63)
 
 
 def text_of(value: object) -> str:
@@ -34,7 +34,7 @@ def _simple_mismatch(value: object, kind: str, type_: str) -> TypeMismatch:
 
 
 def _given(value: object) -> str:
-    if isinstance(value, int) and not _LOWEST <= value < -_LOWEST:
+    if isinstance(value, int) and not _INT64_MIN <= value < -_INT64_MIN:
         return "float64"
     return next((name for class_, name in _KINDS.items() if isinstance(value, class_)), "string")
 
@@ -66,7 +66,7 @@ class Converter(ExactDecoder):
         if isinstance(value, float):
             if not value.is_integer():
                 raise _simple_mismatch(value, f"int{bits}", type_.go_type)
-            value = int(value) if abs(value) < 1 << 63 else _LOWEST
+            value = int(value) if abs(value) < 1 << 63 else _INT64_MIN
         half = 1 << bits - 1
         return int((value + half) % (half << 1) - half)
 

@@ -12,7 +12,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Tree
 
 LONG = 4096  # items from which a list is worth it
-_PIECE = 2048  # items of a piece when made; twice as many are parted
+_PIECE_ITEMS = 2048  # items of a piece when made; twice as many are parted
 
 
 class LongList:
@@ -21,7 +21,7 @@ class LongList:
     __slots__ = ("_length", "_pieces")
 
     def __init__(self, items: list[Tree]) -> None:
-        self._pieces = [items[start : start + _PIECE] for start in range(0, len(items), _PIECE)] or [[]]
+        self._pieces = [items[start : start + _PIECE_ITEMS] for start in range(0, len(items), _PIECE_ITEMS)] or [[]]
         self._length = len(items)
 
     def __len__(self) -> int:
@@ -60,8 +60,8 @@ class LongList:
         piece = self._pieces[number]
         piece.insert(place, value)
         self._length += 1
-        if len(piece) > 2 * _PIECE:
-            self._pieces[number : number + 1] = [piece[:_PIECE], piece[_PIECE:]]
+        if len(piece) > 2 * _PIECE_ITEMS:
+            self._pieces[number : number + 1] = [piece[:_PIECE_ITEMS], piece[_PIECE_ITEMS:]]
 
     def append(self, value: object) -> None:
         self.insert(self._length, value)

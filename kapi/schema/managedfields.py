@@ -73,7 +73,7 @@ def is_reset(entries: object) -> bool:
 
 
 def only_timestamps_differ(new: Object, old: Object) -> bool:
-    """Whether nothing but times in ``managedFields`` (and the resourceVersion) tells an object from the stored one.
+    """Whether nothing but times in ``managedFields`` (and the resourceVersion) differs from the stored object.
 
     Such a write keeps the stored entries, so that it is no change at all.
     """

@@ -25,7 +25,7 @@ from kapi.schema.protobuf_wire import BYTES, ProtobufError, Value, fields, raw, 
 MAGIC = b"k8s\x00"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
-_DEPTH = 100  # messages inside each other
+_MAX_DEPTH = 100  # messages inside each other
 
 
 class Envelope(NamedTuple):
@@ -88,7 +88,7 @@ def decode(data: bytes, wanted: GroupVersionKind) -> Object:
         name = names_by_kind().get(kind)
         if name is None or name not in numbers():
             raise ProtobufError(f"no protobuf form of kind {kind.kind!r} in {kind.group_version}")
-        tree = _message(name, body.raw, _DEPTH)
+        tree = _message(name, body.raw, _MAX_DEPTH)
     return {"kind": kind.kind, "apiVersion": str(kind.group_version), **tree}
 
 

@@ -1,4 +1,4 @@
-"""What a strategic merge patch says beside values: ``$patch`` and its like (upstream: apimachinery ``strategicpatch``)."""
+"""What a strategic merge patch says besides values: ``$patch`` and its like (upstream: apimachinery ``strategicpatch``)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from kapi.schema import gotext
 from kapi.schema.listindex import Index, PatchError, mark
 from kapi.schema.strategicmerge_directives import DIRECTIVE, ELEMENT_ORDER
 
-_SMALL = 20  # items that Go's stable sort handles by insertion alone
+_MAX_INSERTION_SORTED = 20  # items that Go's stable sort handles by insertion alone
 
 
 ORDER_FORMAT = "invalid patch format of setElementOrder list"
@@ -89,7 +89,7 @@ def in_order(
 
     def arranged(items: list[Tree], places: dict[Tree, int]) -> list[Tree]:
         placed = [(places.get(address(item), -1), item) for item in steps(items)]
-        if len(placed) > _SMALL or all(at >= 0 for at, _ in placed):
+        if len(placed) > _MAX_INSERTION_SORTED or all(at >= 0 for at, _ in placed):
             return [item for _, item in steps(ordered(placed, _place_of))]
         # upstream's comparison answers "less" for what is in no order; that shows in the result of its insertion sort
         for i in range(1, len(placed)):

@@ -38,12 +38,12 @@ log = Logger()
 
 PATH = "/clusters"
 MAX_CLUSTERS = 20_000
-MAX_AWAKE = 200  # that are served at a time, beside those that have requests or watches
+MAX_AWAKE = 200  # that are served at a time, besides those that have requests or watches
 IDLE = 60.0  # seconds without a request after which nothing is kept ready for the next
 ANNOTATION = "kapi/cluster"  # of audit events
 CONTENT_TYPE = "kapi/content-type"  # of the events of patches: without it nobody could repeat one
-_LOOK = 5  # clusters are woken between two looks at how many are awake
-_AT_ONCE = 10  # fall asleep in one turn: each takes milliseconds
+_WAKES_PER_LOOK = 5  # clusters are woken between two looks at how many are awake
+_MAX_SLEEPS_PER_TURN = 10  # fall asleep in one turn: each takes milliseconds
 _PREFIX = PATH + "/"
 _asked = attrgetter("asked")
 
@@ -100,7 +100,7 @@ class Clusters:
 
     def _wake(self, store: MemoryStore, clock: MovedClock, identities: Identities | None) -> Served:
         self._woken += 1
-        if self._woken >= _LOOK:
+        if self._woken >= _WAKES_PER_LOOK:
             self._put_to_sleep()
         return self._make(store, clock, identities)
 
@@ -139,7 +139,7 @@ class Clusters:
         idle.sort(key=_asked)
         too_many = len(idle) - MAX_AWAKE
         now = self._reactor.seconds()
-        for position, cluster in enumerate(idle[:_AT_ONCE]):
+        for position, cluster in enumerate(idle[:_MAX_SLEEPS_PER_TURN]):
             if position >= too_many and now - cluster.asked < IDLE:
                 break
             cluster.sleep()

@@ -25,7 +25,7 @@ _MIN_COLLECTIONS = 50
 _MAX_NEW_BLOCKS = 200_000  # blocks of memory, half of them objects to look at: 25 ms, and 50 when all of it is garbage
 _MAX_PUT_OFF = 12  # looks at which there were more: no bodies on their way, but what has come to stay
 _MAX_KEPT_BLOCKS = 400_000  # new blocks that are still looked at before they are kept: 50 ms
-_LOGGED = 0.1  # seconds
+_LOGGED_SECONDS = 0.1  # seconds
 
 
 class Heap:
@@ -112,5 +112,5 @@ class Collector:
         begun = perf_counter()
         self._heap.collect()
         seconds = perf_counter() - begun
-        if seconds > _LOGGED:
+        if seconds > _LOGGED_SECONDS:
             log.info("Garbage collection took {seconds:.2f} s, and nobody was served meanwhile", seconds=seconds)

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 from kapi.machinery.meters import Counter
 
 log = Logger()
-_PERIOD = 10.0  # seconds
+_PERIOD_SECONDS = 10.0  # seconds
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class ConnectionErrors:
     def sweep(self, now: float) -> None:
         """Logs what has come together."""
         for reason, burst in list(self._bursts.items()):
-            if now - burst.since >= _PERIOD:
+            if now - burst.since >= _PERIOD_SECONDS:
                 del self._bursts[reason]
                 self._log(reason, burst)
 

@@ -11,7 +11,7 @@ from kapi.machinery import freeing
 from kapi.request.call import Call
 
 log = Logger()
-_INTERVAL = 0.05  # seconds between two looks at what is still in use
+_INTERVAL_SECONDS = 0.05  # seconds between two looks at what is still in use
 _MAX_SECONDS = 30.0  # seconds that a tree is kept in view
 _MAX_TREES = 64  # in view at a time; of more, the oldest goes as any other object
 
@@ -46,7 +46,7 @@ class Freeing:
     def _schedule(self) -> None:
         if not self._looking and self._trees:
             self._looking = True
-            self._reactor.callLater(_INTERVAL, self._look)
+            self._reactor.callLater(_INTERVAL_SECONDS, self._look)
 
     def _look(self) -> None:
         self._looking = False

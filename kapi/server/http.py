@@ -25,10 +25,11 @@ from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
 
 log = Logger()
-_SWEEP = 1.0  # seconds
-_SWEPT = 128  # connections looked at in one turn: of a thousand whose time is over, each costs some 50 us
-_BUSY_SECONDS = 5 * _SWEEP  # seconds between two sweeps, of which it can be told that the reactor was busy
-_LAST_REQUEST = 1.0  # seconds for the next request of a connection that is used when the server stops; at least a sweep
+_SWEEP_SECONDS = 1.0  # seconds
+_MAX_SWEPT_AT_ONCE = 128  # connections looked at in one turn: of a thousand whose time is over, each costs some 50 us
+_BUSY_SECONDS = 5 * _SWEEP_SECONDS  # seconds between two sweeps, after which the reactor counts as busy
+#: for the next request of a connection that is used when the server stops; at least a sweep
+_LAST_REQUEST_SECONDS = 1.0
 
 
 class Negotiator(protocol.Protocol):
@@ -129,7 +130,7 @@ class Connections(protocol.ServerFactory):
         #: connections on which all is said: what their clients still say is not listened to
         self._lingering: set[Negotiator] = set()
         #: seconds for the next request of a connection that is used when the server stops
-        self.last_request = _LAST_REQUEST
+        self.last_request = _LAST_REQUEST_SECONDS
         #: reactor seconds, as of the last sweep
         self.now = runner.reactor.seconds()
         self._unswept: list[Swept] = []
@@ -140,7 +141,7 @@ class Connections(protocol.ServerFactory):
         )
 
     def startFactory(self) -> None:
-        self._sweeper.start(_SWEEP, now=True)
+        self._sweeper.start(_SWEEP_SECONDS, now=True)
 
     def stopFactory(self) -> None:
         self._sweeper.stop()
@@ -156,7 +157,7 @@ class Connections(protocol.ServerFactory):
         self.errors.sweep(self.now)
 
     def _sweep_some(self) -> None:
-        for connection in self._unswept[-_SWEPT:]:
+        for connection in self._unswept[-_MAX_SWEPT_AT_ONCE:]:
             if connection not in self.watched:
                 continue
             try:
@@ -164,7 +165,7 @@ class Connections(protocol.ServerFactory):
             except Exception:
                 log.failure("a connection's deadlines are looked at no more, by a fault of the server's")
                 self.watched.discard(connection)
-        del self._unswept[-_SWEPT:]
+        del self._unswept[-_MAX_SWEPT_AT_ONCE:]
         if self._unswept:
             self.runner.reactor.callLater(0, self._sweep_some)
 
@@ -198,7 +199,7 @@ class Connections(protocol.ServerFactory):
         late = now - self._closing_since >= self.last_request
         spared = False
         for connection in list(self.open):
-            if late or connection.quiet_since() <= now - 2 * _LAST_REQUEST:
+            if late or connection.quiet_since() <= now - 2 * _LAST_REQUEST_SECONDS:
                 connection.close_when_idle()
             else:
                 spared = True

@@ -44,7 +44,7 @@ _NO_HOST = (b"400 Bad Request", b"400 Bad Request: missing required Host header"
 _UNSUPPORTED_CODING = (b"501 Not Implemented", b"Unsupported transfer encoding")
 _TOO_LARGE = (b"431 Request Header Fields Too Large", b"431 Request Header Fields Too Large")
 _TIMEOUT = (b"408 Request Timeout", b"")
-_DIGITS = 9  # of a length that needs no second look
+_MAX_PLAIN_DIGITS = 9  # of a length that needs no second look
 _MAX_KNOWN_SECTIONS = 4  # header sections of a connection that are looked for again
 _MAX_KEPT = 1024  # bytes of one that is kept
 #: headers that change how the request is read: such requests take the careful way
@@ -85,7 +85,7 @@ def _read(text: bytes) -> _Section | None:
         name, mark, value = line.partition(b":")
         value = value.strip(b" \t")
         if name in _LENGTH:
-            if length is not None or not value.isdigit() or len(value) > _DIGITS:
+            if length is not None or not value.isdigit() or len(value) > _MAX_PLAIN_DIGITS:
                 return None
             length = int(value)
         elif not mark or name in _PARTICULAR or not _NAME(name):

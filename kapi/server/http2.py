@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log = Logger()
 _BAD_REQUEST, _ = answer_block(400, ())
-_IDLE_FRAMES = 1000  # frames at once that ask for nothing: resets, PING, SETTINGS
+_MAX_IDLE_FRAMES = 1000  # frames at once that ask for nothing: resets, PING, SETTINGS
 _IDLE_FRAMES_PER_SECOND = 33
 _UPDATE_BYTES = (
     64  # sent, for each WINDOW_UPDATE that asks for something: some clients open both windows for each event
@@ -63,7 +63,7 @@ class Http2(Receiving):
     _head_since = 0.0  # reactor seconds; 0 while no header block is half received
     _blocked_since = 0.0  # reactor seconds; 0 while the client takes what is sent
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
-    _idle_frames = float(_IDLE_FRAMES)  # that are still allowed
+    _idle_frames = float(_MAX_IDLE_FRAMES)  # that are still allowed
     _idle_frame_at = 0.0  # reactor seconds of the last one
     _granted = wire.DEFAULT_WINDOW  # bytes by which the client has opened the connection's window, ever
     _updated = 0  # bytes sent that explain the WINDOW_UPDATEs there were
@@ -213,7 +213,7 @@ class Http2(Receiving):
         """Many frames in a short time that ask for nothing are an attack (CVE-2023-44487, CVE-2019-9512, CVE-2019-9515)."""
         now = self.owner.runner.reactor.seconds()
         allowed = self._idle_frames + max(0.0, now - self._idle_frame_at) * _IDLE_FRAMES_PER_SECOND
-        self._idle_frames = min(_IDLE_FRAMES, allowed) - weight
+        self._idle_frames = min(_MAX_IDLE_FRAMES, allowed) - weight
         self._idle_frame_at = now
         if self._idle_frames < 0:
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, f"too many frames like {what}", "flood")

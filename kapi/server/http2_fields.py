@@ -17,10 +17,10 @@ Field = tuple[bytes, bytes]
 #: by index, of which the first is none
 _STATIC: tuple[Field, ...] = ((b"", b""), *((bytes(name), bytes(value)) for name, value in HeaderTable.STATIC_TABLE))
 _FIRST = len(_STATIC)
-_TABLE = 4096  # bytes; the default, which is never changed
-_ENTRY = 32  # bytes that an entry counts for beside its name and value
+_TABLE_BYTES = 4096  # bytes; the default, which is never changed
+_ENTRY_BYTES = 32  # bytes that an entry counts for besides its name and value
 _MAX_NUMBER_BYTES = 4  # bytes behind the prefix
-_LONG = 256  # bytes of a code whose text is not kept
+_MAX_CACHED_BYTES = 256  # bytes of a code whose text is not kept
 
 
 class Undecodable(Exception):
@@ -47,7 +47,7 @@ class Decoder(Generic[Meaning]):
         self._largest = largest
         self._table: list[Field] = []  # the newest first
         self._size = 0
-        self._most = _TABLE
+        self._most = _TABLE_BYTES
 
     def decode(self, block: bytes) -> list[Field]:
         """Raises Undecodable and Oversized."""
@@ -87,7 +87,7 @@ class Decoder(Generic[Meaning]):
                 field = (name, value)
                 if first & 0x40:
                     self._add(field)
-            total += len(field[0]) + len(field[1]) + _ENTRY
+            total += len(field[0]) + len(field[1]) + _ENTRY_BYTES
             if total > largest:
                 raise Oversized(f"more than {largest} bytes of fields")
             fields.append(field)
@@ -98,7 +98,7 @@ class Decoder(Generic[Meaning]):
         size = first & 0x1F
         if size == 0x1F:
             size, _ = _number(block, at, size)
-        if late or size > _TABLE:
+        if late or size > _TABLE_BYTES:
             raise Undecodable("the size of the table is changed too late, or to too much")
         self._most = size
         self.known.clear()
@@ -106,7 +106,7 @@ class Decoder(Generic[Meaning]):
 
     def _add(self, field: Field) -> None:
         self.known.clear()
-        size = len(field[0]) + len(field[1]) + _ENTRY
+        size = len(field[0]) + len(field[1]) + _ENTRY_BYTES
         self._evict(self._most - size)
         if size <= self._most:
             self._table.insert(0, field)
@@ -116,7 +116,7 @@ class Decoder(Generic[Meaning]):
         table = self._table
         while table and self._size > most:
             name, value = table.pop()
-            self._size -= len(name) + len(value) + _ENTRY
+            self._size -= len(name) + len(value) + _ENTRY_BYTES
 
 
 def _number(block: bytes, at: int, number: int) -> tuple[int, int]:
@@ -141,7 +141,7 @@ def _text(block: bytes, at: int, end: int) -> tuple[bytes, int]:
         raise Undecodable("the block ends within a text")
     data = block[begin:at]
     if first & 0x80:
-        data = _decoded(data) if size <= _LONG else decode_huffman(data)
+        data = _decoded(data) if size <= _MAX_CACHED_BYTES else decode_huffman(data)
     return data, at
 
 

@@ -23,11 +23,11 @@ _IS_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z").match
 _OF_CONNECTIONS = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
 _PARTICULAR = _OF_CONNECTIONS | {b"te", b"content-length", b"host"}
 _PLAIN_PATH = re.compile(rb"/[!-~]*\Z").match
-_LONG = 256  # bytes of a field that is not remembered
+_MAX_CACHED_FIELD_BYTES = 256  # bytes of a field that is not remembered
 _MAX_KNOWN = 16  # blocks of a connection that are remembered
 _MAX_KNOWN_BYTES = 512  # of such a block
 _MAX_KNOWN_FIELDS = 32  # that it may stand for
-_DIGITS = 18  # of a length that can be one
+_MAX_LENGTH_DIGITS = 18  # of a length that can be one
 
 
 class Malformed(Exception):
@@ -48,7 +48,9 @@ class Head:
         self.headers = headers.fields
         self.length = length
         expected = self.headers.get(b"Expect")
-        self.continues = expected is not None and expected[0].lower() == b"100-continue"  # waits to be told so
+        self.continues = (
+            expected is not None and expected[0].lower() == b"100-continue"
+        )  # waits for a 100 before it sends the body
 
 
 def remember(decoder: Decoder[Head | None], block: bytes, head: Head) -> None:
@@ -119,7 +121,7 @@ def _checked(fields: list[Field]) -> int | None:
     """The content-length among fields that are none of the pseudo ones.  Raises Malformed."""
     particular = False
     for field in fields:
-        if _known(field) if len(field[0]) + len(field[1]) <= _LONG else _is_particular(field):
+        if _known(field) if len(field[0]) + len(field[1]) <= _MAX_CACHED_FIELD_BYTES else _is_particular(field):
             particular = True
     return _particular(fields) if particular else None
 
@@ -151,7 +153,7 @@ def _particular(fields: list[Field]) -> int | None:
                 raise Malformed("two hosts are named")
             host = True
         elif name == b"content-length":
-            if not (value.isdigit() and len(value) <= _DIGITS) or length not in (None, int(value)):
+            if not (value.isdigit() and len(value) <= _MAX_LENGTH_DIGITS) or length not in (None, int(value)):
                 raise Malformed("the length is none")
             length = int(value)
     return length

@@ -16,9 +16,9 @@ from kapi.server.http2_stream import Stream
 
 WINDOW = 256 * 1024  # bytes of a stream that may be on their way; upstream's
 CONNECTION_WINDOW = 4 * WINDOW  # of all streams together
-_MUCH = CONNECTION_WINDOW // 2
+_WINDOW_UPDATE_BYTES = CONNECTION_WINDOW // 2
 LIST_SIZE = 64 * 1024  # bytes of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE counts them
-_CONTINUATIONS = 64  # frames of one header block
+_MAX_CONTINUATIONS = 64  # frames of one header block
 SLIGHT = 0.1  # what a frame that asks for nothing counts when it is not answered either
 _MAX_ENDED_STREAMS = 256  # streams that are over of which it is known how they ended
 
@@ -40,7 +40,7 @@ class Receiving:
         self._begun = False  # the preface was read
         self._settled = False  # so was the first SETTINGS
         self._window = CONNECTION_WINDOW
-        self._taken = 0  # bytes of which the client was not told yet that there is space again
+        self._taken = 0  # bytes for which the client was sent no WINDOW_UPDATE yet
         self._decoder: Decoder[Head | None] = Decoder(LIST_SIZE)
         # a header block that is not complete yet
         self.block_of = 0
@@ -148,7 +148,7 @@ class Receiving:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION of nothing")
         self._continuations += 1
         self._block += payload
-        if self._continuations > _CONTINUATIONS or len(self._block) > LIST_SIZE:
+        if self._continuations > _MAX_CONTINUATIONS or len(self._block) > LIST_SIZE:
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "a header block is too long")
         if flags & wire.END_HEADERS:
             self._end_block()
@@ -222,7 +222,7 @@ class Receiving:
             raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more than the connection's window")
         self._window -= size
         self._taken += size
-        if self._taken >= _MUCH:
+        if self._taken >= _WINDOW_UPDATE_BYTES:
             self.answer(wire.window_update(0, self._taken))
             self._window += self._taken
             self._taken = 0

@@ -74,7 +74,7 @@ class Stream:
         self.receive_window = receive_window  # bytes
         self.missing: int | None = None  # bytes of the body, if the client has said how many there are
         self.held = False  # the window is opened only for what was taken of the body
-        self.free = 0  # bytes that were taken, and of which the client was not told yet
+        self.free = 0  # bytes that were taken, and for which the client was sent no WINDOW_UPDATE yet
         # what it is sent
         self.window = window  # bytes
         self.waiting = NOTHING

@@ -24,8 +24,8 @@ from kapi.store.errors import StoreError
 
 log = Logger()
 Result = TypeVar("Result")
-_STEP = 0.05  # seconds between the watches that are ended one after the other
-_LEAST_RATE = 200.0  # watches a second: as upstream, a long grace period does not hold up a few watches
+_STEP_SECONDS = 0.05  # seconds between the watches that are ended one after the other
+_MIN_WATCHES_PER_SECOND = 200.0  # watches a second: as upstream, a long grace period does not hold up a few watches
 
 
 class HookError(Exception):
@@ -94,18 +94,18 @@ def end_watches(watches: Iterable[Stream]) -> None:
 
 def end_watches_spread(watches: Collection[Stream], seconds: float, clock: IReactorTime) -> LoopingCall:
     """Begins to end them one after the other within some seconds, so that their clients do not all come back at once."""
-    rate = max(len(watches) / seconds, _LEAST_RATE)
+    rate = max(len(watches) / seconds, _MIN_WATCHES_PER_SECOND)
     begun, ended = clock.seconds(), 0
 
     def some() -> None:
         nonlocal ended
-        due = math.ceil((clock.seconds() - begun + _STEP) * rate) - ended
+        due = math.ceil((clock.seconds() - begun + _STEP_SECONDS) * rate) - ended
         end_watches(itertools.islice(watches, due))
         ended += due
 
     loop = LoopingCall(some)
     loop.clock = clock
-    loop.start(_STEP)
+    loop.start(_STEP_SECONDS)
     return loop
 
 

@@ -12,7 +12,7 @@ HANDSHAKE_TIMEOUT = 32.0
 HEADER_BYTES = 1 << 20  # request line and headers; upstream's default
 HEADERS = 500
 LINE_BYTES = 64 * 1024  # of a request line or one header
-_SPARED = 128  # descriptors, at most, that clients' connections do not get
+_MAX_SPARED = 128  # descriptors, at most, that clients' connections do not get
 LEAVE_TIMEOUT = 15.0  # seconds for the last bytes of a connection that the server ends
 GOAWAY_TIMEOUT = 2.0  # seconds without a stream after GOAWAY: upstream's one, and that of a sweep
 PEER_TIMEOUT = 315.0  # seconds in which the client of HTTP/2 has to take something of what is sent
@@ -27,4 +27,4 @@ def max_connections() -> int:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files == resource.RLIM_INFINITY:
         return sys.maxsize
-    return files - min(_SPARED, files // 3)
+    return files - min(_MAX_SPARED, files // 3)

@@ -1,4 +1,4 @@
-"""The listening socket: bound early, so that a taken port is told at once; opened when the server is ready."""
+"""The listening socket: bound early, so that a port in use is reported at once; opened when the server is ready."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from kapi.machinery.tree import Object
 
 _ORDER = [LogLevel.debug, LogLevel.info, LogLevel.warn, LogLevel.error, LogLevel.critical]
 _ERROR = 3  # the place of errors in this order
-#: what an event has beside its fields
+#: what an event has besides its fields
 _OURS = ("log_", "format", "message", "time", "system", "isError", "failure")
 
 

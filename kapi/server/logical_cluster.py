@@ -24,7 +24,7 @@ from kapi.store.errors import Compacted
 from kapi.store.memory import MemoryStore, Snapshot
 
 log = Logger()
-_ATTEMPTS = 4  # to find it started, by one request: it may just be stopping, or be reset
+_MAX_ATTEMPTS = 4  # to find it started, by one request: it may just be stopping, or be reset
 _READS = frozenset(["GET", "HEAD", "OPTIONS"])
 
 
@@ -149,7 +149,7 @@ class LogicalCluster:
             self._waiting = waiting
 
     async def _later(self, ctx: RequestContext) -> Response:
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             if self._waiting is None and self.served is None:
                 self._start()
             if self._waiting is None:

@@ -1,4 +1,4 @@
-"""Endpoints beside the API that show or change objects whatever roles and admission say: for members of system:masters alone."""
+"""Endpoints outside the API that show or change objects whatever roles and admission say: for members of system:masters alone."""
 
 from __future__ import annotations
 

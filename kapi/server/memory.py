@@ -2,7 +2,7 @@
 
 The C library keeps what was freed, for pages in the middle of its heap are not returned by themselves: after a hundred clients
 that did not read, a gigabyte stayed.  Every few seconds it is asked how much is free; when that is much more than after the
-last time, or the process has grown by much more than what is in use, it is told to return it (``malloc_trim``), in a thread.
+last time, or the process has grown by much more than what is in use, it returns it (``malloc_trim``), in a thread.
 The latter is how a burst shows that has come and gone since the last look: as much is free as before, but not returned.
 
 Blocks of some 100 kB, as answers are written in, come out of the heap: each of them alone from the system and back would cost
@@ -24,9 +24,9 @@ from kapi.request.repeated import Repeated
 log = Logger()
 EVERY = 5.0  # seconds
 _MIN_BYTES = 8 * 1024 * 1024  # bytes that are worth it
-_SHARE = 20  # and a twentieth of the process
-_FROM_HEAP = 1024 * 1024  # bytes: larger blocks are got from the system one by one
-_AT_END = 2 * 1024 * 1024  # bytes that may be free at the end of the heap
+_MIN_PART = 20  # and a twentieth of the process
+_MAX_HEAP_BLOCK_BYTES = 1024 * 1024  # bytes: larger blocks are got from the system one by one
+_MAX_HEAP_END_BYTES = 2 * 1024 * 1024  # bytes that may be free at the end of the heap
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
@@ -65,8 +65,8 @@ class Allocator:
     def reuse(self) -> None:
         """From now on blocks of up to 1 MiB are used again instead of being given back one by one."""
         if self._set is not None:
-            self._set(_M_MMAP_THRESHOLD, _FROM_HEAP)
-            self._set(_M_TRIM_THRESHOLD, _AT_END)
+            self._set(_M_MMAP_THRESHOLD, _MAX_HEAP_BLOCK_BYTES)
+            self._set(_M_TRIM_THRESHOLD, _MAX_HEAP_END_BYTES)
 
     def trim(self) -> None:
         """Returns what can be returned."""
@@ -96,7 +96,7 @@ class MemoryReturn:
         free, resident = self._allocator.free(), self._allocator.resident()
         self._returned = min(self._returned, free)
         to_return = max(free - self._returned, min(free, self._grown(resident)))
-        if to_return < _MIN_BYTES or to_return < resident // _SHARE:
+        if to_return < _MIN_BYTES or to_return < resident // _MIN_PART:
             return None
         work: Deferred[None] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), self._allocator.trim)
         self._returned = free  # what is freed while that goes on may stay: the next look is for it

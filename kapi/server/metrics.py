@@ -19,7 +19,7 @@ from kapi.server.meta_metrics import with_meta
 from kapi.server.metrics_shape import Shape
 from kapi.server.request_metrics import LATENCY, RequestMetrics
 
-_PER_PIECE = 1000  # samples: some 6 ms
+_SAMPLES_PER_PIECE = 1000  # samples: some 6 ms
 _HEADER_LINES = 2  # help and type
 
 
@@ -77,9 +77,9 @@ class Metrics:
 def _pieces(family: Metric) -> Iterator[bytes]:
     """The text of a family; what follows the first piece repeats no header."""
     samples = family.samples
-    yield generate_latest(_Families(_part(family, samples[:_PER_PIECE])))
-    for start in range(_PER_PIECE, len(samples), _PER_PIECE):
-        text = generate_latest(_Families(_part(family, samples[start : start + _PER_PIECE])))
+    yield generate_latest(_Families(_part(family, samples[:_SAMPLES_PER_PIECE])))
+    for start in range(_SAMPLES_PER_PIECE, len(samples), _SAMPLES_PER_PIECE):
+        text = generate_latest(_Families(_part(family, samples[start : start + _SAMPLES_PER_PIECE])))
         yield text.split(b"\n", _HEADER_LINES)[_HEADER_LINES]
 
 

@@ -1,4 +1,4 @@
-"""A clock that tests move: time of day and timers of one logical cluster, ahead of the process's by as much as it was told.
+"""A clock that tests move: time of day and timers of one logical cluster, ahead of the process's by a settable number of seconds.
 
 Upstream: none in a server; its unit tests have ``k8s.io/utils/clock/testing``.  Moving it ahead brings every timer as
 much nearer, so that what is due happens in the next turns.

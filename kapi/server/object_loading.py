@@ -30,7 +30,7 @@ from kapi.store.errors import RevisionConflict, StoreError
 
 PATH = "/kapi/objects"
 _DEFINITION = "CustomResourceDefinition"
-_TURNS = 3  # until definitions that were established are served
+_MAX_TURNS = 3  # until definitions that were established are served
 
 
 class LoadEndpoint:
@@ -55,7 +55,7 @@ class LoadEndpoint:
             raise status.bad_request(f"expected a List of objects: {error}") from None
         refused = await self._take(definitions)
         if definitions:
-            for _ in range(_TURNS):
+            for _ in range(_MAX_TURNS):
                 await deferLater(self._reactor, 0)
         refused += await self._take(others)
         return Response(200, orjson.dumps({"taken": len(items) - len(refused), "refused": refused}))

@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 from kapi.schema.protobuf_writing import varint
 
 RATE = 100  # looks a second
-_DEPTH = 200  # innermost frames of a stack
+_MAX_FRAMES = 200  # innermost frames of a stack
 _WAITING = ("poll", "doPoll", "doIteration")  # in which the reactor waits for something to do
 
 #: innermost first: code and line
@@ -25,7 +25,7 @@ Stack = tuple[tuple[CodeType, int], ...]
 
 def stack_of(frame: FrameType | None) -> Stack:
     found: list[tuple[CodeType, int]] = []
-    while frame is not None and len(found) < _DEPTH:
+    while frame is not None and len(found) < _MAX_FRAMES:
         found.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
     return tuple(found)

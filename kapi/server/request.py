@@ -21,9 +21,9 @@ from kapi.server.runner import RequestRunner
 
 MAX_BODY = 3 * 1024 * 1024  # bytes
 #: what is still read of a body beyond the limit, so that its sender sees the answer instead of a reset
-_DRAIN = 64 * 1024 * 1024
+_MAX_DRAINED_BYTES = 64 * 1024 * 1024
 #: seconds until a request is passed on though its body has not come
-_SOON = 0.05
+_STREAM_DELAY_SECONDS = 0.05
 #: request headers that are still asked for when a long answer ends: by the logs
 _LASTING = (b"User-Agent", b"X-Forwarded-For", b"X-Real-Ip")
 _NO_ARGUMENTS: dict[bytes, list[bytes]] = {}
@@ -38,7 +38,7 @@ class APIRequest(http.Request):
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
     body_refused = False  # too much waits already
     _share: Share | None = None  # of a large body
-    waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
+    waiting: Waiting | None = None  # an answer that has not come yet: notified when the client leaves
     streamed: StreamedBody | None = None  # the request was passed on before its body had come
     _early: tuple[bytes, bytes, bytes, int | None] | None = None  # what it needs to be passed on
     _soon: IDelayedCall | None = None  # the timer that passes it on
@@ -95,7 +95,7 @@ class APIRequest(http.Request):
             return
         if self.body_size <= MAX_BODY:
             self.content.write(data)  # type: ignore[union-attr]
-        elif self.body_size > _DRAIN:
+        elif self.body_size > _MAX_DRAINED_BYTES:
             self.abort()
 
     def _count(self, size: int) -> bool:
@@ -111,7 +111,7 @@ class APIRequest(http.Request):
                 self.content = io.BytesIO()
         if self.body_refused:
             self._share.set(0)
-            if self.body_size > _DRAIN:
+            if self.body_size > _MAX_DRAINED_BYTES:
                 self.abort()
             return False
         if self.body_size <= MAX_BODY:
@@ -133,7 +133,7 @@ class APIRequest(http.Request):
         ``length`` in bytes, None when the client does not say.
         """
         self._early = method, uri, version, length
-        self._soon = self.runner.reactor.callLater(_SOON, self._stream)
+        self._soon = self.runner.reactor.callLater(_STREAM_DELAY_SECONDS, self._stream)
 
     def _stream(self) -> None:
         assert self._early is not None

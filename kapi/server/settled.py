@@ -25,8 +25,8 @@ from kapi.watchcache.split_caches import AnyCaches
 PATH = "/kapi/settled"
 DEFAULT_TIMEOUT, MAX_TIMEOUT = 10.0, 50.0  # seconds
 WITHIN = 1.1  # seconds: a namespace that goes is emptied after one
-_MARGIN = 0.1  # seconds before the request's own deadline, which would not say what goes on
-_EVERY = 0.01  # seconds between two looks
+_MARGIN_SECONDS = 0.1  # seconds before the request's own deadline, which would not say what goes on
+_POLL_SECONDS = 0.01  # seconds between two looks
 
 
 class Settled:
@@ -44,7 +44,7 @@ class Settled:
     async def handle(self, ctx: RequestContext) -> Response:
         """Raises BadRequest, and Timeout, which says what is still to be done."""
         revision = _revision(ctx)
-        end = self._reactor.seconds() + min(_seconds(ctx), MAX_TIMEOUT) - _MARGIN
+        end = self._reactor.seconds() + min(_seconds(ctx), MAX_TIMEOUT) - _MARGIN_SECONDS
         self._waiting += 1
         try:
             waiting = self._caches.wait_fresh()
@@ -58,7 +58,7 @@ class Settled:
                 quiet = not why
                 if why and self._reactor.seconds() >= end:
                     raise status.timeout(f"not settled: {why}")
-                await deferLater(self._reactor, 0 if quiet else _EVERY)
+                await deferLater(self._reactor, 0 if quiet else _POLL_SECONDS)
         finally:
             self._waiting -= 1
 

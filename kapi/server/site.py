@@ -48,7 +48,7 @@ class SiteRequest:
         self._request = request
         self._producer: IPushProducer | IPullProducer | None = None
         self.gone = False  # the client has left
-        self.waiting: Waiting | None = None  # an answer that has not come yet: told when the client leaves
+        self.waiting: Waiting | None = None  # an answer that has not come yet: notified when the client leaves
         self.method: bytes = request.method
         self.uri = _below(request)
         self.clientproto: bytes = request.clientproto

@@ -2,7 +2,7 @@
 
 Each turn is measured between two polls, and a poll gives a bounded number of sockets: the others are in the next ones, as the
 kernel goes round.  What takes long is counted, and of what takes very long one line is logged, with the
-request and the stack as a thread beside the reactor saw them; the thread looks four times a second.
+request and the stack as another thread saw them; the thread looks four times a second.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from kapi.server.request_metrics import Histogram
 log = Logger()
 COUNTED = 0.01  # seconds: shorter turns are no stalls
 LOGGED = 0.25  # seconds
-_LOG_INTERVAL = 10.0  # seconds between two lines in the log
+_LOG_INTERVAL_SECONDS = 10.0  # seconds between two lines in the log
 _BOUNDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 MAX_SOCKETS = 128  # that one poll gives: a thousand connections that end at once would make a turn of 50 ms
-_FRAMES = 25  # innermost frames of a stack that are logged
+_MAX_FRAMES = 25  # innermost frames of a stack that are logged
 
 
 class StallMonitor:
@@ -63,12 +63,12 @@ class StallMonitor:
         seen, self._seen = self._seen, None
         if seconds < LOGGED:
             return
-        if now - self._logged < _LOG_INTERVAL:
+        if now - self._logged < _LOG_INTERVAL_SECONDS:
             self._unlogged += 1
             return
         request, stack = ("unknown", "") if seen is None or seen[0] != since else seen[1:]
         log.warn(
-            "The reactor was busy for {seconds:.2f} s without serving anybody; request: {request}; not told: {more}\n{stack}",
+            "The reactor was busy for {seconds:.2f} s without serving anybody; request: {request}; not logged: {more}\n{stack}",
             seconds=seconds,
             request=request,
             more=self._unlogged,
@@ -86,7 +86,7 @@ class StallMonitor:
             return left
         frame = stack()
         if frame is not None and self.busy_since == since:
-            self._seen = since, _request_of(frame), "".join(traceback.format_stack(frame)[-_FRAMES:])
+            self._seen = since, _request_of(frame), "".join(traceback.format_stack(frame)[-_MAX_FRAMES:])
         return LOGGED
 
     def _watch(self) -> None:

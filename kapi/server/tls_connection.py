@@ -24,10 +24,10 @@ from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 log = Logger()
 
-_SMALL_READS = 2 * READS  # records read in one turn when they are not full
-_LOOKS = 16  # reads of a connection of which one looks for more in vain
-_LINGER = 5.0  # seconds in which the client may take in the last bytes before the socket is closed
-#: what Go's server tells a client that speaks HTTP without TLS
+_MAX_SMALL_READS = 2 * READS  # records read in one turn when they are not full
+_READS_PER_LOOK = 16  # reads of a connection of which one looks for more in vain
+_LINGER_SECONDS = 5.0  # seconds in which the client may take in the last bytes before the socket is closed
+#: what Go's server answers a client that speaks HTTP without TLS
 _WRONG_SCHEME = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _SILENT = (-1, "Unexpected EOF")
 
@@ -166,7 +166,7 @@ class TLSConnection(TLSWriting, tcp.Server):
                 self._established = True
                 self._multiplexed = self.negotiatedProtocol == b"h2"
                 return None
-            for count in range(_SMALL_READS):
+            for count in range(_MAX_SMALL_READS):
                 data = tls.recv(RECORD)
                 self.protocol.dataReceived(data)
                 # a record is never read in part: nothing is left in OpenSSL
@@ -174,7 +174,7 @@ class TLSConnection(TLSWriting, tcp.Server):
                     break
         except SSL.WantReadError:
             if count == 1:
-                self._unsure = _LOOKS
+                self._unsure = _READS_PER_LOOK
             return None
         except SSL.WantWriteError:
             self._read_wants_write = True
@@ -250,7 +250,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         except OSError:
             return main.CONNECTION_LOST
         clock: Any = self.reactor
-        self._closing = clock.callLater(_LINGER, self.end)
+        self._closing = clock.callLater(_LINGER_SECONDS, self.end)
         self.startReading()
         ended = getattr(self.protocol, "writeConnectionLost", None)
         if ended is not None:

@@ -6,7 +6,7 @@ the *fence* connection a script writes a key and answers the revision counter, a
 counter shows was written before the key, so it is confirmed with it. Replies to writes and reads that must not show
 what may be lost are held until a cycle that began after them has ended.
 
-A replica tells what it has on disk when it is asked; it is asked when the wait begins, which is too early, and then once
+A replica reports what it has on disk when it is asked; it is asked when the wait begins, which is too early, and then once
 a second. A third connection always waits for more replicas than there are; unblocking it begins its next wait, and with
 it the replicas are asked again, some milliseconds later each time.
 """
@@ -32,11 +32,11 @@ from kapi.store.script import FENCE, Keys
 log = Logger()
 
 CONFIRMATION_TIMEOUT = 5.0  # seconds until a write that is not confirmed is answered "the outcome is unknown"
-_CYCLE = 1000  # milliseconds that the server waits for its replicas in one go
-_PAUSE = 0.05  # seconds between cycles that confirm nothing and did not wait
-_ASK_AGAIN = (0.001, 0.05)  # seconds until the replicas are asked again, and the most that doubling makes of it
-_NEVER = 1000  # replicas: more than there can be
-_IDLE = 4000  # milliseconds; its answers are signs of life
+_CYCLE_MS = 1000  # milliseconds that the server waits for its replicas in one go
+_PAUSE_SECONDS = 0.05  # seconds between cycles that confirm nothing and did not wait
+_ASK_AGAIN_SECONDS = (0.001, 0.05)  # seconds until the replicas are asked again, and the most that doubling makes of it
+_MORE_THAN_ALL = 1000  # replicas: more than there can be
+_IDLE_MS = 4000  # milliseconds; its answers are signs of life
 
 
 class _Held(NamedTuple):
@@ -113,7 +113,7 @@ class Confirmation:
         ``disk``: wait until the replicas have it on disk.  Raises ConnectionGone, txredisapi.ResponseError.
         """
         if disk:
-            self._wait = ("WAITAOF", 1, self.replicas, _CYCLE)
+            self._wait = ("WAITAOF", 1, self.replicas, _CYCLE_MS)
             self._asker_id = await asker.execute_command("CLIENT", "ID")
             try:
                 await commands.execute_command("CLIENT", "UNBLOCK", self._asker_id)
@@ -123,7 +123,7 @@ class Confirmation:
             for _ in range(2):
                 self._ask_on(asker)
         else:
-            self._wait = ("WAIT", self.replicas, _CYCLE)
+            self._wait = ("WAIT", self.replicas, _CYCLE_MS)
         self._commands, self._fence = commands, fence
         self.confirmed = 0
         self._cycle = None
@@ -134,7 +134,7 @@ class Confirmation:
         self.confirmed = max(self.confirmed, revision)
 
     def _ask_on(self, asker: Connection) -> None:
-        asked = asker.execute_command("WAIT", _NEVER, _IDLE)
+        asked = asker.execute_command("WAIT", _MORE_THAN_ALL, _IDLE_MS)
         asked.addCallbacks(lambda _: self._ask_on(asker), lambda _: None)
 
     def detach(self, why: str) -> None:
@@ -213,14 +213,14 @@ class Confirmation:
             last.addCallbacks(listed.take, listed.refused)
         last.addCallback(lambda _: self._ended(cycle))
         if self._wait[0] == "WAITAOF" and self._asker_id:
-            self._ask_in = _ASK_AGAIN[0]
+            self._ask_in = _ASK_AGAIN_SECONDS[0]
             self._due = self._reactor.callLater(self._ask_in, self._ask)
 
     def _ask(self) -> None:
         self._due = None
         if self._cycle is not None and self._commands is not None:
             self._commands.execute_command("CLIENT", "UNBLOCK", self._asker_id).addErrback(lambda _: None)
-            self._ask_in = min(self._ask_in * 2, _ASK_AGAIN[1])
+            self._ask_in = min(self._ask_in * 2, _ASK_AGAIN_SECONDS[1])
             self._due = self._reactor.callLater(self._ask_in, self._ask)
 
     def _in_cycle(self) -> list[_Held]:
@@ -257,11 +257,11 @@ class Confirmation:
         self._waiting[:0] = held
         self._give_up(CONFIRMATION_TIMEOUT, why)
         if self._fence is not None and self._cycle is None and self._due is None:
-            self._due = self._reactor.callLater(_PAUSE, self._begin)
+            self._due = self._reactor.callLater(_PAUSE_SECONDS, self._begin)
 
     def look(self) -> None:
         """To be called once a second: the server may say nothing at all."""
-        self._give_up(CONFIRMATION_TIMEOUT + _CYCLE / 1000, "the store's server does not answer")
+        self._give_up(CONFIRMATION_TIMEOUT + _CYCLE_MS / 1000, "the store's server does not answer")
         if self._listed is not None and self._fence is not None and self._cycle is None:
             self._fence.execute_command("ROLE").addCallbacks(self._listed.take, self._listed.refused)
 

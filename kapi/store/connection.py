@@ -58,7 +58,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self.gone = False
         self._why = ""  # it was aborted
         self.error: Exception = ConnectionGone("the connection was lost")  # what unanswered writes fail with
-        self.heard = 0  # replies so far: a watchdog sees progress by it
+        self.received = 0  # replies so far: a watchdog sees progress by it
 
     def connectionMade(self) -> None:  # AUTH and SELECT are done by who connects
         self.connected = 1
@@ -94,7 +94,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             log.error("the store's server said what it should not: {error}", error=why)
             self.abort(f"the server said what it should not: {why}")
         if batch:
-            self.heard += len(batch)
+            self.received += len(batch)
             try:
                 self.on_replies(batch)
             except Exception:
@@ -147,7 +147,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             self.abort("commands could not be sent")
 
     def abort(self, why: str = "") -> None:
-        """``why``, in words for an operator, is what ``lost`` and all who wait for replies are told."""
+        """``why``, in words for an operator, is what ``lost`` and all who wait for replies get."""
         if not self.gone and self.transport is not None:
             self._why = self._why or why
             self.transport.abortConnection()
@@ -156,7 +156,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
 def take_large_commands(transport: object) -> None:
     """An object of 3 MB leaves in one turn: with 128 KiB a turn, as Twisted has it, every write behind it would wait for 23.
 
-    A UNIX socket needs room for that, as far as the system grants it; TCP finds out by itself.
+    A UNIX socket needs a buffer for that, as far as the system grants it; TCP finds out by itself.
     """
     while isinstance(transport, ProtocolWrapper):  # TLS
         transport = transport.transport

@@ -60,8 +60,8 @@ class Connections:
 
     def silence(self, connection: Connection) -> float:
         """For how many seconds it owed a reply and said nothing, at the last look."""
-        heard, silent = self._silent.get(connection, (-1, 0))
-        return silent * LOOK if heard == connection.heard and connection.pending else 0.0
+        received, silent = self._silent.get(connection, (-1, 0))
+        return silent * LOOK if received == connection.received and connection.pending else 0.0
 
     def end_silent(self) -> bool:
         """Ends connections that owe a reply and say nothing: a stopped server, a dead network.  To be called each LOOK.
@@ -70,9 +70,9 @@ class Connections:
         """
         ended = False
         for connection in self.open:
-            heard, silent = self._silent.get(connection, (-1, 0))
-            silent = silent + 1 if heard == connection.heard and connection.pending else 0
-            self._silent[connection] = (connection.heard, silent)
+            received, silent = self._silent.get(connection, (-1, 0))
+            silent = silent + 1 if received == connection.received and connection.pending else 0
+            self._silent[connection] = (connection.received, silent)
             if silent * LOOK >= REPLY_TIMEOUT:
                 ended = True
                 connection.abort(f"no answer for {REPLY_TIMEOUT:.0f} s")

@@ -39,9 +39,9 @@ log = Logger()
 START_TIMEOUT = 60.0  # seconds until the socket must accept (a long append file takes its time)
 STOP_TIMEOUT = 10.0  # seconds for a clean shutdown before it is killed
 LEFTOVER_TIMEOUT = 5.0  # seconds for a server that was left behind to end, each time it is asked
-_PROBE = 0.5  # seconds a connection to the socket may take
+_PROBE_TIMEOUT = 0.5  # seconds a connection to the socket may take
 _BACK_OFF = (0.0, 0.1, 0.5, 2.0, 5.0)
-_LOG_TAIL = 2048  # bytes at the end of its log that are read when it ended unexpectedly
+_LOG_TAIL_BYTES = 2048  # bytes at the end of its log that are read when it ended unexpectedly
 #: what ends the server.  It does not see SIGTERM: who stops a whole group of processes means us, and we need it until the end
 _END = "INT"
 _MAX_SOCKET_PATH_BYTES = 100  # bytes; the kernel allows 107
@@ -135,7 +135,7 @@ class EmbeddedValkey(ProcessProtocol):
         """Why it ended by itself during the start; None when it did not."""
         for _ in range(40):  # its connections break a moment before its end is known
             if self._process is None:
-                words = self._last_words() or "it says nothing"
+                words = self._end_of_log() or "it says nothing"
                 return UnsuitableStore(f"the store's server ended at once: {words}; see {self.directory}/valkey.log")
             await deferLater(self._reactor, 0.005, lambda: None)
         return None
@@ -219,7 +219,7 @@ class EmbeddedValkey(ProcessProtocol):
         if not hasattr(socket, "SO_PEERCRED"):
             return None
         with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(_PROBE)
+            probe.settimeout(_PROBE_TIMEOUT)
             try:
                 probe.connect(self.socket_path)
                 pid, user, _ = struct.unpack("3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -230,7 +230,7 @@ class EmbeddedValkey(ProcessProtocol):
     def _listening(self) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:
             try:
-                probe.settimeout(_PROBE)
+                probe.settimeout(_PROBE_TIMEOUT)
                 probe.connect(self.socket_path)
             except (TimeoutError, BlockingIOError):
                 return True  # so many wait already that one more cannot
@@ -311,7 +311,7 @@ class EmbeddedValkey(ProcessProtocol):
         if self._supervised and not self._stopping:
             if self._reactor.seconds() - self._started_at > 30:
                 self._failures = 0
-            self._start_later(f"ended ({self._last_words() or reason.getErrorMessage()})")
+            self._start_later(f"ended ({self._end_of_log() or reason.getErrorMessage()})")
         if ended is not None:
             ended.callback(None)
 
@@ -321,11 +321,11 @@ class EmbeddedValkey(ProcessProtocol):
         log.error("the store's server {what}; starting it again in {delay} s", what=what, delay=delay)
         self._restart = self._reactor.callLater(delay, self._spawn_again)
 
-    def _last_words(self) -> str:
+    def _end_of_log(self) -> str:
         """The last warning in its log, such as a full disk; empty when there is none near the end."""
         try:
             with open(self.directory / "valkey.log", "rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL))
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
                 lines = file.read().decode("utf-8", "replace").splitlines()
         except OSError:
             return ""

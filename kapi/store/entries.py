@@ -17,7 +17,7 @@ log = Logger()
 OBJECTS, CHANGES = "objects", "changes"
 _KINDS = (CREATED, UPDATED, DELETED)
 _MAX_NAMED = 1000  # skipped entries that are remembered by name
-_SHOWN = 200  # bytes of a name that the log shows
+_MAX_SHOWN_BYTES = 200  # bytes of a name that the log shows
 
 
 class ForeignEntry(ValueError):
@@ -104,7 +104,7 @@ class Skipped:
                 log.error("more entries of the store that kapi did not write are skipped; they are counted, not named")
             return
         self._named[where, name] = None
-        shown = name[:_SHOWN].decode("utf-8", "backslashreplace")
+        shown = name[:_MAX_SHOWN_BYTES].decode("utf-8", "backslashreplace")
         log.error("skipped an entry of the store's {where} that kapi did not write: {name!r}: {why}",
                   where=where, name=shown, why=str(why))  # fmt: skip
 

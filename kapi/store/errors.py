@@ -13,7 +13,7 @@
      ├─ StoreUnavailable    not reachable now: nothing was written
      │   ├─ OutcomeUnknown  a write was sent, and whether it was done is not known
      │   └─ StoreLoading    the server reads its own data: it will be there in a moment
-     └─ UnsuitableStore     a server that must not be used; told once, at start
+     └─ UnsuitableStore     a server that must not be used; reported once, at start
 """
 
 from __future__ import annotations

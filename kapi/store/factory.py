@@ -62,7 +62,7 @@ def shared_store(
 ) -> RedisStore:
     """The same for one of several processes: another one starts and ends the server, and starts it again.
 
-    ``patience``: as below; ``shared`` is what they tell each other.
+    ``patience``: as below; ``shared`` is the memory of all workers.
     """
     path = EmbeddedValkey(directory, reactor).socket_path
     return RedisStore(Address(path=path), reactor, prefix=prefix, patience=patience, shared=shared)

@@ -27,11 +27,11 @@ log = Logger()
 #: seconds before the next attempt to reach a Sentinel: one that has come back may lead a fail-over that an operator orders,
 #: for which nobody votes, and it takes little more than this until a replica is promoted
 _RETRY_SECONDS = 0.1
-_LOOK = 0.25  # seconds between questions whether a Sentinel is there
+_LOOK_SECONDS = 0.25  # seconds between questions whether a Sentinel is there
 _MAX_CONTACT = 3.0  # seconds of silence after which a Sentinel does not count
 _MAX_MESSAGE = 100_000  # bytes; a Sentinel's are some hundred
-_CALM = 5.0  # seconds after "-odown", or a vote, until a fail-over that has begun before it would have shown
-#: a fail-over under way, whether the primary is down or an operator wants it; the first is heard from who leads it only
+_CALM_SECONDS = 5.0  # seconds after "-odown", or a vote, until a fail-over that has begun before it would have shown
+#: a fail-over under way, whether the primary is down or an operator wants it; only the leader announces the first
 _BEGUN = (b"+try-failover", b"+failover-state-select-slave", b"+selected-slave", b"+promoted-slave")
 _GIVEN_UP = (
     b"-failover-abort-not-elected",
@@ -39,7 +39,7 @@ _GIVEN_UP = (
     b"-failover-abort-slave-timeout",
     b"-failover-abort-master-timeout",
 )
-#: who leads has the votes of most, so one of those that can be heard says this, of whichever primary, though it cannot
+#: who leads has the votes of most, so one of those that can be reached says this, of whichever primary, though it cannot
 _VOTED = b"+vote-for-leader"
 _CHANNELS = (b"+switch-master", b"+odown", b"-odown", _VOTED, *_BEGUN, *_GIVEN_UP)
 
@@ -64,7 +64,7 @@ class Subscription(Connection):
         reply = self._reader.gets()
         while reply is not False:
             self._unread = 0
-            self.heard += 1
+            self.received += 1
             self.on_answer()
             if isinstance(reply, list) and len(reply) == 3 and reply[0] == b"message":
                 self.on_message(reply[1], reply[2])
@@ -72,7 +72,7 @@ class Subscription(Connection):
         if self._unread > _MAX_MESSAGE:
             raise ValueError("a message without end")
 
-    def say(self, *words: bytes) -> None:
+    def send_command(self, *words: bytes) -> None:
         if not self.gone:
             self.transport.write(hiredis.pack_command(words))  # type: ignore[arg-type]
 
@@ -84,7 +84,7 @@ class Sentinels:
         self._reactor = reactor
         self._address = address
         self._on_primary = on_primary
-        self._heard: dict[tuple[str, int], float] = {}  # Sentinel -> reactor seconds
+        self._last_contact: dict[tuple[str, int], float] = {}  # Sentinel -> reactor seconds
         #: by Sentinel: the primary that it replaces or holds to be down, and until when at least (reactor seconds)
         self._leaving: dict[tuple[str, int], tuple[tuple[str, int], float]] = {}
         self._voted: dict[tuple[str, int], tuple[tuple[str, int], float]] = {}  # likewise
@@ -101,7 +101,7 @@ class Sentinels:
     def start(self) -> None:
         self._stopped = False
         self._following = [Deferred.fromCoroutine(self._follow(*sentinel)) for sentinel in self._address.hosts]
-        self._loop.start(_LOOK)
+        self._loop.start(_LOOK_SECONDS)
 
     def stop(self) -> None:
         self._stopped = True
@@ -122,9 +122,9 @@ class Sentinels:
         if any(until > now and place in (self._primary, used) for place, until in signs):
             return "the Sentinels hold the primary to be down, or replace it"
         late = now - self._contact
-        heard = sum(1 for since in self._heard.values() if since > late)
-        if heard * 2 <= len(self._address.hosts):
-            return f"{heard} of {len(self._address.hosts)} Sentinels can be reached"
+        reachable = sum(1 for since in self._last_contact.values() if since > late)
+        if reachable * 2 <= len(self._address.hosts):
+            return f"{reachable} of {len(self._address.hosts)} Sentinels can be reached"
         return ""
 
     async def _follow(self, host: str, port: int) -> None:
@@ -158,10 +158,10 @@ class Sentinels:
         asking: Connection | None = None
         try:
             if address.sentinel_login:  # refused, and no matter, where there is no password
-                subscription.say(b"AUTH", *(word.encode() for word in address.sentinel_login))
+                subscription.send_command(b"AUTH", *(word.encode() for word in address.sentinel_login))
             subscription.on_answer = lambda: self._answered(sentinel)
             subscription.on_message = lambda channel, text: self._announced(sentinel, channel, text)
-            subscription.say(b"SUBSCRIBE", *_CHANNELS)
+            subscription.send_command(b"SUBSCRIBE", *_CHANNELS)
             asking = await endpoint.connect(ConnectionFactory()).addTimeout(SENTINEL_TIMEOUT, reactor)
             primary = await Deferred.fromCoroutine(ask(asking, address)).addTimeout(SENTINEL_TIMEOUT, reactor)
             if primary is None:
@@ -198,11 +198,11 @@ class Sentinels:
         if sentinel in self._leaving:
             place, until = self._leaving[sentinel]
             if sentinel not in self._replacing:
-                until = min(until, self._reactor.seconds() + _CALM)
+                until = min(until, self._reactor.seconds() + _CALM_SECONDS)
             self._leaving[sentinel] = place, until
 
     def _answered(self, sentinel: tuple[str, int]) -> None:
-        self._heard[sentinel] = self._reactor.seconds()
+        self._last_contact[sentinel] = self._reactor.seconds()
 
     def _announced(self, sentinel: tuple[str, int], channel: bytes, text: bytes) -> None:
         words = text.decode("utf-8", "replace").split()
@@ -219,7 +219,7 @@ class Sentinels:
             return
         if channel == _VOTED:
             if self._primary is not None:
-                self._voted[sentinel] = self._primary, self._reactor.seconds() + _CALM
+                self._voted[sentinel] = self._primary, self._reactor.seconds() + _CALM_SECONDS
             return
         if words[:1] == ["slave"] and "@" in words:  # what happens to a replica of a primary
             words = ["master", *words[words.index("@") + 1 :]]
@@ -236,13 +236,13 @@ class Sentinels:
             self._stays(sentinel)
         elif sentinel not in self._replacing:
             # the primary is back, but a fail-over that began meanwhile, here or at another Sentinel, goes on
-            self._leaving[sentinel] = place, self._reactor.seconds() + _CALM
+            self._leaving[sentinel] = place, self._reactor.seconds() + _CALM_SECONDS
 
     def _look(self) -> None:
         """Asks the Sentinels for a sign of life; who is silent is asked on a new connection."""
         now = self._reactor.seconds()
         for sentinel, connection in list(self._connections.items()):
-            if now - self._heard.get(sentinel, now) > 2 * SENTINEL_TIMEOUT:
+            if now - self._last_contact.get(sentinel, now) > 2 * SENTINEL_TIMEOUT:
                 connection.abort()
             else:
-                connection.say(b"PING")
+                connection.send_command(b"PING")

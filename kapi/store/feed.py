@@ -28,7 +28,7 @@ log = Logger()
 
 BLOCK = 5.0  # seconds an XREAD waits: it doubles as a sign of life
 CHECK_EVERY = 1.0  # seconds between looks at whether the store still has the history that we know
-_READ_AT_ONCE = 2000  # changes, when they are small
+_MAX_READ_CHANGES = 2000  # changes, when they are small
 _MAX_REPAIRS = 3  # in a row, before the connection is made anew
 
 
@@ -61,7 +61,7 @@ class StreamReader:
         connection, keys = self._connection, self._keys
         why = "its history is read anew"
         block = int(BLOCK * 1000)
-        paging = Paging(_READ_AT_ONCE)
+        paging = Paging(_MAX_READ_CHANGES)
         try:
             while True:
                 number, sequence = self._after
@@ -148,7 +148,7 @@ class HistoryCheck:
     """Looks every second whether the store still has the history that the follower was fed.
 
     A store that was emptied, restored from an older copy, or replaced by a replica that lagged says nothing by
-    itself.  ``connection`` answers the one to ask, None while there is none; ``went_back`` is told why.
+    itself.  ``connection`` answers the one to ask, None while there is none; ``went_back`` gets the reason.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from kapi.store.script import Keys
 log = Logger()
 
 PAGE = 1000  # changes, when they are small
-_SCAN = 500  # objects
+_SCAN_COUNT = 500  # objects
 
 
 class Progress:
@@ -110,7 +110,7 @@ async def position(connection: Connection, keys: Keys) -> tuple[int, bytes]:
 async def continues(connection: Connection, keys: Keys, revision: int, newest: Change | None) -> bool:
     """Whether the store's history can be the one whose change at ``revision`` we know; nothing to compare is True.
 
-    A change that was compacted tells nothing: if more than that one is gone, the gap will be seen.
+    A change that was compacted has no content: if more than that one is gone, the gap will be seen.
     """
     if newest is None:
         return True
@@ -212,7 +212,7 @@ async def scan(connection: Connection, keys: Keys, skipped: Skipped, prefix: str
     """By key the objects whose key begins so, or all; each at some revision of the time that the scan takes."""
     found: dict[str, StoredObject] = {}
     match = ("MATCH", _escaped(prefix) + "*") if prefix else ()
-    paging = Paging(_SCAN)
+    paging = Paging(_SCAN_COUNT)
     reply = connection.execute_command("HSCAN", keys.objects, 0, *match, "COUNT", paging.count)
     while True:
         cursor, flat = await reply

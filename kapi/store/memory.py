@@ -90,7 +90,7 @@ class MemoryStore:
         #: account -> revision of the last object that was charged to it
         self._charged: dict[str, int] = dict(snapshot.charged) if snapshot is not None else {}
         self._follower: Follower | None = None
-        self._started: Follower | None = None  # who is being told of all there is, or follows
+        self._started: Follower | None = None  # who is getting all there is, or follows
         self.call: Call = execute  # runs what takes long
         self._sweeper = Sweeper(self, reactor, clock) if reactor is not None else None
 

@@ -51,9 +51,11 @@ if TYPE_CHECKING:
 log = Logger()
 
 LOADING_TIMEOUT = 300.0  # seconds a server may take to read its data before we give up at start
-_QUIET_LOADING = 1.0  # seconds of that which nobody needs to be told of
+_QUIET_LOADING_SECONDS = 1.0  # seconds of loading that are not logged
 _START_BACKOFF = (0.05, 1.0)  # seconds between attempts to connect at start
-_SHARE = 1 / 16  # of what a server has taken to load its data until then: when it is asked again whether it is ready
+_LOADING_PART = (
+    1 / 16
+)  # of what a server has taken to load its data until then: when it is asked again whether it is ready
 RECONNECT_BACKOFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
 _MAX_FAIL_OVER_DELAY = 0.5  # seconds between attempts at most, where Sentinels choose a primary
 _STABLE_SECONDS = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
@@ -193,9 +195,9 @@ class PrimaryConnection:
                 if self._stopping or waited >= patience:
                     raise
                 if isinstance(error, StoreLoading):  # it is ready in a moment: no more than a share of that is lost
-                    delay = min(max(_START_BACKOFF[0], waited * _SHARE), _START_BACKOFF[1])
-                told = not isinstance(error, StoreLoading) or waited >= _QUIET_LOADING
-                if told and logged != (logged := str(error)):
+                    delay = min(max(_START_BACKOFF[0], waited * _LOADING_PART), _START_BACKOFF[1])
+                logs = not isinstance(error, StoreLoading) or waited >= _QUIET_LOADING_SECONDS
+                if logs and logged != (logged := str(error)):
                     log.warn("waiting for the store: {why}", why=logged)
             self._pause = deferLater(self._reactor, delay, lambda: None)
             delay = min(2 * delay, _START_BACKOFF[1])
@@ -380,7 +382,7 @@ class PrimaryConnection:
         return newest
 
     async def _show_newest(self) -> None:
-        """Before something is told that has come from the store at a revision that is not known."""
+        """Before something is handed on that has come from the store at a revision that is not known."""
         newest = await self.revision()
         if self._shared is not None:
             self._shared.show(newest)

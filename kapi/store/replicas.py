@@ -29,13 +29,15 @@ log = Logger()
 Place = tuple[str, int]
 
 LAG = 100  # milliseconds that a replica may be behind those that have confirmed
-_SLOW = 10.0  # seconds for which one that was further behind is not waited for
-_ASK = 1.0  # seconds that it may take to say what it is
-_ASK_AGAIN = 0.2  # seconds until the next question
+_SLOW_SECONDS = 10.0  # seconds for which one that was further behind is not waited for
+_ASK_TIMEOUT = 1.0  # seconds that it may take to say what it is
+_ASK_AGAIN_SECONDS = 0.2  # seconds until the next question
 #: seconds until a promotion that has happened shows: the Sentinel that leads asks the replica once a second what it is,
-#: then tells the others; less than a write may wait for its confirmation
-_SHOWS = 3.0
-_MASTER = 10.0  # the same for one that says that it is a primary: the Sentinels name it, or make it a replica again
+#: then informs the others; less than a write may wait for its confirmation
+_NEWS_SECONDS = 3.0
+_PRIMARY_SECONDS = (
+    10.0  # the same for one that says that it is a primary: the Sentinels name it, or make it a replica again
+)
 
 
 class Replicas:
@@ -63,7 +65,7 @@ class Replicas:
         """So many have what was written; those that are ``expected`` have been waited for as long as ``LAG``."""
         now = self._reactor.seconds()
         if count < self.expected:
-            self._slow_until = now + _SLOW
+            self._slow_until = now + _SLOW_SECONDS
             self.expected = count
         elif now >= self._slow_until:
             self.expected = count
@@ -74,7 +76,7 @@ class Replicas:
         if listed is None:
             return
         for place in self._listed - listed:
-            self._gone[place] = self._reactor.seconds() + _SHOWS
+            self._gone[place] = self._reactor.seconds() + _NEWS_SECONDS
             if place not in self._asking:
                 self._asking[place] = asking = Deferred.fromCoroutine(self._ask(place))
                 asking.addBoth(self._asked, place)
@@ -117,7 +119,7 @@ class Replicas:
         primary, logged = self._primary, ""
         while primary == self._primary and self._gone.get(place, 0.0) > self._reactor.seconds():
             try:
-                role = await self._role_of(place).addTimeout(_ASK, self._reactor)
+                role = await self._role_of(place).addTimeout(_ASK_TIMEOUT, self._reactor)
             except CancelledError:
                 raise
             except Exception as error:
@@ -131,8 +133,8 @@ class Replicas:
                         self._gone.pop(place, None)
                     return
                 if logged != (logged := role) and place in self._gone:
-                    self._gone[place] = self._reactor.seconds() + _MASTER
-            await deferLater(self._reactor, _ASK_AGAIN, lambda: None)
+                    self._gone[place] = self._reactor.seconds() + _PRIMARY_SECONDS
+            await deferLater(self._reactor, _ASK_AGAIN_SECONDS, lambda: None)
 
 
 def _listed(reply: Reply) -> set[Place] | None:

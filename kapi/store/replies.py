@@ -36,7 +36,7 @@ class Replies:
     """``feed``, if any, gets the changes from the replies themselves, since no other process writes.
 
     ``lost`` is called when it misses something, ``went_back`` with the reason when the store has lost what it had.  What replies
-    tell of is shown in ``shared``, if any, before it is handed on; ``show_newest`` does that when they do not name the revision.
+    report is shown in ``shared``, if any, before it is handed on; ``show_newest`` does that when they do not name the revision.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Replies:
         return known
 
     def _when_shown(self, deferred: Deferred[Reply], answer: Reply, otherwise: StoreError | None) -> None:
-        """Answers once every revision that it can tell of is shown; with ``otherwise``, if given, when that fails."""
+        """Answers once every revision that it may contain is shown; with ``otherwise``, if given, when that fails."""
 
         def shown(_: None) -> None:
             if isinstance(answer, StoreError):

@@ -53,7 +53,7 @@ if counted ~= '' then redis.call('HSET', KEYS[5], 'c' .. key, revision) end
 for at = 8, #ARGV, 2 do redis.call('HSET', KEYS[5], 's' .. ARGV[at], revision) end
 return number
 """
-#: The same for deletions, which make room: also at maxmemory.
+#: The same for deletions, which free memory: also at maxmemory.
 DELETION = b"#!lua flags=allow-oom\n" + SOURCE
 #: Deletes objects as they are stored: the arguments are pairs, a key and the revision that is expected.  Answers for each what
 #: the script above does.  Here, too, all that can fail comes before the first XADD.

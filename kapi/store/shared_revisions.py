@@ -6,7 +6,7 @@ linearizable read by it needs no question to the store.
 
 That is right while all who write to the store share this memory, and know the same history.  So who connects to the store anew,
 when the history may have become another one, counts that in its slot, and everybody asks the store once after it has.  ``lives``
-tells whether the parent that made the memory does: without it another one may begin with memory of its own, and nothing may be
+says whether the parent that made the memory does: without it another one may begin with memory of its own, and nothing may be
 written any more.
 
 Each word has 8 aligned bytes, is written by one process at once and read at once; it never goes back but for another history.
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from kapi.store.interface import Change, Follower, StoredObject
 from kapi.store.value import Value
 
-_WORD = 8  # bytes
+_WORD_BYTES = 8  # bytes
 
 
 def make_shared_file(slots: int) -> int:
@@ -35,7 +35,7 @@ def make_shared_file(slots: int) -> int:
     else:
         with tempfile.TemporaryFile() as made:
             file = os.dup(made.fileno())
-    os.ftruncate(file, 2 * slots * _WORD)
+    os.ftruncate(file, 2 * slots * _WORD_BYTES)
     return file
 
 
@@ -44,7 +44,7 @@ def take_slot(file: int) -> int:
 
     A lock of the process and not of the file's descriptor, which all have from their parent.
     """
-    for slot in range(os.fstat(file).st_size // (2 * _WORD)):
+    for slot in range(os.fstat(file).st_size // (2 * _WORD_BYTES)):
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, slot)
         except (BlockingIOError, PermissionError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kapi.store.errors import ObjectTooLarge
 
 MAX_OBJECT_BYTES = 3 * 1024 * 1024
-_GOING = 64 * 1024  # bytes
+_PENDING_BYTES = 64 * 1024  # bytes
 
 
 def check_size(key: str, size: int, limit: int, replaced: int = 0, going: bool = False) -> None:
@@ -21,6 +21,6 @@ def check_size(key: str, size: int, limit: int, replaced: int = 0, going: bool =
     """
     space = max(limit, replaced)
     if going:
-        space = limit + _GOING if replaced <= limit + _GOING else replaced + _GOING
+        space = limit + _PENDING_BYTES if replaced <= limit + _PENDING_BYTES else replaced + _PENDING_BYTES
     if size > space:
         raise ObjectTooLarge(key, size, limit)

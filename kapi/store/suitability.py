@@ -1,4 +1,4 @@
-"""Which servers must not be used, told in one line each."""
+"""Which servers must not be used, reported in one line each."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ class LogicalCluster(Cluster):
 
     @property
     def url(self) -> str:
-        """What clients are told to connect to."""
+        """What clients connect to."""
         return f"{self.server.url}/clusters/{self.name}"
 
     def advance(self, seconds: float) -> str:

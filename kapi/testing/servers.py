@@ -12,7 +12,7 @@ from kapi.testing.audit import POLICY, AuditTrail
 from kapi.testing.process import KapiProcess
 from kapi.testing.shared import SharedProcess
 
-MAX_SERVERS = 4  # that run at a time; the one that was used least recently makes room
+MAX_SERVERS = 4  # that run at a time; the one that was used least recently is stopped for it
 
 
 class Servers:

@@ -28,7 +28,7 @@ server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.std
 os.write(1, b"%d" % server.pid)
 os._exit(0)
 """
-_EVERY = 0.02  # seconds between two looks
+_POLL_SECONDS = 0.02  # seconds between two looks
 _END_TIMEOUT = 30.0  # seconds for a server to end by itself
 
 
@@ -85,7 +85,7 @@ class SharedProcess(KapiProcess):
             if not self.running or time.monotonic() > end:
                 self._end()
                 raise RuntimeError(f"kapi did not start:\n{text}")
-            time.sleep(_EVERY)
+            time.sleep(_POLL_SECONDS)
 
     def end(self, number: int = signal.SIGTERM, seconds: float = _END_TIMEOUT) -> int:
         """It is not for one of those who share it to end it."""
@@ -97,7 +97,7 @@ class SharedProcess(KapiProcess):
             if self.running:
                 os.kill(self._pid, number)
             while self.running and time.monotonic() < end:
-                time.sleep(_EVERY)
+                time.sleep(_POLL_SECONDS)
 
     def stop(self) -> int:
         """Uses it no more.  The last one ends it and removes its data; what it has printed stays."""

@@ -19,7 +19,7 @@ from kapi.watchcache.unreadable import Unreadable
 _key = attrgetter("key")
 BATCH_SEEN = 2_000  # entries that are looked at for a batch
 _BATCH_EVENTS = 500
-_BATCH_LOOKED = 1_000_000  # bytes of entries that a selection looks into for a batch
+_BATCH_LOOKED_BYTES = 1_000_000  # bytes of entries that a selection looks into for a batch
 _BATCH_BYTES = 64_000
 
 
@@ -82,7 +82,7 @@ class Initial:
                 size >= _BATCH_BYTES
                 or len(events) >= _BATCH_EVENTS
                 or position - start >= BATCH_SEEN
-                or looked >= _BATCH_LOOKED
+                or looked >= _BATCH_LOOKED_BYTES
             ):
                 break
         self._position = position
@@ -119,7 +119,7 @@ def past(after: Callable[[int], list[CacheEvent]], since: int, group: Group) -> 
                 if selected is not None:
                     events.append(selected)
                     size += len(event.entry.data)
-            if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or looked >= _BATCH_LOOKED:
+            if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or looked >= _BATCH_LOOKED_BYTES:
                 break
         del history, event
         batch, events = Batch(events), []

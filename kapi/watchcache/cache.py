@@ -38,7 +38,7 @@ log = Logger()
 __all__ = ["Batch", "Cache", "Entry", "Watch", "WatchEvent"]
 
 Entries = list[Entry]  # under names of their own: inside the class, list is a method
-_MAX_ENDS = 50  # watches whose clients are told of their end in one turn
+_MAX_ENDS = 50  # watches that are ended in one turn
 _AT_ONCE = 128  # objects that are decoded in one piece
 _MAX_NAMED = 100  # unreadable objects at a time that the log names
 
@@ -89,7 +89,7 @@ class Cache:
         self.sent: dict[str, Sent] = {}  # to watches, by the version they are of
         self.received = 0  # changes so far
         self.changes = 0  # of what there is to read, whatever they came from
-        self.dispatched = 0  # changes that some watcher was told of
+        self.dispatched = 0  # changes that some watcher got
         self.terminated = 0  # watches cut off because they were slow
         self.undecoded = 0  # events that wait inside the process until they are handled in slices
 
@@ -292,13 +292,13 @@ class Cache:
         """Nothing is delivered any more; of thousands of watches, some end in each turn (unless ``at_once``)."""
         ended = deque(watch for watch in self._groups.all() if watch.leave())
 
-        def tell() -> None:
+        def end_some() -> None:
             for _ in range(len(ended) if at_once else min(len(ended), _MAX_ENDS)):
-                ended.popleft().say_end(error)
+                ended.popleft().send_end(error)
             if ended:
-                self.later(tell)
+                self.later(end_some)
 
-        tell()
+        end_some()
 
     def count_terminated(self) -> None:
         self.terminated += 1
@@ -347,7 +347,7 @@ class Cache:
         error = self._note_unreadable(entry, problem)
         self._entries.remove(entry.key)
         self.changes += 1
-        self._feed.later(self.forget_history)  # not at once: its watchers may be told of something just now
+        self._feed.later(self.forget_history)  # not at once: its watchers may be getting an event just now
         return error
 
     def begin_anew(self) -> None:

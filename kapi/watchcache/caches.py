@@ -41,7 +41,7 @@ from kapi.watchcache.watch import Source
 
 log = Logger()
 
-_TRIM_EVERY = 10  # seconds, or as long as history lasts where that is less
+_TRIM_SECONDS = 10  # seconds, or as long as history lasts where that is less
 #: of JSON; trees take six to eight times that, and 5 us for each kB when one that was let go is asked for again
 DECODED_BYTES = 500_000
 ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
@@ -53,7 +53,7 @@ _MIN_REMOVED = (
 class Caches:
     """``history_age`` (seconds) and ``history_bytes`` bound how far back watches and lists can go.
 
-    ``call`` runs what takes long.  With ``beside``, the caches of another store in the process, they count what is decoded
+    ``call`` runs what takes long.  With ``main``, the caches of another store in the process, they count what is decoded
     and what waits for clients together, and ``tick`` is called from outside.  ``keeps`` says which resources are in this store;
     None is all.
     """
@@ -66,13 +66,13 @@ class Caches:
         history_age: float = HISTORY_AGE,
         history_bytes: int = HISTORY_BYTES,
         call: Call = execute,
-        beside: Caches | None = None,
+        main: Caches | None = None,
         keeps: Callable[[GroupResource], bool] | None = None,
     ) -> None:
         self.call = call
         self._keeps = keeps
         self.misplaced: Counter[str] = Counter()  # objects in this store by their resources, which another one keeps
-        self.pending: Pending | None = None if beside is None else beside.pending  # what waits for all clients
+        self.pending: Pending | None = None if main is None else main.pending  # what waits for all clients
         self.store = store
         self.ready = False
         self.revision = 0
@@ -82,12 +82,12 @@ class Caches:
         self._reactor = reactor
         self._caches: dict[tuple[str, str], Cache] = {}
         self._removed: dict[tuple[str, str], float] = {}  # when resources were removed whose caches are still there
-        if beside is None:
+        if main is None:
             self._decoded = Kept(DECODED_BYTES, Entry.forget_object)
             self._encoded = Kept(ENCODED_BYTES, Entry.forget_message)
         else:
-            self._decoded, self._encoded = beside._decoded, beside._encoded
-        self._ticks_itself = beside is None
+            self._decoded, self._encoded = main._decoded, main._encoded
+        self._ticks_itself = main is None
         self._log = EventLog(history_age, history_bytes)
         self._freshness = Freshness(store, reactor, lambda: self.revision)
         self._not_ready: list[Deferred[None]] = []  # reads that came before all was loaded
@@ -97,7 +97,7 @@ class Caches:
         self._ticker = LoopingCall(self.tick)
         self._ticker.clock = reactor
         self._ticks = 0
-        self._trim_every = max(1, int(min(_TRIM_EVERY, history_age)))  # seconds
+        self._trim_every = max(1, int(min(_TRIM_SECONDS, history_age)))  # seconds
 
     # -- for who reads
 

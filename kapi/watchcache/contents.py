@@ -1,4 +1,4 @@
-"""What a cache is to hold next, made beside what it holds now: the objects, in order, and the events that led to them.
+"""What a cache is to hold next, made next to what it holds now: the objects, in order, and the events that led to them.
 
 With 100,000 objects that takes half a second, so it is made in slices; the cache then takes it as a whole.
 """

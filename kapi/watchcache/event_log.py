@@ -11,7 +11,7 @@ from kapi.watchcache.event import CacheEvent
 
 HISTORY_AGE = 300.0  # seconds
 HISTORY_BYTES = 128_000_000
-_OVERHEAD = 500  # bytes of an event beside its data
+_EVENT_OVERHEAD_BYTES = 500  # bytes of an event besides its data
 
 
 class Logged(msgspec.Struct, eq=False, gc=False):
@@ -22,7 +22,7 @@ class Logged(msgspec.Struct, eq=False, gc=False):
 
 
 def _size_of(event: CacheEvent) -> int:
-    return len(event.entry.data) + _OVERHEAD
+    return len(event.entry.data) + _EVENT_OVERHEAD_BYTES
 
 
 class EventLog:
@@ -38,7 +38,7 @@ class EventLog:
     def take(self, events: deque[Logged], now: float, revision: int) -> None:
         """Replaces everything."""
         self._events = events
-        self._size = sum([len(logged.event.entry.data) for logged in events]) + _OVERHEAD * len(events)
+        self._size = sum([len(logged.event.entry.data) for logged in events]) + _EVENT_OVERHEAD_BYTES * len(events)
         self._times.clear()
         self._times.append((now, revision))
 

@@ -18,7 +18,7 @@ from kapi.watchcache.observers import Observers
 from kapi.watchcache.selection import Group, Watcher
 
 log = Logger()
-_TURN = 0.01  # seconds of a turn
+_TURN_SECONDS = 0.01  # seconds of a turn
 _SMALL, _TOGETHER = 16 * 1024, 16  # bytes of events, and the watches that are handed them without a look at the clock
 _MAX_HELD = 1000  # events that wait for others to be handed out; beyond it who writes waits
 _MAX_HELD_BYTES = 32 * 1024 * 1024  # of their objects
@@ -32,7 +32,7 @@ class FanOut:
         self._observers = observers
         self.dirty: list[Group] = []  # groups with pending events
         self.selected: list[CacheEvent] = []  # events whose encoded forms are not needed afterwards
-        self.noted = False  # an observer is to be told of something afterwards
+        self.noted = False  # an observer is to be notified afterwards
         self._scheduled = False
         self._running = False
         self._rest: Iterator[None] | None = None  # what the last turn had no time for
@@ -70,7 +70,7 @@ class FanOut:
         if self._running:
             return
         self._running = True
-        until = perf_counter() + _TURN
+        until = perf_counter() + _TURN_SECONDS
         at_once = at_once or self._holds_too_much()
         try:
             for _ in range(2 if self._rest is not None and at_once else 1):

@@ -50,12 +50,12 @@ class Reading:
 
 
 class SharedScopes:
-    """By resource: those whose selectable fields are the same in all stores.  ``beside`` has what is kept decoded."""
+    """By resource: those whose selectable fields are the same in all stores.  ``main`` has what is kept decoded."""
 
-    def __init__(self, beside: Caches, fields: Mapping[GroupResource, tuple[Fields, bool]]) -> None:
+    def __init__(self, main: Caches, fields: Mapping[GroupResource, tuple[Fields, bool]]) -> None:
         """``fields``: which can be selected, and whether the resource is namespaced."""
         self._scopes = {
-            place: beside.shared_scope(place, selectable, namespaced)
+            place: main.shared_scope(place, selectable, namespaced)
             for place, selectable, namespaced in (
                 ((resource.group or "core", resource.resource), *each) for resource, each in fields.items()
             )
@@ -69,9 +69,9 @@ class LateCaches(Caches):
     """Of ``store``; ``tick`` is called from outside."""
 
     def __init__(
-        self, store: MemoryStore, reactor: IReactorTime, scopes: SharedScopes, *, beside: Caches, call: Call
+        self, store: MemoryStore, reactor: IReactorTime, scopes: SharedScopes, *, main: Caches, call: Call
     ) -> None:
-        super().__init__(store, reactor, beside=beside, call=call)
+        super().__init__(store, reactor, main=main, call=call)
         self._scopes = scopes
         self._tables = store.tables
         self._held: dict[str, Table] = {}  # what is being loaded

@@ -13,7 +13,7 @@ from kapi.watchcache.selection import Choose, chooser, matcher
 from kapi.watchcache.sorted_entries import Range, SortedEntries, as_it_was
 
 Former = Mapping[str, Entry | None]
-_PART = 512  # entries that are looked at in one piece
+_PART_ENTRIES = 512  # entries that are looked at in one piece
 
 
 @dataclass(slots=True)
@@ -38,11 +38,11 @@ def read(
         return Stretch(found, len(found), remaining)
     if former is None:
         everything = entries.all_within(place)
-    elif choose is None and 0 < limit <= _PART:
+    elif choose is None and 0 < limit <= _PART_ENTRIES:
         found = list(islice(as_it_was(entries.within(place), former, place), limit))
         return Stretch(found, len(found), _count(entries, place, former) - len(found))
     else:  # of copies: others may write meanwhile
-        everything = list(steps(as_it_was(entries.all_within(place), dict(former), place), _PART))
+        everything = list(steps(as_it_was(entries.all_within(place), dict(former), place), _PART_ENTRIES))
         if choose is None and 0 < limit < len(everything):
             return Stretch(everything[:limit], limit, len(everything) - limit)
     return Stretch(everything, len(everything)) if choose is None else _select(everything, choose, limit)
@@ -58,9 +58,9 @@ def read_one(entry: Entry | None, place: Range, predicate: Predicate) -> Stretch
 
 def _select(entries: list[Entry], choose: Choose, limit: int) -> Stretch:
     selected: list[Entry] = []
-    for start in range(0, len(entries), _PART):
+    for start in range(0, len(entries), _PART_ENTRIES):
         checkpoint()
-        part = entries[start : start + _PART]
+        part = entries[start : start + _PART_ENTRIES]
         found = choose(part)
         if limit and len(selected) + len(found) > limit:
             space = limit - len(selected)

@@ -1,4 +1,4 @@
-"""What has changed in a store of late, told by the caches that follow it."""
+"""Recent changes of a store, reported by the caches that follow it."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ log = Logger()
 BACK_OFF = (0.05, 30.0)  # seconds before the first attempt, and at most before a later one
 MAX_WAIT_SECONDS = 3.0  # seconds that a read waits for the end
 MAX_MISSED = 100_000  # changes that are kept meanwhile; beyond them the scan begins anew
-_QUIET = 60.0  # seconds without a fault after which the next one is the first again
+_QUIET_SECONDS = 60.0  # seconds without a fault after which the next one is the first again
 
 Scan = Callable[[], Awaitable[Sequence[StoredObject]]]
 #: answers how new the scan may be, once the caches are there
@@ -66,7 +66,7 @@ class Reload:
     def begin(self) -> None:
         """After a fault.  While it runs, changes go to ``missed``."""
         now = self._reactor.seconds()
-        if now - self._last > _QUIET:
+        if now - self._last > _QUIET_SECONDS:
             self._attempts = 0
         self._last = now
         self.count += 1

@@ -16,7 +16,7 @@ from kapi.watchcache.event import Batch, CacheEvent, WatchEvent, select
 
 Matches = Callable[[Entry], bool]
 Choose = Callable[[list[Entry]], list[Entry]]
-_MANY = 8  # terms of a selector: so many are looked at in one piece
+_MAX_TERMS_AT_ONCE = 8  # terms of a selector: so many are looked at in one piece
 
 
 class Watcher(Protocol):
@@ -31,7 +31,7 @@ class Watcher(Protocol):
 
     def leave(self) -> bool: ...
 
-    def say_end(self, error: Exception | None) -> None: ...
+    def send_end(self, error: Exception | None) -> None: ...
 
 
 class Selection(NamedTuple):
@@ -78,7 +78,7 @@ def chooser(predicate: Predicate | None) -> Choose | None:
     if predicate is None or matches is None:
         return None
     terms, fields = predicate.labels.requirements, predicate.fields
-    if len(terms) > _MANY:
+    if len(terms) > _MAX_TERMS_AT_ONCE:
         return lambda entries: [entry for entry in entries if matches(entry)]
 
     def choose(entries: list[Entry]) -> list[Entry]:

@@ -141,7 +141,7 @@ AnyCaches = Caches | SplitCaches
 async def caught_up(caches: AnyCaches) -> None:
     """Done when observers have got everything that was acknowledged before the call.
 
-    With one store this is so when they are told of anything later, and nothing is waited for.  Raises StoreUnavailable.
+    With one store this is so when any later event reaches them, and nothing is waited for.  Raises StoreUnavailable.
     """
     if len(caches.parts) > 1:
         waiting = caches.wait_fresh()

@@ -1,4 +1,4 @@
-"""Objects whose stored bytes cannot be decoded: kept apart, so that readers go around them and can be told of them.
+"""Objects whose stored bytes cannot be decoded: kept apart, so that readers skip them and can report them.
 
 Upstream: apiserver ``storage/errors.go`` (NewCorruptObjError), KEP-3926.
 """
@@ -11,7 +11,7 @@ import orjson
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import InternalError
 
-_HEAD = 1024  # bytes within which the stored form has its revision
+_HEAD_BYTES = 1024  # bytes within which the stored form has its revision
 _CORRUPT = 7  # upstream's code
 _SEALED = b"k8s:enc:"  # what the store hands on when no provider decrypts it
 _NO_KEY = "no key of the encryption configuration decrypts it"
@@ -74,7 +74,10 @@ def problem_of(data: bytes, revision: int, name: str) -> str:
     Cheap enough for every object that is loaded and every change.  A number beyond a float64 passes: who decodes such an
     object finds out.
     """
-    if not data.startswith(b'{"kind":') or data.find(b'"metadata":{"resourceVersion":"%d"' % revision, 0, _HEAD) < 0:
+    if (
+        not data.startswith(b'{"kind":')
+        or data.find(b'"metadata":{"resourceVersion":"%d"' % revision, 0, _HEAD_BYTES) < 0
+    ):
         return _NO_KEY if data.startswith(_SEALED) else "not in the form that is stored"
     try:
         try:

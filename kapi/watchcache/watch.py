@@ -150,16 +150,16 @@ class Watch:
     def end(self, error: Exception | None) -> None:
         """The cache ends the watch."""
         if self.leave():
-            self.say_end(error)
+            self.send_end(error)
 
     def leave(self) -> bool:
-        """Nothing is delivered any more; ``say_end`` is to follow.  False for a watch that has ended."""
+        """Nothing is delivered any more; ``send_end`` is to follow.  False for a watch that has ended."""
         if self.ended:
             return False
         self._leave()
         return True
 
-    def say_end(self, error: Exception | None) -> None:
+    def send_end(self, error: Exception | None) -> None:
         """Calls ``on_end``, unless the client has gone meanwhile."""
         if self._gone:
             return

@@ -42,8 +42,10 @@ from kapi.workers.worker import LISTENER, READY, REVISIONS
 
 log = Logger()
 _BACK_OFF = (0.0, 0.5, 2.0, 5.0)
-_STEADY = 30.0  # seconds after which an end is no longer one of a row
-_SLOTS = 4  # processes for each worker that may live at a time: those that were replaced end when their requests have
+_STEADY_SECONDS = 30.0  # seconds after which an end is no longer one of a row
+_SLOTS_PER_WORKER = (
+    4  # processes for each worker that may live at a time: those that were replaced end when their requests have
+)
 _MIN_SLOTS = 16
 _END_TIMEOUT = 75.0  # seconds on top of the shutdown delay until a worker that does not end is killed
 
@@ -120,7 +122,7 @@ class Supervisor(Service):
         self._arguments = list(arguments)
         self._foundation = foundation
         self._listener: socket.socket | None = None
-        self._revisions = -1  # the file of what workers tell each other
+        self._revisions = -1  # the file of the memory that workers share
         self._slots: list[_Slot] = []
         self._stopping: Deferred[None] | None = None
         self._replacing = True  # or being started
@@ -134,7 +136,7 @@ class Supervisor(Service):
         except (ListenError, OSError) as error:
             raise ConfigError(f"--secure-port: {error}") from None
         try:
-            self._revisions = make_shared_file(max(_MIN_SLOTS, _SLOTS * self.options.processes.workers))
+            self._revisions = make_shared_file(max(_MIN_SLOTS, _SLOTS_PER_WORKER * self.options.processes.workers))
         except OSError as error:
             raise ConfigError(f"--workers: no memory can be shared: {error}") from None
         self.url = local_url(*self._listener.getsockname()[:2])
@@ -152,7 +154,7 @@ class Supervisor(Service):
             return
         count = self.options.processes.workers
         self._slots = [_Slot(self, number) for number in range(1, count + 1)]
-        await self._slots[0].start()  # alone: whatever is wrong is told once, and what all share is made once
+        await self._slots[0].start()  # alone: whatever is wrong is reported once, and what all share is made once
         self._foundation.supervise_server()
         await gatherResults([Deferred.fromCoroutine(slot.start()) for slot in self._slots[1:]], consumeErrors=True)
         self._replacing = False
@@ -284,7 +286,7 @@ class _Slot:
 
     def _delay(self, why: str) -> float:
         """Seconds until the worker that has ended is started again: longer after ends in a row."""
-        if self._reactor.seconds() - self._since > _STEADY:
+        if self._reactor.seconds() - self._since > _STEADY_SECONDS:
             self._failures = 0
         delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
         self._failures += 1

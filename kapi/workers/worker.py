@@ -1,7 +1,7 @@
 """One of several servers on a port: what ``python -m kapi.workers.worker flags...`` runs, started by the supervisor.
 
 It is an ordinary server but for what the supervisor has: the listening socket comes as a file, the data directory is not its own,
-the store's server runs already. What it shows of the embedded store it tells the other workers in memory,
+the store's server runs already. What it has shown of the embedded store the other workers read in shared memory,
 which comes as a file, too. It ends when its standard input does, which is when the supervisor is gone.
 """
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from kapi.app import App
 
 LISTENER = 3  # the listening socket's file descriptor
-REVISIONS = 4  # that of the memory in which workers tell each other what they have shown
-READY = b"ready"  # the line on standard output that tells the supervisor so
+REVISIONS = 4  # that of the memory in which workers note what they have shown
+READY = b"ready"  # the line on standard output for the supervisor
 
 
 @implementer(IReadDescriptor)
@@ -65,12 +65,12 @@ class Lifeline:
 def supervised() -> bool:
     """Whether the supervisor lives, who alone has the other end of standard input."""
     poll = select.poll()
-    poll.register(0, 0)  # that it was closed is told in any case
+    poll.register(0, 0)  # that it was closed is reported in any case
     return not poll.poll(0)
 
 
 def shared_revisions() -> SharedRevisions:
-    """Raises ConfigError when more workers live than there is room for."""
+    """Raises ConfigError when more workers live than there are slots for."""
     try:
         return SharedRevisions(REVISIONS, take_slot(REVISIONS), supervised)
     except OSError as error:

@@ -54,7 +54,7 @@ def slices() -> Iterator[Pieces]:
 
 def small() -> Any:
     """Pieces of a few bytes."""
-    return patch.multiple(json_pieces, LARGE=0, _PIECE=12, _MEMBERS=16)
+    return patch.multiple(json_pieces, LARGE=0, _PIECE_BYTES=12, _PIECE_MEMBERS=16)
 
 
 def outcome(function: Any, data: bytes) -> Any:
@@ -195,10 +195,10 @@ def test_others_may_work_meanwhile(name: str, slices: Pieces) -> None:
         spied.loads, spied.dumps = note(reads, orjson.loads), note(writes, orjson.dumps)
         assert json_pieces.loads(text) == tree
         assert json_pieces.dumps(tree) == text
-    assert max(reads) < 2 * json_pieces._PIECE
-    assert max(writes) < 2 * json_pieces._PIECE
+    assert max(reads) < 2 * json_pieces._PIECE_BYTES
+    assert max(writes) < 2 * json_pieces._PIECE_BYTES
     assert sum(reads) < 1.5 * len(text), "read about once"
-    assert slices.count > len(text) / (2 * json_pieces._PIECE)
+    assert slices.count > len(text) / (2 * json_pieces._PIECE_BYTES)
 
 
 def test_what_is_small_or_in_no_slice_is_read_at_once() -> None:
@@ -222,4 +222,4 @@ def test_a_large_text_makes_a_small_computation_one_that_may_take_long() -> None
         assert json_pieces.loads(b"[" + b"{}," * json_pieces.LARGE + b"{}]") == [{}] * (json_pieces.LARGE + 1)
     finally:
         checkpoint.current = checkpoint.running = None
-    assert found.count > json_pieces.LARGE // json_pieces._PIECE
+    assert found.count > json_pieces.LARGE // json_pieces._PIECE_BYTES

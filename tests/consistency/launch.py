@@ -24,8 +24,8 @@ def prepare(order: dict[str, Any]) -> None:
     from kapi.watchcache import bookmarks, caches
     from tests.consistency.failpoints import Failpoint, install
 
-    assert caches._TRIM_EVERY and bookmarks.EVERY
-    caches._TRIM_EVERY = COMPACTION_CHECKS
+    assert caches._TRIM_SECONDS and bookmarks.EVERY
+    caches._TRIM_SECONDS = COMPACTION_CHECKS
     bookmarks.EVERY = BOOKMARKS
     gate = order.get("gate")
     if gate:

@@ -124,7 +124,7 @@ class InSlices(Case):
 
     async def test_the_end_of_an_owner_of_many_is_a_long_one(self) -> None:
         await self.begin()
-        with patch.object(graph_module, "_MANY", 5):
+        with patch.object(graph_module, "_MAX_DEPENDENTS_AT_ONCE", 5):
             reference = owner(self.make("one"))
             for number in range(40):
                 self.make(f"d{number}", reference)

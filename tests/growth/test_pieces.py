@@ -23,7 +23,7 @@ FACTOR = 2.0  # for four times as many, beyond that number
 @pytest.fixture(autouse=True)
 def few_members() -> Iterator[None]:
     """Of a piece of JSON, which has 10,000 lines for 2,000 members, whatever the size of the whole."""
-    with patch.object(json_pieces, "_MEMBERS", 100):
+    with patch.object(json_pieces, "_PIECE_MEMBERS", 100):
         yield
 
 

@@ -14,7 +14,7 @@ from kapi.machinery import sorting
 def test_the_order_is_that_of_sorted(count: int) -> None:
     chosen = random.Random(count)
     items = [(chosen.randrange(10), number) for number in range(count)]
-    with patch.object(sorting, "_PIECE", 8), patch.object(sorting, "checkpoint") as checkpoint:
+    with patch.object(sorting, "_PIECE_ITEMS", 8), patch.object(sorting, "checkpoint") as checkpoint:
         assert sorting.ordered(items) == sorted(items)
     assert checkpoint.call_count >= count // 8 - 1
     assert items == [(first, number) for number, (first, _) in enumerate(items)]
@@ -30,7 +30,7 @@ def test_a_key_is_made_once_for_each(count: int) -> None:
         asked.append(item)
         return -item[0]
 
-    with patch.object(sorting, "_PIECE", 8):
+    with patch.object(sorting, "_PIECE_ITEMS", 8):
         assert sorting.ordered(items, key) == sorted(items, key=lambda item: -item[0])
     assert asked == items
 
@@ -46,6 +46,6 @@ def test_no_piece_is_larger_than_two(count: int) -> None:
         return sorted(some)
 
     for items in ([chosen.random() for _ in range(count)], list(range(count)), list(range(count, 0, -1)), [1] * count):
-        with patch.object(sorting, "_PIECE", 8), patch.object(sorting, "sorted", note, create=True):
+        with patch.object(sorting, "_PIECE_ITEMS", 8), patch.object(sorting, "sorted", note, create=True):
             assert sorting.ordered(items) == sorted(items)
     assert max(sizes) <= 16

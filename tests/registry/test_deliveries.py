@@ -25,7 +25,7 @@ class Followed(CacheTest):
         for module, name, value in (
             (entry, "LARGE", LARGE),
             (json_pieces, "LARGE", LARGE),
-            (json_pieces, "_PIECE", 500),
+            (json_pieces, "_PIECE_BYTES", 500),
         ):
             patching = patch.object(module, name, value)
             patching.start()

@@ -42,13 +42,13 @@ def outcome(document: Any, operations: list[dict[str, Any]]) -> Any:
 @given(DOCUMENTS, OPERATIONS)
 def test_patches_do_not_tell_long_lists_from_short_ones(document: Any, operations: list[dict[str, Any]]) -> None:
     expected = outcome(document, operations)
-    with patch.object(jsonpatch, "LONG", 1), patch.object(longlist, "_PIECE", 2):
+    with patch.object(jsonpatch, "LONG", 1), patch.object(longlist, "_PIECE_ITEMS", 2):
         assert outcome(document, operations) == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(["insert", "delete", "set"]), st.integers(0, 30)), max_size=60))
 def test_a_long_list_is_a_list(steps: list[tuple[str, int]]) -> None:
-    with patch.object(longlist, "_PIECE", 3):
+    with patch.object(longlist, "_PIECE_ITEMS", 3):
         plain: list[Any] = list(range(10))
         long = LongList(plain)
         for number, (step, at) in enumerate(steps):

@@ -138,7 +138,9 @@ class Freed(SynchronousTestCase):
             self.turn()
             left.append(self.count())
         self.assertEqual(left[-1], 0)
-        self.assertLessEqual(max(one - other for one, other in itertools.pairwise(left)), 2 * freeing._NODES)
+        self.assertLessEqual(
+            max(one - other for one, other in itertools.pairwise(left)), 2 * freeing._NODES_PER_CHECKPOINT
+        )
 
     def test_bodies_are_taken(self) -> None:
         from kapi.codecs.json_reading import loads

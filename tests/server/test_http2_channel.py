@@ -317,7 +317,7 @@ class Ends(ChannelCase):
         await self.until(lambda: waiting)
         client.sock.sendall(b"\0\0\x08\x07\0" + bytes(12))  # GOAWAY
         await self.until(lambda: self.channels()[0]._client_left)
-        self.patch(tls_connection, "_LINGER", 0.1)
+        self.patch(tls_connection, "_LINGER_SECONDS", 0.1)
         waiting[0].callback(None)
         self.assertEqual(await self.status(client, stream), "200")
         await client.until(h2.events.StreamEnded, stream)
@@ -337,7 +337,7 @@ class Ends(ChannelCase):
         pong = PingFrame(0, b"12345678", flags=["ACK"]).serialize()
         more = deferToThread(lambda: client.sock.recv(100))
         self.assertEqual(await more, pong + refused)
-        self.patch(tls_connection, "_LINGER", 0.1)
+        self.patch(tls_connection, "_LINGER_SECONDS", 0.1)
         await self.pass_time(2)
         self.assertEqual(await rest(client.sock), GoAwayFrame(0, last_stream_id=stream).serialize())
         await self.until(lambda: not self.connections.open)

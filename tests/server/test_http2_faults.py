@@ -165,7 +165,7 @@ class Faults(FaultCase):
 
     async def test_window_updates_for_what_was_sent_are_no_flood(self) -> None:
         """Some clients open both windows after each small piece: one in 64 bytes is not counted."""
-        self.patch(http2, "_IDLE_FRAMES", 4)  # forty of those that are not answered
+        self.patch(http2, "_MAX_IDLE_FRAMES", 4)  # forty of those that are not answered
         client = await self.client2()
         sent = 0
         for _ in range(20):

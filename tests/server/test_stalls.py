@@ -64,7 +64,7 @@ class Stalls(SynchronousTestCase):
         self.assertEqual(len(self.lines), 1)
         self.now += 10
         self.turn(0.3, look=False)
-        self.assertIn("not told: 19", self.lines[1])
+        self.assertIn("not logged: 19", self.lines[1])
         self.assertIn("request: unknown", self.lines[1])
 
     def test_it_looks_when_a_turn_is_a_quarter_of_a_second_old_and_once(self) -> None:

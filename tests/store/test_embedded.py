@@ -147,7 +147,7 @@ class EmbeddedValkeyTest(TestCase):
         left, ended = await self._left_behind()
         assert left.pid is not None
         os.kill(left.pid, signal.SIGSTOP)
-        self.patch(embedded, "_PROBE", 0.01)
+        self.patch(embedded, "_PROBE_TIMEOUT", 0.01)
         waiting = []
         for _ in range(2000):
             waiting.append(socket.socket(socket.AF_UNIX))

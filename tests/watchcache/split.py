@@ -58,7 +58,7 @@ class SplitRegistry:
         main = Caches(self.main, self.clock, keeps=lambda resource: resource not in apart)
 
         def make(store: Any, keeps: Any) -> Caches:
-            return Caches(store, self.clock, beside=main, keeps=keeps)
+            return Caches(store, self.clock, main=main, keeps=keeps)
 
         self.caches: SplitCaches = split(main, dict.fromkeys(apart, self.other), make, self.clock)
         environment = Environment(clock=self.clock.seconds)

@@ -13,7 +13,7 @@ from tests.watchcache.cache_case import CacheTest, Client
 class FanOut(CacheTest):
     def setUp(self) -> None:
         super().setUp()
-        for name, value in (("_TURN", -1.0), ("_TOGETHER", 1)):  # one watcher a turn
+        for name, value in (("_TURN_SECONDS", -1.0), ("_TOGETHER", 1)):  # one watcher a turn
             patching = patch.object(fan_out, name, value)
             patching.start()
             self.addCleanup(patching.stop)
@@ -99,7 +99,7 @@ class FanOut(CacheTest):
         self.one_turn()
         self.create("b")
         self.clock.rightNow += 61
-        with patch.object(fan_out, "_TURN", 60.0):
+        with patch.object(fan_out, "_TURN_SECONDS", 60.0):
             self.caches.tick()
         self.turn()
         seen = [event.type for batch in marked.batches for event in batch.events]

@@ -20,7 +20,7 @@ class TestFreed(SynchronousTestCase):
     def test_neither_kept_entries_nor_their_own_keep_caches_alive(self) -> None:
         store, clock = MemoryStore(), Clock()
         process = Caches(store, clock)
-        caches = Caches(store, clock, beside=process)
+        caches = Caches(store, clock, main=process)
         succeed(caches.start())
         pods = caches.cache(GroupResource("", "pods"))
         ended: list[Any] = []

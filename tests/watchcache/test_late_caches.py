@@ -53,7 +53,7 @@ class TestLateCaches(SynchronousTestCase):
         self.both = [self.opened(store) for store in self.stores]
 
     def opened(self, store: MemoryStore) -> LateCaches:
-        caches = LateCaches(store, self.clock, self.scopes, beside=self.process, call=execute)
+        caches = LateCaches(store, self.clock, self.scopes, main=self.process, call=execute)
         succeed(caches.start())
         self.addCleanup(lambda: succeed(caches.stop()))
         return caches
@@ -126,7 +126,7 @@ class TestLateCaches(SynchronousTestCase):
         self.assertRaises(ValueError, self.both[0].cache, PODS, {"other": str}, True)
 
     def test_what_is_shared_keeps_no_caches_alive(self) -> None:
-        caches = LateCaches(self.stores[0], self.clock, self.scopes, beside=self.process, call=execute)
+        caches = LateCaches(self.stores[0], self.clock, self.scopes, main=self.process, call=execute)
         succeed(self.both.pop(0).stop())
         succeed(caches.start())
         assert self.pods(caches).get("ns", "a") is not None

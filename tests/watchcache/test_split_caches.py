@@ -93,7 +93,7 @@ class Split(SynchronousTestCase):
 
     def test_observers_are_told_first_though_many_watches_take_several_turns(self) -> None:
         """A garbage collector that went on before would not know a dependent whose creation was acknowledged."""
-        for name, value in (("_TURN", -1.0), ("_TOGETHER", 1)):  # one watch a turn
+        for name, value in (("_TURN_SECONDS", -1.0), ("_TOGETHER", 1)):  # one watch a turn
             self.patch(fan_out, name, value)
         self.start()
         observer = Told()

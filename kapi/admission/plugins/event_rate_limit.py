@@ -10,7 +10,7 @@ from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.machinery.status import TooManyRequests
 from kapi.machinery.tree import Tree
 
-_CACHE = 4096
+_CACHE_SIZE = 4096
 
 
 def _source(attributes: Attributes) -> str:
@@ -75,7 +75,7 @@ def make(initializer: Initializer, configuration: Tree) -> Plugin:
         rate, burst = float(given.get("qps") or 0), int(given.get("burst") or 0)
         if rate <= 0 or burst <= 0:
             raise ValueError(f"EventRateLimit: limits[{i}]: qps and burst must be positive")
-        limits.append(_Limit(kind, rate, burst, int(given.get("cacheSize") or _CACHE), initializer.monotonic))
+        limits.append(_Limit(kind, rate, burst, int(given.get("cacheSize") or _CACHE_SIZE), initializer.monotonic))
     if not limits:
         raise ValueError("EventRateLimit: a configuration with limits is needed")
     return EventRateLimit(limits)

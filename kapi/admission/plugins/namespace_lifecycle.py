@@ -13,7 +13,7 @@ from kapi.machinery.tree import Object
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _NAMESPACES = GroupResource("", "namespaces")
-_RECENT = 30.0  # seconds for which a namespace somebody deletes is looked up in the store
+_RECENT_SECONDS = 30.0  # seconds for which a namespace somebody deletes is looked up in the store
 
 
 class NamespaceLifecycle(Plugin):
@@ -48,7 +48,7 @@ class NamespaceLifecycle(Plugin):
         now = self.initializer.monotonic()
         if len(self.going) > 100:
             self.going = {key: until for key, until in self.going.items() if until > now}
-        self.going[name] = now + _RECENT
+        self.going[name] = now + _RECENT_SECONDS
 
     def _is_going(self, name: str) -> bool:
         until = self.going.get(name)

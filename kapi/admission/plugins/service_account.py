@@ -21,7 +21,7 @@ _VOLUME = "kube-api-access"
 _MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_ATTEMPTS = 10  # for the default account, which a controller may be about to make
+_MAX_ATTEMPTS = 10  # for the default account, which a controller may be about to make
 
 
 class ServiceAccount(Plugin):
@@ -102,7 +102,7 @@ class ServiceAccount(Plugin):
         if problems:
             why = f'invalid resource name "{name}": [{", ".join(problems)}]'
             raise denied(attributes, f"error looking up service account {attributes.namespace}/{name}: {why}")
-        for attempt in range(_ATTEMPTS if name == "default" else 1):
+        for attempt in range(_MAX_ATTEMPTS if name == "default" else 1):
             if attempt:
                 if self.initializer.reactor is None:
                     break

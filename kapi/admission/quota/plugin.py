@@ -28,7 +28,7 @@ from kapi.machinery.status import Conflict, NotFound, StatusError, internal
 from kapi.machinery.tree import Object, Tree
 from kapi.store.errors import StoreError
 
-_RETRIES = 10
+_MAX_RETRIES = 10
 _TIMEOUT = 10.0  # seconds a request waits for its turn
 _IGNORED = frozenset(
     {
@@ -122,12 +122,12 @@ class ResourceQuota(Plugin):
     async def _charge(self, namespace: str, batch: list[_Waiter]) -> None:
         quotas = self._quotas(namespace)
         open_waiters = batch
-        for attempt in range(_RETRIES + 1):
+        for attempt in range(_MAX_RETRIES + 1):
             failed, error = await self._try(quotas, open_waiters)
             if not failed:
                 return
             open_waiters = [waiter for waiter in open_waiters if waiter.result is None and waiter.charged]
-            if attempt == _RETRIES:
+            if attempt == _MAX_RETRIES:
                 for waiter in open_waiters:
                     waiter.result = error
                 return

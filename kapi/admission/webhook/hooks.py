@@ -42,7 +42,7 @@ class Hook:
 
     name: str
     configuration: str
-    uid: str  # tells it apart from all others
+    uid: str  # unlike that of all others
     rules: tuple[Rule, ...]
     client: Object  # clientConfig
     namespaces: LabelSelector

@@ -1,7 +1,7 @@
 """Where a service reference leads: the service's cluster IP, or an address somebody configured.
 
 A server without a cluster's network cannot reach cluster IPs: ``--service-address ns/name[:port]=host:port`` settings
-map services to addresses, for tests and for programs that run beside kapi.
+map services to addresses, for tests and for programs that run next to kapi.
 """
 
 from __future__ import annotations

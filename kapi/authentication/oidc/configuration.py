@@ -1,4 +1,4 @@
-"""What a JWT authenticator is told: the ``jwt`` entries of AuthenticationConfiguration, or the ``--oidc-*`` flags.
+"""How a JWT authenticator is configured: the ``jwt`` entries of AuthenticationConfiguration, or the ``--oidc-*`` flags.
 
 Upstream: apiserver ``apis/apiserver/validation`` (KEP-3331).  An entry is a plain tree, as the file has it.
 """

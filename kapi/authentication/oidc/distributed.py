@@ -20,7 +20,7 @@ from kapi.machinery.tree import Object
 if TYPE_CHECKING:
     from kapi.client.https import HTTPSClient
 
-_PROVIDERS = 16  # issuers of distributed claims that are known at once
+_MAX_PROVIDERS = 16  # issuers of distributed claims that are known at once
 
 
 class DistributedClaims:
@@ -82,7 +82,7 @@ class DistributedClaims:
             raise AuthenticationError("oidc: could not expand distributed claims: the answer names no https issuer")
         provider = self._providers.get(issuer)
         if provider is None:
-            if len(self._providers) >= _PROVIDERS:
+            if len(self._providers) >= _MAX_PROVIDERS:
                 self._providers.clear()
             provider = self._providers[issuer] = Provider(self._client, issuer, self._seconds)
         return provider

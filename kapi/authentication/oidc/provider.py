@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from kapi.client.https import HTTPSClient
 
-_RETRY = 10.0  # seconds between attempts to reach a provider that could not be reached
-_REFRESH = 5.0  # seconds between two fetches of the keys
+_RETRY_SECONDS = 10.0  # seconds between attempts to reach a provider that could not be reached
+_MIN_REFRESH_SECONDS = 5.0  # seconds between two fetches of the keys
 _KINDS = frozenset({"RSA", "EC"})
 
 
@@ -48,7 +48,7 @@ class Provider:
         """The keys that may have signed a token.  Raises AuthenticationError when the provider was never reached."""
         found = self._matching(key_id)
         now = self._seconds()
-        pause = _REFRESH if self._keys else _RETRY
+        pause = _MIN_REFRESH_SECONDS if self._keys else _RETRY_SECONDS
         if not found and (now - self._attempt >= pause or self._fetching is not None):
             await self.refresh()
             found = self._matching(key_id)

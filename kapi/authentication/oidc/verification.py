@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import jwt
 
 _EC_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
-_NOT_BEFORE_LEEWAY = 300  # seconds
+_NOT_BEFORE_LEEWAY_SECONDS = 300  # seconds
 
 
 async def verified_claims(
@@ -65,5 +65,5 @@ def _check(claims: Object, issuer: str, wanted: Collection[str], now: float) -> 
     if not isinstance(expires, (int, float)) or isinstance(expires, bool) or expires < now:
         raise AuthenticationError("oidc: verify token: oidc: token is expired")
     begins = claims.get("nbf")
-    if isinstance(begins, (int, float)) and now + _NOT_BEFORE_LEEWAY < begins:
+    if isinstance(begins, (int, float)) and now + _NOT_BEFORE_LEEWAY_SECONDS < begins:
         raise AuthenticationError("oidc: verify token: oidc: current time before the nbf (not before) time")

@@ -26,7 +26,7 @@ from kapi.resources.definition import Lister
 LEGACY_ISSUER = "kubernetes/serviceaccount"
 INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 LAST_USED = "kubernetes.io/legacy-token-last-used"
-_LEEWAY = 60  # seconds between clocks
+_LEEWAY_SECONDS = 60  # seconds between clocks
 _CACHE_SIZE = 4096
 _INVALIDATED = "service account token has been invalidated"
 _NOTE = "authentication.k8s.io/"
@@ -50,11 +50,11 @@ def _number(value: object) -> float | None:
 def check_times(claims: Claims, now: float) -> None:
     """Raises AuthenticationError for a token that is not valid yet or no more; a minute of leeway."""
     expires, begins, issued = (_number(claims.get(name)) for name in ("exp", "nbf", "iat"))
-    if begins is not None and now + _LEEWAY < begins:
+    if begins is not None and now + _LEEWAY_SECONDS < begins:
         raise AuthenticationError("service account token is not valid yet")
-    if expires is not None and now - _LEEWAY > expires:
+    if expires is not None and now - _LEEWAY_SECONDS > expires:
         raise AuthenticationError("service account token has expired")
-    if issued is not None and now + _LEEWAY < issued:
+    if issued is not None and now + _LEEWAY_SECONDS < issued:
         raise AuthenticationError("service account token is issued in the future")
 
 
@@ -155,7 +155,7 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
         return self._remembered(claims, identity), self._staleness(claims, private.get("warnafter"), now)
 
     def _staleness(self, claims: Claims, warn_after: object, now: float) -> Notes:
-        """A token that lives longer than was asked for tells who still uses it."""
+        """A token that lives longer than was asked for is logged with who still uses it."""
         limit = _number(warn_after)
         if not limit:
             return NO_NOTES
@@ -197,7 +197,7 @@ def _deleted(obj: Object, now: float) -> bool:
     stamp = obj["metadata"].get("deletionTimestamp")
     if not stamp:
         return False
-    return seconds_of(stamp) < now - _LEEWAY
+    return seconds_of(stamp) < now - _LEEWAY_SECONDS
 
 
 class LegacyTokenAuthenticator(_ServiceAccountTokens):
@@ -216,7 +216,7 @@ class LegacyTokenAuthenticator(_ServiceAccountTokens):
     ) -> None:
         super().__init__((LEGACY_ISSUER,), keys, listers, api_audiences, clock, meter)
         self.lookup = lookup
-        self.mark_used = mark_used  # told of the Secret of every token in use
+        self.mark_used = mark_used  # called with the Secret of every token in use
 
     def _user(self, token: str, claims: Claims) -> tuple[UserInfo, Notes]:
         if not claims.get("sub"):

@@ -18,7 +18,7 @@ from kapi.machinery.status import AlreadyExists, StatusError
 from kapi.machinery.tree import Object
 
 _log = Logger()
-_DAY = 86_400
+_DAY_SECONDS = 86_400
 _NAMESPACE, _NAME = "kube-system", "kube-apiserver-legacy-service-account-token-tracking"
 
 
@@ -40,7 +40,7 @@ class LegacyTokenUsage:
         metadata, now = secret["metadata"], self._clock()
         used = (metadata.get("labels") or {}).get(LAST_USED)
         uid = metadata["uid"]
-        if used in (_day(now), _day(now + _DAY)) or uid in self._writing:
+        if used in (_day(now), _day(now + _DAY_SECONDS)) or uid in self._writing:
             return
         self._writing.add(uid)
         Deferred.fromCoroutine(self._label(metadata["namespace"], metadata["name"], uid, _day(now)))

@@ -22,7 +22,7 @@ from kapi.machinery.status import AlreadyExists, Conflict, NotFound
 from kapi.machinery.tree import Object, copy
 
 _log = Logger()
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 
 
 @functools.cache
@@ -131,7 +131,7 @@ async def _reconcile(
     resource: ResourceClient, expected: Object, merge: Callable[[Object, Object], Object | None]
 ) -> None:
     name, namespace = expected["metadata"]["name"], expected["metadata"].get("namespace", "")
-    for _ in range(_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         existing = resource.lister.get(namespace, name)
         try:
             if existing is None:

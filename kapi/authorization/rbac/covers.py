@@ -20,9 +20,9 @@ from kapi.machinery.checkpoint import checkpoint, engage, steps
 Mask = int
 Class = tuple[int, ...]
 _MAX_CACHED_BYTES = 16 * 1024 * 1024  # bytes of masks
-_SMALL = 64  # rules
-_LONG = 256  # rules that have a value
-_OVERHEAD = 40  # characters of a line beside names
+_MAX_RULES_AT_ONCE = 64  # rules
+_MAX_HOLDERS_AT_ONCE = 256  # rules that have a value
+_LINE_OVERHEAD = 40  # characters of a line besides names
 
 
 class Missing(NamedTuple):
@@ -96,7 +96,7 @@ class _Values:
     def prepare(self) -> None:
         """Makes the masks that take long."""
         for number, holders in enumerate(steps(self.holders)):
-            if len(holders) > _LONG:
+            if len(holders) > _MAX_HOLDERS_AT_ONCE:
                 self.mask((number,))
 
     def asked(self, value: str) -> Mask:
@@ -143,7 +143,7 @@ class HeldRules:
     """The rules somebody holds."""
 
     def __init__(self, rules: Sequence[PolicyRule]) -> None:
-        if len(rules) > _SMALL:
+        if len(rules) > _MAX_RULES_AT_ONCE:
             engage()
         self.verbs = _Values((rule.verbs for rule in rules), ("*" in rule.verbs for rule in rules))
         self.groups = _Values((rule.groups for rule in rules), ("*" in rule.groups for rule in rules))
@@ -248,7 +248,9 @@ def missing_compacted(
         for part in rules.missing(rule):
             if size > most:
                 return _joined(out, joined), False
-            size += _OVERHEAD + sum(len(text) + 3 for text in part.verbs) + sum(len(text or "") for text in part.key)
+            size += (
+                _LINE_OVERHEAD + sum(len(text) + 3 for text in part.verbs) + sum(len(text or "") for text in part.key)
+            )
             if part.url is not None:
                 out.extend(PolicyRule((verb,), urls=(part.url,)) for verb in part.verbs)
             else:

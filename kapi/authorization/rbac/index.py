@@ -23,7 +23,7 @@ from kapi.request.user import UserInfo
 log = Logger()
 GROUP = "rbac.authorization.k8s.io"
 _USER, _GROUP = "u:", "g:"
-_MANY = 1000  # rules and values in them, and subjects, that are read in one piece
+_MAX_PARTS_AT_ONCE = 1000  # rules and values in them, and subjects, that are read in one piece
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
@@ -66,8 +66,8 @@ def _subject_key(subject: Object, namespace: str) -> str:
 
 
 def _size(rules: Sequence[Object]) -> int:
-    """How many rules there are, and values in them: beyond ``_MANY`` nobody counts."""
-    if len(rules) > _MANY:
+    """How many rules there are, and values in them: beyond ``_MAX_PARTS_AT_ONCE`` nobody counts."""
+    if len(rules) > _MAX_PARTS_AT_ONCE:
         return len(rules)
     return len(rules) + sum(len(values) for rule in rules for values in rule.values())
 
@@ -125,7 +125,7 @@ class PolicyIndex:
         self._reading.pop(key, None)
         if event == "DELETED":
             self._take(key, None)
-        elif _size(obj.get("rules") or ()) <= _MANY:
+        elif _size(obj.get("rules") or ()) <= _MAX_PARTS_AT_ONCE:
             self._take(key, RoleRules.of(obj))
         else:
             self._reading[key] = obj
@@ -181,7 +181,7 @@ class PolicyIndex:
         binding = None if event == "DELETED" else obj
         if key in self._filing:
             self._filing[key] = binding
-        elif max(len(obj.get("subjects") or ()), len(self._subjects.get(key, ()))) > _MANY:
+        elif max(len(obj.get("subjects") or ()), len(self._subjects.get(key, ()))) > _MAX_PARTS_AT_ONCE:
             self._filing[key] = binding
             filed = Deferred.fromCoroutine(self._file_large(key))
             filed.addErrback(self._not_filed, key).addCallback(self._look)

@@ -14,8 +14,8 @@ from kapi.authorization.rbac.policy import PolicyRule, any_allows, rules_of
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.tree import Object
 
-_WALKED = 64  # rules that are not indexed
-_FREED = 500  # parts of a role between two checkpoints
+_MAX_UNINDEXED_RULES = 64  # rules that are not indexed
+_PARTS_PER_CHECKPOINT = 500  # parts of a role between two checkpoints
 
 
 class RoleRules:
@@ -25,7 +25,7 @@ class RoleRules:
 
     def __init__(self, rules: Sequence[PolicyRule]) -> None:
         self.rules = rules
-        self._index = HeldRules(rules) if len(rules) > _WALKED else None
+        self._index = HeldRules(rules) if len(rules) > _MAX_UNINDEXED_RULES else None
         if self._index is not None:
             self._index.prepare()
 
@@ -49,5 +49,5 @@ class RoleRules:
 def free(parts: list[object]) -> None:
     """Frees a few at a time: freeing a role of 60,000 rules in one piece would hold up all requests."""
     while parts:
-        del parts[-_FREED:]
+        del parts[-_PARTS_PER_CHECKPOINT:]
         checkpoint()

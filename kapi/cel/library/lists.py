@@ -16,7 +16,7 @@ from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import Value
 from kapi.cel.values import Members, compare, equal, type_of
 
-_SORTED = 1000  # elements that are sorted at once
+_MAX_SORTED_AT_ONCE = 1000  # elements that are sorted at once
 Function = Callable[..., Value]
 
 
@@ -111,9 +111,9 @@ def sort_by(frame: Frame, items: Value, keys: Value) -> list[Value]:
 def _order(frame: Frame, keys: list[Value]) -> Iterator[int]:
     """The places of the keys in ascending order, equal ones as they stand."""
     parts = []
-    for start in range(0, len(keys), _SORTED):
+    for start in range(0, len(keys), _MAX_SORTED_AT_ONCE):
         frame.tick()
-        parts.append(sorted(range(start, min(start + _SORTED, len(keys))), key=keys.__getitem__))
+        parts.append(sorted(range(start, min(start + _MAX_SORTED_AT_ONCE, len(keys))), key=keys.__getitem__))
     return iter(parts[0]) if len(parts) == 1 else merge(*parts, key=keys.__getitem__)
 
 

@@ -22,7 +22,7 @@ _QUOTED = {
 }
 _LOWER = {code: code + 32 for code in range(65, 91)}
 _UPPER = {code: code - 32 for code in range(97, 123)}
-_CHARACTERS = 400  # of a text between two checkpoints
+_CHARACTERS_PER_CHECKPOINT = 400  # of a text between two checkpoints
 
 
 def char_at(text: str, index: int) -> str:
@@ -84,7 +84,7 @@ def replace(text: str, old: str, new: str, count: int = -1) -> str:
 
 
 def quote(text: str) -> str:
-    body = "".join(_QUOTED.get(char, char) for char in steps(text, _CHARACTERS))
+    body = "".join(_QUOTED.get(char, char) for char in steps(text, _CHARACTERS_PER_CHECKPOINT))
     return '"' + body.encode("utf-8", "replace").decode() + '"'
 
 

@@ -23,13 +23,13 @@ from kapi.store.errors import StoreError
 
 _SECONDS = 10.0  # between two looks
 _RETRY_SECONDS = 0.5
-_ATTEMPTS = 20  # of the first run
+_MAX_ATTEMPTS = 20  # of the first run
 
 
 class BootstrapController:
     """``client`` writes as ``kube-apiserver``; ``ranges_client`` says, under another name, that ranges are ready.
 
-    ``address`` and ``port`` are what clients are told to connect to, if this server ``publishes`` them.
+    ``address`` and ``port`` are what clients connect to, if this server ``publishes`` them.
     """
 
     name = "bootstrap"
@@ -74,12 +74,12 @@ class BootstrapController:
 
     async def start(self) -> None:
         """Done when the objects are there; a health check may wait for it."""
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_MAX_ATTEMPTS):
             try:
                 await self.run_once()
                 break
             except (status.StatusError, StoreError) as error:
-                if attempt + 1 == _ATTEMPTS:
+                if attempt + 1 == _MAX_ATTEMPTS:
                     raise
                 self.log.warn("bootstrap: {error}; trying again", error=error)
                 await self._sleep(_RETRY_SECONDS)

@@ -1,4 +1,4 @@
-"""What extension API servers are told about authentication (upstream: ``clusterauthenticationtrust``)."""
+"""What extension API servers need to know about authentication (upstream: ``clusterauthenticationtrust``)."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _needed(lease: Object, candidates: Sequence[Object], now: float) -> bool:
 def _elected(
     namespace: str, name: str, lease: Object | None, chosen: str, strategy: str, now: float, stamp: str
 ) -> Object:
-    """The Lease of the chosen one; whoever holds it still is told whom to leave it to."""
+    """The Lease of the chosen one; its present holder learns from it who is preferred."""
     mine = {"holderIdentity": chosen, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": stamp, "strategy": strategy}
     if lease is None:
         metadata = {"name": name, "namespace": namespace, "annotations": {ELECTED_BY: CONTROLLER}}

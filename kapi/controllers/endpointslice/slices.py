@@ -42,7 +42,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Owner:
-    """Whose slices they are.  ``identity`` tells which endpoint of a slice is the same as a wanted one."""
+    """Whose slices they are.  ``identity`` says which endpoint of a slice is the same as a wanted one."""
 
     name: str
     reference: Object

@@ -46,10 +46,10 @@ from kapi.watchcache.event import DELETED, CacheEvent
 from kapi.watchcache.split_caches import AnyCaches, caught_up
 
 WORKERS = 20
-_FIRST_READING = 0.1  # seconds after the start: requests come first
+_FIRST_READING_SECONDS = 0.1  # seconds after the start: requests come first
 _RETRY_SECONDS = 0.5  # seconds after which kinds that come together are looked for
-_AT_ONCE = 256  # owners of one object that are looked for without a pause
-_FEW = 8  # owners that are looked for at once; each may be large
+_MAX_OWNERS_AT_ONCE = 256  # owners of one object that are looked for without a pause
+_MAX_OWNER_LOOKUPS = 8  # owners that are looked for at once; each may be large
 _MAX_WAITING = 10_000  # changes that wait for their turn; of more, the resource is read again
 _IGNORED = frozenset([GroupResource("", "events")])
 
@@ -68,7 +68,7 @@ class GarbageCollector:
         reactor: IReactorTime,
         events: CoreEventRecorder,
         call: Call = execute,
-        delay: float = _FIRST_READING,
+        delay: float = _FIRST_READING_SECONDS,
     ) -> None:
         self._caches = caches
         self._places = places
@@ -188,7 +188,7 @@ class GarbageCollector:
             if not concerned(entry.data) or cache.resource in _IGNORED:
                 continue
             try:
-                if cache.get(entry.namespace, entry.name) is entry:  # else its event has told, or will
+                if cache.get(entry.namespace, entry.name) is entry:  # else its event has been handled, or will be
                     self.graph.observe(cache.resource, entry.namespace, entry.name, read(entry.data))
             except Exception as error:
                 self.log.info("{key} cannot be read: {error}", key=entry.key, error=str(error))
@@ -218,12 +218,12 @@ class GarbageCollector:
     def observe(self, resource: GroupResource, namespace: str, name: str, seen: Metadata) -> None:
         """An object as it is now; what follows from that is put into the queue.
 
-        Raises TooManyRequests when so much waits for its turn that it has to be told again.
+        Raises TooManyRequests when so much is queued that the caller has to try again.
         """
         node = self.graph.nodes.get(seen.uid)
         long = (
-            len(seen.owners) > _AT_ONCE
-            or (node is not None and len(node.owners) > _AT_ONCE)
+            len(seen.owners) > _MAX_OWNERS_AT_ONCE
+            or (node is not None and len(node.owners) > _MAX_OWNERS_AT_ONCE)
             or (seen.waits and self.graph.has_many_dependents(seen.uid))
         )
         self._do(self._observe, resource, namespace, name, seen, long=long)
@@ -231,7 +231,7 @@ class GarbageCollector:
     def forget(self, uid: str) -> None:
         """An object does not exist any more.  Raises as ``observe``."""
         node = self.graph.nodes.get(uid)
-        long = (node is not None and len(node.owners) > _AT_ONCE) or self.graph.has_many_dependents(uid)
+        long = (node is not None and len(node.owners) > _MAX_OWNERS_AT_ONCE) or self.graph.has_many_dependents(uid)
         self._do(self._forget, uid, long=long)
 
     def _do(self, function: Callable[..., None], *arguments: object, long: bool) -> None:
@@ -256,7 +256,7 @@ class GarbageCollector:
 
     def _surely_stays(self, node: Node) -> bool:
         """All owners are there, as nearly always; nobody needs to be asked."""
-        if len(node.owners) > _FEW:
+        if len(node.owners) > _MAX_OWNER_LOOKUPS:
             return False
         for reference in node.owners:
             owner = self.graph.nodes.get(reference.uid)
@@ -321,7 +321,7 @@ class GarbageCollector:
         for number, reference in enumerate(seen.owners, 1):
             checkpoint()
             states.append(await self._state(node, reference))
-            if number % _AT_ONCE == 0:
+            if number % _MAX_OWNERS_AT_ONCE == 0:
                 await deferLater(self._reactor, 0)
         if reconcile.Owner.UNKNOWN in states:
             self._unresolved.add(node.uid)

@@ -70,7 +70,7 @@ class RemotePlace:
             return None
 
     async def somewhere(self, name: str, uid: str) -> bool:
-        """A list of everything would cost too much to tell a mistake from an owner that is gone."""
+        """Listing everything would cost too much for finding out whether a reference is wrong or its owner is gone."""
         return False
 
     async def patch(self, namespace: str, name: str, patch: Object) -> None:

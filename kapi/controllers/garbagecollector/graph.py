@@ -17,8 +17,8 @@ from kapi.controllers.garbagecollector.metadata import Metadata, Reference
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 
-_FIRST = 4  # references of another dependent that are looked at for a like one
-_MANY = 1000  # dependents
+_MAX_COMPARED = 4  # references of another dependent that are looked at for a like one
+_MAX_DEPENDENTS_AT_ONCE = 1000  # dependents
 
 
 class Node(msgspec.Struct, eq=False, gc=False):
@@ -57,7 +57,7 @@ class Graph:
     def has_many_dependents(self, uid: str) -> bool:
         """Whether it takes long to walk them."""
         found = self._dependents.get(uid)
-        return isinstance(found, set) and len(found) > _MANY
+        return isinstance(found, set) and len(found) > _MAX_DEPENDENTS_AT_ONCE
 
     def blocked(self, uid: str) -> bool:
         """Whether some dependent keeps an owner from going; an object does not wait for itself."""
@@ -163,4 +163,4 @@ class Graph:
         """The same reference as another dependent holds: a ReplicaSet is named by all its pods alike."""
         found = self._dependents[reference.uid]
         other = next(iter(found)) if isinstance(found, set) else found
-        return next((one for one in other.owners[:_FIRST] if one == reference), reference)
+        return next((one for one in other.owners[:_MAX_COMPARED] if one == reference), reference)

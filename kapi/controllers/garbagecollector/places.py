@@ -1,6 +1,6 @@
 """Where objects of a kind are: what the garbage collector asks of a resource, and which resource a kind is.
 
-Upstream: the RESTMapper.  What is served changes with custom resources and aggregated servers; who follows is told then.
+Upstream: the RESTMapper.  What is served changes with custom resources and aggregated servers; followers are notified then.
 """
 
 from __future__ import annotations

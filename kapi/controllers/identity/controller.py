@@ -28,7 +28,7 @@ _LABEL = "apiserver.kubernetes.io/identity"
 _COMPONENT = "kube-apiserver"
 DURATION = 3600  # seconds that a Lease is good for
 RENEWAL = 10.0  # seconds between two renewals
-_RETRY = 0.5  # seconds: at the start the namespace may be still to come
+_RETRY_SECONDS = 0.5  # seconds: at the start the namespace may be still to come
 _COLLECTION_SECONDS = 3600.0
 
 
@@ -72,7 +72,7 @@ class IdentityController:
         self._running = begin(self._reactor, self._look())
 
     async def _look(self) -> None:
-        pause = _RETRY
+        pause = _RETRY_SECONDS
         try:
             await self.run_once()
             pause = RENEWAL

@@ -17,7 +17,7 @@ from kapi.registry.errors import interpret
 from kapi.store.errors import StoreError
 
 #: so that other servers have seen the deletion and admit nothing new (upstream waits 5 s)
-_GRACE = 1.0
+_GRACE_SECONDS = 1.0
 _PODS = ("", "pods")
 _BLINDLY: Object = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
 _OPTIONS: Object = {"propagationPolicy": "Background"}
@@ -28,7 +28,9 @@ class NamespaceController:
 
     name = "namespace-controller"
 
-    def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str], grace: float = _GRACE) -> None:
+    def __init__(
+        self, client: Client, reactor: IReactorTime, now: Callable[[], str], grace: float = _GRACE_SECONDS
+    ) -> None:
         self._client = client
         self._namespaces = client.resource("", "namespaces")
         self._now = now

@@ -55,7 +55,7 @@ pod_of = msgspec.json.Decoder(Pod).decode
 
 class Decision(msgspec.Struct, gc=False):
     pod: Pod
-    disruption: bool = False  # a condition tells that its node is gone
+    disruption: bool = False  # a condition says that its node is gone
 
 
 def chosen(pods: Iterable[Pod], nodes: Mapping[str, Object], gone: Iterable[str], threshold: int) -> list[Decision]:

@@ -20,9 +20,10 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 
-_RESYNC = 300.0  # seconds after which a quota is recalculated in any case
-_SETTLE = 0.05  # deletions of one namespace come together
-_CHECK = 5.0  # after a creation in another store than the quotas', whose charge a count meanwhile may have dropped
+_RESYNC_SECONDS = 300.0  # seconds after which a quota is recalculated in any case
+_BATCH_SECONDS = 0.05  # deletions of one namespace come together
+#: after a creation in another store than the quotas', whose charge a count meanwhile may have dropped
+_RECOUNT_SECONDS = 5.0
 
 
 class ResourceQuotaController:
@@ -65,7 +66,7 @@ class ResourceQuotaController:
 
         def changed(event: str, obj: Object, old: Object | None) -> None:
             if event == "ADDED" and apart:
-                self._replenish(obj["metadata"].get("namespace", ""), resource, _CHECK)
+                self._replenish(obj["metadata"].get("namespace", ""), resource, _RECOUNT_SECONDS)
             elif event == "DELETED" or event == "MODIFIED" and self._uses_otherwise(resource, obj, old):
                 self._replenish(obj["metadata"].get("namespace", ""), resource)
 
@@ -79,7 +80,7 @@ class ResourceQuotaController:
         evaluator, now = evaluator_of(resource), self._clock()
         return evaluator.usage(obj, now) != evaluator.usage(old, now)
 
-    def _replenish(self, namespace: str, resource: GroupResource, seconds: float = _SETTLE) -> None:
+    def _replenish(self, namespace: str, resource: GroupResource, seconds: float = _BATCH_SECONDS) -> None:
         for quota in self._quotas.lister.list(namespace):
             if evaluator_of(resource).concerns(limits_of(quota)):
                 self._queue.add_after(_key(quota), seconds)
@@ -103,7 +104,7 @@ class ResourceQuotaController:
                 await self._quotas.update(wanted, namespace, "status", counted=counted)
             except status.NotFound:
                 return None
-        return _RESYNC
+        return _RESYNC_SECONDS
 
 
 def _key(quota: Object) -> str:

@@ -15,7 +15,7 @@ from kapi.machinery import status
 from kapi.machinery.tree import Object
 
 NAME = "kube-root-ca.crt"
-_PAUSE = 10.0  # between two corrections of one ConfigMap
+_PAUSE_SECONDS = 10.0  # between two corrections of one ConfigMap
 _DESCRIPTION = "kubernetes.io/description"
 _TEXT = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
@@ -91,7 +91,7 @@ class RootCAController:
             better = corrected(existing, self._bundle())
             if better is not None:
                 # another server with another CA may put it right its way at once
-                due = self._corrected.get(key, -_PAUSE) + _PAUSE - self._reactor.seconds()
+                due = self._corrected.get(key, -_PAUSE_SECONDS) + _PAUSE_SECONDS - self._reactor.seconds()
                 if due > 0:
                     return due
                 self._corrected[key] = self._reactor.seconds()

@@ -15,7 +15,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP
 
 #: so that every server has seen the deletion and takes no more addresses
-_GRACE = 10.0
+_GRACE_SECONDS = 10.0
 
 
 class ServiceCIDRController:
@@ -68,7 +68,7 @@ class ServiceCIDRController:
             if not reconcile.may_go(service_cidr, others, await self._addresses.list()):
                 await self._set_condition(key, service_cidr, terminating=True)
                 return None  # whatever may change that calls again
-            left = _GRACE - (seconds_of(self._now()) - seconds_of(deleted))
+            left = _GRACE_SECONDS - (seconds_of(self._now()) - seconds_of(deleted))
             if left > 0:
                 return left
             await self._set_finalizer(key, service_cidr, False)

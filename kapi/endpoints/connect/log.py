@@ -14,7 +14,7 @@ from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
 
-_ERROR_LIMIT = 50_000  # bytes of a kubelet's error that are told
+_ERROR_LIMIT = 50_000  # bytes of a kubelet's error that are shown
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
 _NO_MORE = "the server responded with the status code"
 _LATER = "the server has received too many requests and has asked us to try again later"
@@ -70,7 +70,7 @@ def _url(target: Target) -> str:
 
 
 async def _refused(answer: BackendAnswer, name: str) -> status.StatusError:
-    """What the kubelet complains about, as upstream tells it."""
+    """What the kubelet complains about, in upstream's words."""
     text = (await beginning(answer, _ERROR_LIMIT)).decode("utf-8", "replace")
     code = answer.code
     if code == 500:

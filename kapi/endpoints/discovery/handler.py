@@ -138,9 +138,7 @@ class DiscoveryHandler:
             core = path == "/api"
             groups = [group for group in self._source() if (not group.name) == core]
             body = orjson.dumps(documents.aggregated(groups, _encoded))
-            etag = (
-                b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
-            )  # of all forms: Vary tells them apart
+            etag = b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'  # of all forms: Vary separates them
             if form.protobuf:
                 body = protobuf.discovery_list(map(documents.aggregated_group, groups))
             elif not form.plain:

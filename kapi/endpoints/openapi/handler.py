@@ -200,13 +200,13 @@ class OpenAPIHandler:
 
 
 def _v2_answer(ctx: RequestContext, form: bytes, document: DocumentV2) -> Response:
-    digest, bodies = document  # one hash for both forms: Vary tells them apart
+    digest, bodies = document  # one hash for both forms: Vary separates them
     return _document(ctx, bodies[form], digest, content_type=form)
 
 
 @functools.cache
 def _roots() -> dict[str, tuple[str, Build]]:
-    """The documents beside those of groups."""
+    """The documents besides those of groups."""
     return {
         key: (_hash(key, ()), functools.partial(documents.root_document_v3, key))
         for key in documents.root_documents_v3()

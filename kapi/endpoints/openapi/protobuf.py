@@ -28,7 +28,7 @@ from kapi.schema.protobuf_writing import varint
 
 
 def _additional_properties(tree: Tree) -> bytes:
-    if isinstance(tree, bool):  # of a choice, zero is told as well
+    if isinstance(tree, bool):  # of a choice, zero is written as well
         return varint(2 << 3 | VARINT) + (b"\x01" if tree else b"\x00")
     return field(1, schema(tree))
 

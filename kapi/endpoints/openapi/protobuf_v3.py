@@ -42,7 +42,7 @@ def _items(tree: Tree) -> bytes:
 
 
 def _additional_properties(tree: Tree) -> bytes:
-    if isinstance(tree, bool):  # of a choice, zero is told as well
+    if isinstance(tree, bool):  # of a choice, zero is written as well
         return _choice(2, tree)
     return field(1, _schema_or_reference(tree))
 

@@ -1,7 +1,7 @@
 """What the servers behind APIServices document, and how it joins our own (upstream: kube-openapi ``pkg/aggregator``).
 
 Of a document of v2 the paths of the server's own group version count, with all that these refer to.  What has the name of
-something of ours but says something else gets another name.  A document that could not be told in all forms is none: it
+something of ours but says something else gets another name.  A document that cannot be written in all forms is refused: it
 would keep everybody from having ours.
 """
 

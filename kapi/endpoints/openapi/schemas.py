@@ -1,6 +1,6 @@
 """Schemas of the published documents: derived definitions with their texts, in the forms of OpenAPI v2 and v3.
 
-The forms differ in references beside other keywords, in defaults and in the two union types.
+The forms differ in references next to other keywords, in defaults and in the two union types.
 Upstream: kube-openapi ``builder`` and ``builder3``.
 """
 

@@ -30,7 +30,7 @@ POD = GroupResource("", "Pod")  # upstream's conflicts name the kind
 _BREAKING = "ignoreStoreReadErrorWithClusterBreakingPotential"
 _NOT_HERE = "can not be set for pod eviction, try after removing the option"
 _MAX_DISRUPTED = 2000
-_ATTEMPTS = 20
+_MAX_ATTEMPTS = 20
 _TOO_MANY = "Cannot evict pod as it would violate the pod's disruption budget."
 _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
@@ -100,7 +100,7 @@ class Eviction:
     async def _take(self, budget: Object, pod: str, dry_run: bool) -> None:
         """Uses up one allowed disruption.  Raises TooManyRequests when there is none."""
         metadata = budget["metadata"]
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             changed = decrement(budget, pod, self._pods.environment.now())
             if dry_run:
                 return
@@ -174,7 +174,7 @@ def _too_many(why: str, retry_after: int = 0) -> status.StatusError:
 
 
 def _why_none(name: str, state: Object) -> str:
-    """Why a budget allows no disruption, as far as its controller told."""
+    """Why a budget allows no disruption, as far as its controller has reported."""
     conditions = [entry for entry in state.get("conditions") or () if entry.get("type") == "DisruptionAllowed"]
     refused = conditions[0] if conditions and conditions[0].get("status") == "False" else {}
     reason, message = refused.get("reason", ""), refused.get("message", "")

@@ -1,4 +1,4 @@
-"""The lifecycle of Services: addresses and ports are taken before a write and settled after it.
+"""The lifecycle of Services: addresses and ports are allocated before a write, and kept or released after it.
 
 Upstream: ``pkg/registry/core/service/storage``: beginCreate, beginUpdate, afterDelete.
 """

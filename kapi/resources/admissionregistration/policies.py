@@ -48,7 +48,7 @@ _RESERVED = frozenset(
 
 
 class _Guarded(PlainStrategy):
-    """What its author may not let it read is told when nothing else is wrong."""
+    """That its author may not let it read its parameters is reported when nothing else is wrong."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
         return super().validate(obj, ctx) or list(ctx.refused)

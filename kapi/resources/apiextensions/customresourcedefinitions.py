@@ -15,8 +15,8 @@ from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-_PATIENT = 1.0  # seconds: who waits so long is no reactor
-_AT_ONCE = 1500  # schema nodes and characters of rules that are validated without a thread
+_PATIENT_SECONDS = 1.0  # seconds: who waits so long is no reactor
+_MAX_SIZE_AT_ONCE = 1500  # schema nodes and characters of rules that are validated without a thread
 
 
 def _storage_version(crd: Object) -> str | None:
@@ -48,7 +48,7 @@ def _unrecognized(crd: Object) -> list[str]:
 
 def _not_in_a_hurry(crd: Object, ctx: StrategyContext) -> None:
     """Raises TimeExceeded for a large definition that is to be validated at once: rules take milliseconds each."""
-    if not 0 < ctx.patience < _PATIENT:
+    if not 0 < ctx.patience < _PATIENT_SECONDS:
         return
     from kapi.resources.apiextensions.schema_rules import walk_schemas
 
@@ -57,7 +57,7 @@ def _not_in_a_hurry(crd: Object, ctx: StrategyContext) -> None:
         for node in walk_schemas((version.get("schema") or {}).get("openAPIV3Schema")):
             rules = node.get("x-kubernetes-validations") or ()
             weight += 1 + sum(len(rule.get("rule") or "") + len(rule.get("messageExpression") or "") for rule in rules)
-    if weight > _AT_ONCE:
+    if weight > _MAX_SIZE_AT_ONCE:
         raise TimeExceeded()
 
 

@@ -1,4 +1,4 @@
-"""Validation of what a version has beside its schema: subresources, columns, selectable fields, the warning of its deprecation
+"""Validation of what a version has besides its schema: subresources, columns, selectable fields, the warning of its deprecation
 (upstream: apiextensions ``validation/validation.go``)."""
 
 from __future__ import annotations

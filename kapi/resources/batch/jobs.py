@@ -77,7 +77,7 @@ def _validate_generated(job: Object, errors: Errors, prefixed: bool) -> None:
 
 
 def _may_change_template(old: Object) -> bool:
-    """A job that is suspended, and has not started or has stopped again, may be told where and with what to run."""
+    """A job that is suspended, and has not started or has stopped again, may change where and with what it runs."""
     spec, status = old["spec"], old.get("status") or {}
     resting = status.get("startTime") is None or is_true(status, "Suspended")
     return bool(spec.get("suspend") and resting and not status.get("active"))

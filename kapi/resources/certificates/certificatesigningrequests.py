@@ -28,7 +28,7 @@ from kapi.resources.shared.strategies import PlainStrategy, keep
 _SPEC, _CONDITIONS = Path("spec"), Path("status").child("conditions")
 _CERTIFICATE = Path("status").child("certificate")
 _LEGACY = "kubernetes.io/legacy-unknown"
-_MINIMUM = 600
+_MIN_SECONDS = 600
 _APPROVAL = ("Approved", "Denied")
 _LASTING = ("Approved", "Denied", "Failed")
 _USAGES = (
@@ -95,7 +95,7 @@ class RequestStrategy(PlainStrategy):
         else:
             validate_signer_name(signer, here, errors)
         seconds = spec.get("expirationSeconds")
-        if seconds is not None and seconds < _MINIMUM:
+        if seconds is not None and seconds < _MIN_SECONDS:
             detail = "may not specify a duration less than 600 seconds (10 minutes)"
             errors.append(invalid(_SPEC.child("expirationSeconds"), seconds, detail))
         _conditions(_conditions_of(obj), _conditions_of(old), errors)

@@ -20,8 +20,8 @@ from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC = Path("spec")
-_DAY = 24 * 3600
-_SHORTEST, _LONGEST, _MAX_SECONDS_OF_KUBERNETES = 3600, 91 * _DAY, _DAY
+_DAY_SECONDS = 24 * 3600
+_SHORTEST, _LONGEST, _MAX_SECONDS_OF_KUBERNETES = 3600, 91 * _DAY_SECONDS, _DAY_SECONDS
 _MAX_UID = 128
 _SELECTABLE = ("spec.signerName", "spec.podName", "spec.serviceAccountName", "spec.nodeName")
 
@@ -31,7 +31,7 @@ class PodCertificateRequestStrategy(PlainStrategy):
     allow_unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        obj.setdefault("spec", {}).setdefault("maxExpirationSeconds", _DAY)
+        obj.setdefault("spec", {}).setdefault("maxExpirationSeconds", _DAY_SECONDS)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj["spec"]
@@ -68,7 +68,7 @@ class PodCertificateRequestStatusStrategy(PlainStatusStrategy):
         fill_transition_times(conditions, before, ctx.now)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        if not errors:  # as upstream: what is wrong with the metadata is told alone
+        if not errors:  # as upstream: errors of the metadata are reported alone
             check_status(obj, old, ctx.now, errors)
         if not errors:
             errors += ctx.refused

@@ -17,7 +17,7 @@ from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _MANAGED_BY, _CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
-_SHOWN = 3  # addresses a table cell lists
+_MAX_SHOWN = 3  # addresses a table cell lists
 
 
 def _address_ip(address: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -99,8 +99,8 @@ def _listed(endpoints: Object, now: float) -> str:
             found += [f"[{ip}]:{port['port']}" if ":" in ip else f"{ip}:{port['port']}" for ip in steps(ips)]
     if not endpoints.get("subsets"):
         return printing.NONE
-    text = ",".join(found[:_SHOWN])
-    return f"{text} + {len(found) - _SHOWN} more..." if len(found) > _SHOWN else text
+    text = ",".join(found[:_MAX_SHOWN])
+    return f"{text} + {len(found) - _MAX_SHOWN} more..." if len(found) > _MAX_SHOWN else text
 
 
 RESOURCE = Resource(

@@ -9,7 +9,7 @@ from kapi.resources.shared.printing import NONE, age, name
 
 
 class _Summary:
-    """What several cells tell: readiness, reason, restarts."""
+    """What several cells show: readiness, reason, restarts."""
 
     __slots__ = ("ready", "total", "reason", "restarts", "last")
 

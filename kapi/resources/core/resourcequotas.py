@@ -37,7 +37,7 @@ _MUST_EXIST = (
 
 
 def _covers(scope: str, resource: str) -> bool:
-    """Whether a scope can restrict a resource; unknown scopes are told apart elsewhere."""
+    """Whether a scope can restrict a resource; unknown scopes are reported elsewhere."""
     if scope in _POD_SCOPES:
         return resource in _POD_COMPUTE
     if scope == "BestEffort":

@@ -26,7 +26,7 @@ _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_TOPOLOGY, _MAX_HINTS = 1000, 100, 20000, 16, 8
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
-_SHOWN = 3  # entries a table cell lists
+_MAX_SHOWN = 3  # entries a table cell lists
 
 
 def _fully_qualified(name: str, path: Path, errors: Errors) -> None:
@@ -182,9 +182,9 @@ class EndpointSliceStrategy(PlainStrategy):
 
 
 def _some(entries: list[str]) -> str:
-    text = ",".join(entries[:_SHOWN])
-    if len(entries) > _SHOWN:
-        return f"{text} + {len(entries) - _SHOWN} more..."
+    text = ",".join(entries[:_MAX_SHOWN])
+    if len(entries) > _MAX_SHOWN:
+        return f"{text} + {len(entries) - _MAX_SHOWN} more..."
     return text or printing.UNSET
 
 

@@ -31,7 +31,7 @@ _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_SUFFIXES = ("/..", "/.")
 _NOT_AN_IP = "must be a DNS name, not an IP address"
-_SHOWN = 3  # hosts a table cell lists
+_MAX_SHOWN = 3  # hosts a table cell lists
 
 #: a reference to an object of any kind in the same namespace
 REFERENCE = struct(
@@ -200,8 +200,8 @@ def _hosts(obj: Object, now: float) -> str:
     rules = (obj.get("spec") or {}).get("rules") or []
     hosts: list[str] = []
     for rule in rules:
-        if len(hosts) == _SHOWN:
-            return f"{','.join(hosts)} + {len(rules) - _SHOWN} more..."
+        if len(hosts) == _MAX_SHOWN:
+            return f"{','.join(hosts)} + {len(rules) - _MAX_SHOWN} more..."
         if rule.get("host"):
             hosts.append(rule["host"])
     return ",".join(hosts) or "*"

@@ -15,7 +15,7 @@ from kapi.resources.shared.rules import Errors, not_supported
 
 #: request -> its alternatives (none for a plain request)
 Requests = Mapping[str, frozenset[str]]
-_ALTERNATIVES = 8
+_MAX_ALTERNATIVES = 8
 ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 _NO_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _CHOICE = "exactly one of `exactly` or `firstAvailable` is required"
@@ -103,7 +103,7 @@ def _request(request: Object, path: Path, errors: Errors) -> None:
             _wish(value, here, errors)
 
         here = path.child("firstAvailable")
-        devices.check_set(alternatives, _ALTERNATIVES, alternative, lambda sub: sub.get("name", ""), here, errors)
+        devices.check_set(alternatives, _MAX_ALTERNATIVES, alternative, lambda sub: sub.get("name", ""), here, errors)
     else:
         errors.append(required(path, _CHOICE))
 

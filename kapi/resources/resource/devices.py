@@ -15,11 +15,11 @@ from kapi.resources.shared.rules import Errors, not_supported
 
 Item = Callable[[Tree, Path], None]
 SELECTORS = REQUESTS = CONSTRAINTS = CONFIGS = 32
-_PARAMETERS = 10 * 1024
-_EXPRESSION = 10 * 1024
-_CONDITIONS = 4
-_POOL = 253
-_IDENTIFIER = 32
+_MAX_PARAMETER_BYTES = 10 * 1024
+_MAX_EXPRESSION_BYTES = 10 * 1024
+_MAX_CONDITIONS = 4
+_MAX_POOL_NAME = 253
+_MAX_IDENTIFIER = 32
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
 
 
@@ -64,8 +64,8 @@ def check_pool(name: str, path: Path, errors: Errors) -> None:
     if not name:
         errors.append(required(path))
         return
-    if len(name) > _POOL:
-        errors.append(too_long(path, _POOL))
+    if len(name) > _MAX_POOL_NAME:
+        errors.append(too_long(path, _MAX_POOL_NAME))
     for part in name.split("/"):
         errors += [invalid(path, part, problem) for problem in is_dns1123_subdomain(part)]
 
@@ -84,8 +84,8 @@ def check_qualified_name(name: str, path: Path, errors: Errors) -> None:
             errors.append(invalid(path, "", "the name must not be empty"))
             return
     identifier = parts[-1]
-    if len(identifier) > _IDENTIFIER:
-        errors.append(too_long(path, _IDENTIFIER))
+    if len(identifier) > _MAX_IDENTIFIER:
+        errors.append(too_long(path, _MAX_IDENTIFIER))
     errors += [invalid(path, identifier, problem) for problem in is_c_identifier(identifier)]
 
 
@@ -103,8 +103,8 @@ def check_selectors(selectors: list[Object], path: Path, errors: Errors) -> None
             errors.append(required(here.child("cel")))
             return
         text, place = expression.get("expression", ""), here.child("cel", "expression")
-        if len(text.encode()) > _EXPRESSION:
-            errors.append(too_long(place, _EXPRESSION))
+        if len(text.encode()) > _MAX_EXPRESSION_BYTES:
+            errors.append(too_long(place, _MAX_EXPRESSION_BYTES))
             return
         from kapi.resources.resource.expressions import check_expression  # for those alone who use it
 
@@ -123,7 +123,7 @@ def check_configuration(config: Object, path: Path, errors: Errors) -> None:
         errors.append(required(here))
         return
     check_driver(opaque.get("driver", ""), here.child("driver"), errors)
-    check_raw(opaque.get("parameters"), here.child("parameters"), _PARAMETERS, errors)
+    check_raw(opaque.get("parameters"), here.child("parameters"), _MAX_PARAMETER_BYTES, errors)
 
 
 def check_raw(value: object, path: Path, limit: int, errors: Errors) -> None:
@@ -172,7 +172,7 @@ def check_binding_conditions(obj: Object, path: Path, errors: Errors) -> None:
     good, bad = obj.get("bindingConditions") or [], obj.get("bindingFailureConditions") or []
     good_path, bad_path = path.child("bindingConditions"), path.child("bindingFailureConditions")
     for names, here in ((good, good_path), (bad, bad_path)):
-        check_list(names, _CONDITIONS, lambda name, place: validate_label_name(name, place, errors), here, errors)
+        check_list(names, _MAX_CONDITIONS, lambda name, place: validate_label_name(name, place, errors), here, errors)
     known: set[str] = set()
     for i, name in enumerate(steps(good)):
         if name in known:

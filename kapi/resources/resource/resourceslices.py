@@ -27,7 +27,7 @@ from kapi.resources.shared.strategies import PlainStrategy
 _SPEC = Path("spec")
 _DEVICES, _ADVANCED_DEVICES, _COUNTER_SETS, _COUNTERS, _CONSUMED_SETS = 128, 64, 8, 32, 2
 _NAMES, _VALUES, _STRING, _TAINTS, _OPTIONS = 32, 48, 64, 16, 10
-_KEY = 63 + 1 + 32
+_MAX_KEY = 63 + 1 + 32
 _UNION = (("int", "bool", "string", "version"), ("ints", "bools", "strings", "versions"))
 _PRE = r"(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
 _NUMBER = r"(?:0|[1-9][0-9]*)"
@@ -207,11 +207,13 @@ def _device(device: Object, old: Object | None, per_device: bool, path: Path, er
     for key in steps(ordered(attributes)):
         here = path.child("attributes")
         devices.check_qualified_name(key, here, errors)
-        _attribute(attributes[key], here.key(_shortened(key, _KEY)), errors)
+        _attribute(attributes[key], here.key(_shortened(key, _MAX_KEY)), errors)
     for key in steps(ordered(capacity)):
         here = path.child("capacity")
         devices.check_qualified_name(key, here, errors)
-        _capacity(capacity[key], bool(device.get("allowMultipleAllocations")), here.key(_shortened(key, _KEY)), errors)
+        _capacity(
+            capacity[key], bool(device.get("allowMultipleAllocations")), here.key(_shortened(key, _MAX_KEY)), errors
+        )
     taints = device.get("taints") or []
     if old is None or taints != (old.get("taints") or []):
         here = path.child("taints")

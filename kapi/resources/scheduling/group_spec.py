@@ -18,7 +18,7 @@ from kapi.resources.shared.rules import Errors, not_supported, same
 
 MAX_CLAIMS = 4
 _MAX_TOPOLOGY = 1
-_HIGHEST_PRIORITY = 1_000_000_000
+_MAX_PRIORITY = 1_000_000_000
 _MODES = ("Pod", "PodGroup")
 _IMMUTABLE = "field is immutable"
 _TOPOLOGY_GATE = "TopologyAwareWorkloadScheduling"
@@ -155,5 +155,5 @@ def _check_mode(mode: str, path: Path, errors: Errors) -> None:
 
 
 def _check_priority(priority: int, path: Path, errors: Errors) -> None:
-    if priority > _HIGHEST_PRIORITY:
-        errors.append(invalid(path, priority, f"must be less than or equal to {_HIGHEST_PRIORITY}"))
+    if priority > _MAX_PRIORITY:
+        errors.append(invalid(path, priority, f"must be less than or equal to {_MAX_PRIORITY}"))

@@ -15,8 +15,8 @@ from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SYSTEM_PREFIX = "system-"
-_HIGHEST_FOR_USERS = 1_000_000_000
-_SYSTEM_CRITICAL = 2 * _HIGHEST_FOR_USERS
+_MAX_USER_PRIORITY = 1_000_000_000
+_SYSTEM_CRITICAL = 2 * _MAX_USER_PRIORITY
 #: made at bootstrap; nobody else's name may begin as theirs do
 SYSTEM_CLASSES: tuple[Object, ...] = (
     {
@@ -65,8 +65,8 @@ class PriorityClassStrategy(PlainStrategy):
             if problem:
                 detail = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. error: {problem}"
                 errors.append(forbidden(Path("metadata").child("name"), detail))
-        elif obj.get("value", 0) > _HIGHEST_FOR_USERS:
-            detail = f"maximum allowed value of a user defined priority is {_HIGHEST_FOR_USERS}"
+        elif obj.get("value", 0) > _MAX_USER_PRIORITY:
+            detail = f"maximum allowed value of a user defined priority is {_MAX_USER_PRIORITY}"
             errors.append(forbidden(Path("value"), detail))
         policy = obj.get("preemptionPolicy")
         if policy == "":

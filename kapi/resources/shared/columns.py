@@ -1,6 +1,6 @@
 """The columns of every built-in table: names, types and descriptions as upstream prints them.
 
-Upstream: ``pkg/printers/internalversion/printers.go``.  A data table: the cells are made in each resource's room.
+Upstream: ``pkg/printers/internalversion/printers.go``.  A data table: the cells are made in each resource's module.
 """
 
 from __future__ import annotations

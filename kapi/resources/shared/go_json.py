@@ -5,7 +5,7 @@ from __future__ import annotations
 _SPACE = " \t\r\n"
 _LITERALS = {"t": "true", "f": "false", "n": "null"}
 _CLOSING = {"{": "}", "[": "]"}
-_DEEPEST = 10_000  # levels
+_MAX_DEPTH = 10_000  # levels
 _NAMES = {"{": "object", "[": "array", '"': "string", "t": "bool", "f": "bool"}
 _DIGITS = frozenset("0123456789")
 
@@ -63,7 +63,7 @@ class _Scanner:
         while True:
             char = self.skip()
             if char and char in "{[":
-                if len(open_) == _DEEPEST:
+                if len(open_) == _MAX_DEPTH:
                     raise _Fault("exceeded max depth")
                 open_.append(char)
                 self.at += 1

@@ -22,8 +22,8 @@ _METADATA = (
     "managedFields",
 )  # fmt: skip
 _RAW = "raw"  # the type of a value that messages show as it was sent
-_CONTEXT = 3  # lines around a change
-_MINIMAL = 1000  # lines of both values together of which the smallest change is found
+_CONTEXT_LINES = 3  # lines around a change
+_MAX_COMPARED_LINES = 1000  # lines of both values together of which the smallest change is found
 _encoder = json.JSONEncoder(indent=1, ensure_ascii=False)
 _FIELDS = (("matchLabels", "matchExpressions"), ("key", "operator", "values"))
 
@@ -79,11 +79,11 @@ def plain(value: object) -> Tree:
 def difference(kind: str, old: Object, new: Object) -> str:
     """The unified diff of two internal values, three lines around each change."""
     before, after = (_lines(internal(kind, value)) for value in (old, new))
-    if len(before) + len(after) > _MINIMAL:
+    if len(before) + len(after) > _MAX_COMPARED_LINES:
         return "".join(_long_difference(before, after))
     import difflib  # for errors alone
 
-    lines = list(difflib.unified_diff(before, after, n=_CONTEXT))
+    lines = list(difflib.unified_diff(before, after, n=_CONTEXT_LINES))
     return "".join(lines[2:])  # without the names of the files
 
 
@@ -93,7 +93,7 @@ def _long_difference(before: list[str], after: list[str]) -> list[str]:
     first = next((i for i in steps(range(shorter)) if before[i] != after[i]), shorter)
     rest = shorter - first
     last = next((i for i in steps(range(rest)) if before[-1 - i] != after[-1 - i]), rest)
-    start, trailing = max(0, first - _CONTEXT), min(last, _CONTEXT)
+    start, trailing = max(0, first - _CONTEXT_LINES), min(last, _CONTEXT_LINES)
     removed, added = before[first : len(before) - last], after[first : len(after) - last]
     if not removed and not added:
         return []

@@ -29,7 +29,7 @@ METADATA = Path("metadata")
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes of keys and values together
 IMMUTABLE = "field is immutable"
 _OPERATIONS, _FIELDS_TYPES = ("Apply", "Update"), ("FieldsV1", None, "")
-_SHORT = 32  # characters: in UTF-8 no more than a manager's name may have
+_SHORT_CHARACTERS = 32  # characters: in UTF-8 no more than a manager's name may have
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
 
@@ -213,9 +213,9 @@ def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -
         if (
             get("operation") in _OPERATIONS
             and get("fieldsType") in _FIELDS_TYPES
-            and len(manager) <= _SHORT
+            and len(manager) <= _SHORT_CHARACTERS
             and manager.isprintable()
-            and len(get("subresource", "")) <= _SHORT
+            and len(get("subresource", "")) <= _SHORT_CHARACTERS
         ):
             continue  # as nearly all are
         here = path.child("managedFields").index(i)

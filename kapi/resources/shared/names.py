@@ -1,4 +1,4 @@
-"""Formats of names, keys and numbers in objects; those that other rooms know too come from ``kapi.machinery.names``.
+"""Formats of names, keys and numbers in objects; those that other packages use too come from ``kapi.machinery.names``.
 
 A function takes a value and gives the texts of what is wrong with it: ``()`` when it is good.  They are memoised: the
 names of labels, ports and images come again and again.  Upstream: apimachinery ``util/validation``, ``api/validate/content``.

@@ -1,4 +1,4 @@
-"""What the rules of a pod spec know beside the value they look at.
+"""What the rules of a pod spec know besides the value they look at.
 
 Upstream: ``core/validation`` PodValidationOptions and ``api/pod`` GetValidationOptionsFromPodSpecAndMeta: a rule that came
 later than the object it judges lets that object keep what it has.

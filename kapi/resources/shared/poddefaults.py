@@ -10,7 +10,7 @@ from kapi.resources.shared.compute import aggregate, is_huge_page, is_pod_level,
 from kapi.resources.shared.images import pull_policy
 
 _FILE_MODE = 0o644
-_HOUR = 3600
+_HOUR_SECONDS = 3600
 _OLD_INIT_ANNOTATIONS = frozenset(
     {
         "pod.beta.kubernetes.io/init-containers",
@@ -127,7 +127,7 @@ def _default_projected(source: Object) -> None:
             _default_items(downward)
         token = part.get("serviceAccountToken")
         if token is not None and token.get("expirationSeconds") is None:
-            token["expirationSeconds"] = _HOUR
+            token["expirationSeconds"] = _HOUR_SECONDS
 
 
 def _default_ephemeral(source: Object) -> None:

@@ -1,4 +1,4 @@
-"""What a client is told about a pod spec that is valid but hardly meant (upstream: ``pkg/api/pod/warnings.go``)."""
+"""Warnings about a pod spec that is valid and probably a mistake (upstream: ``pkg/api/pod/warnings.go``)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: "", **{power: suffix for suffix, power in _BINARY.items()}}
 _NANO = Fraction(1, 10**9)
 _MAX_LENGTH = 5000  # characters
-_FARTHEST = 4096  # exponents beyond it make no difference to a rule, only work
+_MAX_EXPONENT = 4096  # exponents beyond it make no difference to a rule, only work
 
 
 class Amount(NamedTuple):
@@ -49,7 +49,7 @@ def parse(text: str) -> Amount:
         value *= Fraction(10) ** _DECIMAL[suffix]
     elif suffix[0] in "eE" and len(suffix) > 1:
         form = "exponent"
-        value *= Fraction(10) ** max(-_FARTHEST, min(_FARTHEST, int(suffix[1:])))
+        value *= Fraction(10) ** max(-_MAX_EXPONENT, min(_MAX_EXPONENT, int(suffix[1:])))
     else:
         raise ValueError(f"unable to parse quantity's suffix: {text!r}")
     rest = value % _NANO

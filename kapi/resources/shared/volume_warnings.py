@@ -1,4 +1,4 @@
-"""What to tell clients of deprecated parts of a persistent volume (upstream: ``pkg/api/persistentvolume``, ``pkg/api/node``)."""
+"""Warnings about deprecated parts of a persistent volume (upstream: ``pkg/api/persistentvolume``, ``pkg/api/node``)."""
 
 from __future__ import annotations
 

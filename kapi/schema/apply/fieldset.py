@@ -25,7 +25,7 @@ Set = dict[str, Tree]
 Path = tuple[str, ...]
 
 _MEMBER: Object = {}
-_MANY = 1000  # elements that are not sorted at once
+_MAX_SORTED_AT_ONCE = 1000  # elements that are not sorted at once
 
 
 class BadSet(ValueError):
@@ -252,7 +252,7 @@ def canonical(fields: Set) -> Set:
     """The same set in the order in which upstream writes it."""
     if not fields:
         return _MEMBER
-    elements = sorted(fields) if len(fields) < _MANY else ordered(fields)
+    elements = sorted(fields) if len(fields) < _MAX_SORTED_AT_ONCE else ordered(fields)
     if elements[-1] >= "g":  # others than fields and ".": their order is not that of the text
         elements = [e for e in steps(elements) if e == "."] + ordered(
             (e for e in steps(elements) if e != "."), key=order

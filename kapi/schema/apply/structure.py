@@ -66,5 +66,5 @@ def _items(shape: Shape, items: list[Tree], left: list[int]) -> Structure:
 
 
 def _scalar(value: object) -> Tree:
-    """A value, and its type where equality does not tell it: 1, 1.0 and True are different keys."""
+    """A value, and its type where equality ignores it: 1, 1.0 and True are different keys."""
     return value if type(value) is str else (type(value), value)

@@ -33,7 +33,7 @@ from kapi.schema.structural.structure import Schema
 
 NO_PATH = "<nil>"
 _CHECKS_AT_ONCE = 64
-_LONG_ENUM = 16
+_LONG_ENUM_VALUES = 16
 _EXACT, _EPSILON = (1 << 53) - 1, 1e-9  # of what upstream takes for a whole number
 _FLOAT_MAX = 3.4028235677973366e38  # beyond it a float64 rounds to no float32
 
@@ -161,7 +161,7 @@ class _Validator:
         if value is None:  # no value at all to upstream, and equal to none
             out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, _supported(allowed)))
             return
-        if len(allowed) <= _LONG_ENUM:
+        if len(allowed) <= _LONG_ENUM_VALUES:
             if not any(same(value, item) for item in allowed):
                 out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, _supported(allowed)))
             return

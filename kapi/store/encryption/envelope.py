@@ -27,8 +27,8 @@ from kapi.plugins.wire import (
 from kapi.store.encryption.providers import Undecryptable
 
 SEED = 32  # bytes
-_INFO = 32  # bytes that make a key out of a seed
-_NONCE = 12  # bytes
+_INFO_BYTES = 32  # bytes that make a key out of a seed
+_NONCE_BYTES = 12  # bytes
 _KEY, _SEED_TYPE = 0, 1  # what the plugin has encrypted: the key itself (until 1.28), or a seed
 _MAX_KEY_ID = 1024  # bytes
 _MAX_SOURCE = 1024  # bytes
@@ -104,7 +104,7 @@ def tail_of(source: Source) -> bytes:
 
 def seal(seed: bytes, tail: bytes, plain: bytes, key: bytes) -> bytes:
     """The stored value; ``key`` is authenticated, ``tail`` names the seed."""
-    info, nonce = os.urandom(_INFO), os.urandom(_NONCE)
+    info, nonce = os.urandom(_INFO_BYTES), os.urandom(_NONCE_BYTES)
     sealed = AESGCM(_derived(seed, info)).encrypt(nonce, plain, key)
     return encode([(1, info + nonce + sealed)]) + tail
 
@@ -112,11 +112,11 @@ def seal(seed: bytes, tail: bytes, plain: bytes, key: bytes) -> bytes:
 def unseal(source: Source, secret: bytes, sealed: bytes, key: bytes) -> bytes:
     """Raises Undecryptable."""
     if source.kind == _SEED_TYPE:
-        if len(sealed) < _INFO:
+        if len(sealed) < _INFO_BYTES:
             raise Undecryptable("the stored data was shorter than the required size")
-        secret, sealed = _derived(secret, sealed[:_INFO]), sealed[_INFO:]
+        secret, sealed = _derived(secret, sealed[:_INFO_BYTES]), sealed[_INFO_BYTES:]
     try:
-        return AESGCM(secret).decrypt(sealed[:_NONCE], sealed[_NONCE:], key)
+        return AESGCM(secret).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], key)
     except (InvalidTag, ValueError):
         raise Undecryptable("cipher: message authentication failed") from None
 

@@ -30,10 +30,10 @@ from kapi.store.errors import NotEncryptable
 
 _log = Logger()
 _WELL, _ILL = 20.0, 3.0  # seconds between two looks at a plugin
-_LASTS = 180.0  # seconds that a seed may be used for writes after the plugin was well
+_SEED_USABLE_SECONDS = 180.0  # seconds that a seed may be used for writes after the plugin was well
 _MAX_SEEDS = 10_000  # of reads
 _MAX_MISSING = 1000  # seeds that the plugin did not decrypt, which are asked for again
-_AT_ONCE = 16  # calls
+_MAX_CALLS = 16  # calls
 _VERSIONS = ("v2", "v2beta1")
 
 
@@ -121,7 +121,7 @@ class Kms:
                 self._recovered()
 
     async def _check(self) -> list[str]:
-        until = self._reactor.seconds() + _LASTS
+        until = self._reactor.seconds() + _SEED_USABLE_SECONDS
         version, health, key_id = await self._plugin.status()
         problems = []
         if health != "ok":
@@ -227,7 +227,7 @@ class Kms:
         """How many were decrypted.  When none of those asked at once was, the others are left for later."""
         rest, done = list(wanted), 0
         while rest:
-            batch, rest = rest[:_AT_ONCE], rest[_AT_ONCE:]
+            batch, rest = rest[:_MAX_CALLS], rest[_MAX_CALLS:]
             found = await gatherResults([Deferred.fromCoroutine(self._decrypted(source)) for source in batch])
             done += sum(found)
             if not any(found):

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.padding import PKCS7
 
 PREFIX = b"k8s:enc:"
-_BLOCK = 16  # bytes
-_NONCE = 12  # bytes
+_BLOCK_BYTES = 16  # bytes
+_NONCE_BYTES = 12  # bytes
 
 
 class Undecryptable(ValueError):
@@ -75,12 +75,12 @@ class AesGcm(_OneKey):
         self._cipher = AESGCM(secret)
 
     def encrypt(self, plain: bytes, key: bytes) -> bytes:
-        nonce = os.urandom(_NONCE)
+        nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, plain, key)
 
     def decrypt(self, data: bytes, key: bytes) -> bytes:
         try:
-            return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], key)
+            return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], key)
         except (InvalidTag, ValueError):
             raise Undecryptable("cipher: message authentication failed") from None
 
@@ -91,16 +91,16 @@ class AesCbc(_OneKey):
         self._algorithm = algorithms.AES(secret)
 
     def encrypt(self, plain: bytes, key: bytes) -> bytes:
-        vector = os.urandom(_BLOCK)
-        padder = PKCS7(8 * _BLOCK).padder()
+        vector = os.urandom(_BLOCK_BYTES)
+        padder = PKCS7(8 * _BLOCK_BYTES).padder()
         encryptor = Cipher(self._algorithm, modes.CBC(vector)).encryptor()
         return vector + encryptor.update(padder.update(plain) + padder.finalize()) + encryptor.finalize()
 
     def decrypt(self, data: bytes, key: bytes) -> bytes:
         try:
-            decryptor = Cipher(self._algorithm, modes.CBC(data[:_BLOCK])).decryptor()
-            unpadder = PKCS7(8 * _BLOCK).unpadder()
-            plain = decryptor.update(data[_BLOCK:]) + decryptor.finalize()
+            decryptor = Cipher(self._algorithm, modes.CBC(data[:_BLOCK_BYTES])).decryptor()
+            unpadder = PKCS7(8 * _BLOCK_BYTES).unpadder()
+            plain = decryptor.update(data[_BLOCK_BYTES:]) + decryptor.finalize()
             return unpadder.update(plain) + unpadder.finalize()
         except ValueError:
             raise Undecryptable("invalid padding on input") from None

@@ -28,7 +28,7 @@ from kapi.store.value import Value
 _log = Logger()
 _NONE: tuple[Provider, ...] = ()
 _MAX_WRITTEN = 1000  # objects
-_LENGTH = 4  # bytes that say how long the first half is
+_LENGTH_BYTES = 4  # bytes that say how long the first half is
 #: before plain text that must not be read: no JSON begins so
 _REFUSED = b"\0not encrypted: "
 _LABELS = ("resource", "transformation_type", "transformer_prefix")
@@ -37,21 +37,21 @@ _LABELS = ("resource", "transformation_type", "transformer_prefix")
 class Encryption:
     """What is encrypted with what.  Keys begin with group (``core`` for the one without a name) and resource.
 
-    With ``beside``, that of another store in the process, they count together; each has rules, and so plugins, of its own.
+    With ``main``, that of another store in the process, they count together; each has rules, and so plugins, of its own.
     """
 
-    def __init__(self, rules: Sequence[Rule], beside: Encryption | None = None) -> None:
+    def __init__(self, rules: Sequence[Rule], main: Encryption | None = None) -> None:
         self._known: dict[str, tuple[str, tuple[Provider, ...]]] = {}
         self._rules = tuple(rules)
-        self._meter: KmsMeter = KmsMeter() if beside is None else beside._meter
+        self._meter: KmsMeter = KmsMeter() if main is None else main._meter
         self._reactor: Reactor | None = None
         self._recovered: Callable[[], None] = lambda: None
         #: key -> what was just written, sealed and in halves: its change comes soon, and need not be decrypted
         self._written: dict[str, tuple[bytes, bytes, bytes]] = {}
         #: key -> the prefix it is stored with, of resources that have a rule
         self._stored: dict[str, bytes] = {}
-        self.operations: Counter = _operations() if beside is None else beside.operations
-        self.seconds: Histogram = _seconds() if beside is None else beside.seconds
+        self.operations: Counter = _operations() if main is None else main.operations
+        self.seconds: Histogram = _seconds() if main is None else main.seconds
 
     def register(self, registry: CollectorRegistry) -> None:
         registry.register(self.operations)
@@ -123,7 +123,7 @@ class Encryption:
             return head, tail
         provider, begun = providers[0], time.perf_counter()
         try:
-            sealed = provider.encrypt(len(head).to_bytes(_LENGTH, "big") + head + tail, key.encode())
+            sealed = provider.encrypt(len(head).to_bytes(_LENGTH_BYTES, "big") + head + tail, key.encode())
         except NotEncryptable as error:
             self._count(resource, "to_storage", provider.prefix, begun, str(error))
             raise
@@ -156,8 +156,8 @@ class Encryption:
             self._count(resource, "from_storage", provider.prefix, begun, str(error))
             return data
         self._count(resource, "from_storage", provider.prefix, begun, "OK")
-        cut = _LENGTH + int.from_bytes(plain[:_LENGTH], "big")
-        return plain[_LENGTH:cut] + text + plain[cut:]
+        cut = _LENGTH_BYTES + int.from_bytes(plain[:_LENGTH_BYTES], "big")
+        return plain[_LENGTH_BYTES:cut] + text + plain[cut:]
 
     def _count(self, resource: str, kind: str, prefix: bytes, begun: float, status: str) -> None:
         shown = prefix.decode()
