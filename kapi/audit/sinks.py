@@ -25,6 +25,9 @@ log = Logger()
 _LOG_INTERVAL_SECONDS = 1.0  # seconds between two lines about what a back end has lost
 MAX_BUFFERED_BYTES = 128 * 1024 * 1024  # of events that wait for a back end or are on their way to it
 MAX_SENDING = 64  # batches on their way at once
+LAST_SECONDS = (
+    30.0  # for what is on its way when the server ends: one request's time, and less than a service manager's patience
+)
 
 #: False when the request must fail; a Deferred of that when the back end makes it wait
 Outcome = Union[bool, "Deferred[bool]"]
@@ -244,7 +247,10 @@ class Batching:
                 if sending is not None:
                     await sending
             except CancelledError:
-                raise
+                if not self._stopped:
+                    raise
+                late = TimeoutError(f"not delivered within {LAST_SECONDS:.0f} seconds before the server's end")
+                report(self._meter, self._backend.name, len(batch), late)
             except Exception as error:
                 report(self._meter, self._backend.name, len(batch), error)
 
@@ -259,15 +265,24 @@ class Batching:
         self._drain(full_only=True)
 
     async def stop(self) -> None:
-        """Sends what is still waiting."""
+        """Sends what is still waiting.  What a back end that is slow or away has not taken in time is lost and counted."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         while self._buffer:
             self._send(self._batch())
-        for sending in list(self._sending):
-            await sending
+        sending = list(self._sending)
+
+        def give_up() -> None:
+            for each in sending:
+                each.cancel()
+
+        giving_up = self._reactor.callLater(LAST_SECONDS, give_up)
+        for each in sending:
+            await each
+        if giving_up.active():
+            giving_up.cancel()
         self._backend.close()
 
 

@@ -257,6 +257,27 @@ class Sinks(SynchronousTestCase):
         sink.process(record(9))
         self.assertEqual(self.meter.errors, {"buffered": 1})
 
+    def test_what_a_slow_server_has_not_taken_does_not_hold_the_end(self) -> None:
+        """Five attempts of 30 seconds, with pauses, would be longer than a service manager waits."""
+        waiting: list[Deferred[None]] = []
+
+        def send(records: Sequence[Record]) -> Deferred[None]:
+            waiting.append(Deferred())
+            return waiting[-1]
+
+        self.backend.send = send  # type: ignore[method-assign,assignment]
+        sink = self.batching(max_size=2)
+        for number in range(5):
+            sink.process(record(number))
+        stopping = defer.ensureDeferred(sink.stop())
+        waiting[0].callback(None)
+        self.clock.advance(sinks.LAST_SECONDS - 1)
+        self.assertNoResult(stopping)
+        self.clock.advance(1)
+        self.successResultOf(stopping)
+        self.assertEqual((self.meter.errors, self.backend.closed), ({"test": 3}, True))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
     def test_errors_are_counted_and_fail_strict_requests_only(self) -> None:
         self.backend.error = OSError("disk full")
         self.assertIs(Blocking(self.backend, self.meter, strict=False).process(record()), True)
