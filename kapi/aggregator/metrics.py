@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import GaugeMetricFamily, Metric
-
+from kapi.machinery.metric_families import GaugeMetricFamily, Metric
 from kapi.resources.apiregistration.apiservices import is_available
 from kapi.resources.definition import Lister
 

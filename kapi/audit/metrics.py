@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, Metric
-from prometheus_client.registry import Collector, CollectorRegistry
+from kapi.machinery.metric_families import Collector, CollectorRegistry, CounterMetricFamily, Metric
 
 
 class Meter(Collector):

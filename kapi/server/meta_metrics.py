@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from prometheus_client.core import CounterMetricFamily, Metric
-
+from kapi.machinery.metric_families import CounterMetricFamily, Metric
 from kapi.server.metrics_shape import Shape
 
 _STAGE = re.compile(r"^\[(ALPHA|BETA|STABLE|INTERNAL)\] ")

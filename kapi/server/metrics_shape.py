@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from prometheus_client.core import Metric
-from prometheus_client.samples import Sample
+from kapi.machinery.metric_families import Metric, Sample
 
 UNEXPECTED = "unexpected"  # what any other value of a label becomes
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
+from kapi.machinery.metric_families import CounterMetricFamily, GaugeMetricFamily, Metric
 from kapi.request.pending import Pending
 
 

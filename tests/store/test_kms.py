@@ -205,7 +205,9 @@ class KmsCase(TestCase):
                 encryption.conceal(KEY, HEAD, TAIL)
 
     async def test_figures(self) -> None:
-        from prometheus_client import CollectorRegistry, generate_latest
+        from prometheus_client import generate_latest
+
+        from kapi.machinery.metric_families import CollectorRegistry
 
         self.plugin.start()
         encryption = await self.begun()
