@@ -108,6 +108,7 @@ class TLSClient(TLSWriting, tcp.Client):
             with suppress(SSL.Error):  # the socket may be full or gone
                 self._tlsConnection.shutdown()
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
+        self.forget_unsent()
 
 
 def _reason(problem: SSL.Error) -> Exception:

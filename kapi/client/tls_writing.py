@@ -65,6 +65,11 @@ class TLSWriting(tcp.Connection):
             return main.CONNECTION_LOST
         return sent
 
+    def forget_unsent(self) -> None:
+        """Nobody takes it any more.  A request and its channel lead to each other and here until garbage is collected."""
+        self.dataBuffer, self.offset = b"", 0
+        self._tempDataBuffer.clear()
+
     def doWrite(self) -> Any:
         if self._read_wants_write:
             self._read_wants_write = False

@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.request.repeated import Repeated
+from kapi.server.memory import Allocator
 
 log = Logger()
 EVERY = 5.0  # seconds between two looks
@@ -25,11 +26,17 @@ _MIN_COLLECTIONS = 50
 _MAX_NEW_BLOCKS = 200_000  # blocks of memory, half of them objects to look at: 25 ms, and 50 when all of it is garbage
 _MAX_PUT_OFF = 12  # looks at which there were more: no bodies on their way, but what has come to stay
 _MAX_KEPT_BLOCKS = 400_000  # new blocks that are still looked at before they are kept: 50 ms
+#: bytes by which what is in use has changed since the last collection: a burst has come or gone, and may have left garbage in a
+#: process that does nothing else from then on
+_MIN_CHANGED = 8 * 1024 * 1024
 _LOGGED_SECONDS = 0.1  # seconds
 
 
 class Heap:
     """What Python has."""
+
+    def __init__(self) -> None:
+        self._allocator = Allocator()
 
     def take_over(self) -> None:
         gc.set_threshold(*_THRESHOLDS)
@@ -42,6 +49,10 @@ class Heap:
     def blocks(self) -> int:
         """Pieces of memory in use, objects that the collector need not look at among them.  Counting those takes too long."""
         return sys.getallocatedblocks()
+
+    def used(self) -> int:
+        """Bytes in use, those of large objects."""
+        return self._allocator.used()
 
     def collect(self) -> None:
         gc.collect()
@@ -67,12 +78,14 @@ class Collector:
         self._whole = 0  # the same, when all of them were looked at
         self._base = 0  # the fewest blocks since then
         self._put_off = 0  # looks in a row
+        self._used = 0  # bytes after the last collection
         self._call = Repeated(self.look, reactor, "collecting garbage")
 
     def start(self) -> None:
         self._freeze()  # before: with what was made while Python did not collect it would look at everything now
         self._heap.take_over()
         self._whole = self._frozen
+        self._used = self._heap.used()
         self._call.start(EVERY)
 
     def stop(self) -> None:
@@ -81,7 +94,7 @@ class Collector:
     def look(self) -> None:
         """Collects if there may be enough garbage, and little that has to be looked at for it."""
         heap = self._heap
-        if heap.collections() < _MIN_COLLECTIONS:
+        if heap.collections() < _MIN_COLLECTIONS and abs(heap.used() - self._used) < _MIN_CHANGED:
             return
         blocks = heap.blocks()
         self._base = min(self._base, blocks)  # what was frozen with large bodies is less since these have gone
@@ -112,5 +125,6 @@ class Collector:
         begun = perf_counter()
         self._heap.collect()
         seconds = perf_counter() - begun
+        self._used = self._heap.used()
         if seconds > _LOGGED_SECONDS:
             log.info("Garbage collection took {seconds:.2f} s, and nobody was served meanwhile", seconds=seconds)

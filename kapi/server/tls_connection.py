@@ -285,4 +285,5 @@ class TLSConnection(TLSWriting, tcp.Server):
         elif self._established and not self._aborting:
             self._close_notify()
         super().connectionLost(reason)
+        self.forget_unsent()
         del self._tlsConnection

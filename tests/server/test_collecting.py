@@ -17,6 +17,10 @@ class Fake(Heap):
         self.count, self.made, self.frozen, self.collected = 0, 400_000, 0, 0
         self.looked: list[int] = []  # blocks that each collection had to look at
         self.looked_at_start = 0
+        self.bytes = 50_000_000
+
+    def used(self) -> int:
+        return self.bytes
 
     def take_over(self) -> None:
         """Python looks at once at what was made while it did not collect."""
@@ -65,6 +69,14 @@ class Looks(SynchronousTestCase):
 
     def test_a_server_with_nothing_to_do_collects_nothing(self) -> None:
         self.assertEqual(self.seconds(600, work=0, blocks=420_000), 0)
+
+    def test_what_a_burst_leaves_is_collected_by_a_server_that_does_nothing_else(self) -> None:
+        self.heap.bytes = 150_000_000
+        self.assertEqual(self.seconds(60, work=0, blocks=420_000), 1, "what has come is looked at once")
+        self.heap.bytes = 90_000_000  # a part was garbage
+        self.assertEqual(self.seconds(60, work=0, blocks=420_000), 2)
+        self.heap.bytes = 90_500_000
+        self.assertEqual(self.seconds(60, work=0, blocks=420_000), 2)
 
     def test_large_bodies_on_their_way_are_waited_for(self) -> None:
         self.assertEqual(self.seconds(30, blocks=900_000), 0)
