@@ -19,7 +19,7 @@ from kapi.machinery.gvk import GroupKind, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.operation import Operation
-from kapi.registry.update import update
+from kapi.registry.update import Transform, update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema import jsonpatch, mergepatch, strategicmerge
@@ -56,6 +56,17 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
     kind = check_patch_route(ctx.header("content-type"), patch_types(scope))
     name = request_name(ctx)
     media = output_media_type(ctx, "patch", scope.subresource is None or scope.subresource.tabular)
+    op, transform = _read_change(ctx, scope, name, kind)
+    stored = await update(scope.store, op, transform, allow_create=kind == APPLY)
+    return await stored_response(ctx, scope, op, stored, media)
+
+
+#: makes the new object of the stored one, None where there is none
+Change = Callable[["Object | None"], Object]
+
+
+def _read_change(ctx: RequestContext, scope: RequestScope, name: str, kind: str) -> tuple[Operation, Transform]:
+    """What the body asks for: the operation, and what each attempt does to the stored object.  Raises StatusError."""
     data = raw_body(ctx)
     options = write_options(ctx, "PatchOptions", kind)
     op = scope.operation(ctx, name, options.tree, options.field_manager, options.dry_run)
@@ -68,23 +79,25 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
         if existing is None and kind != APPLY:  # some types are created by PUT, but none by a patch
             raise status.not_found(scope.store.group_resource, name)
         new = change(existing)
-        if existing is None and scope.subresource is not None:
-            raise status.not_found(scope.store.group_resource, name)
+        if existing is None:
+            _check_created(scope, name, new)
         info = ctx.info
         assert info is not None
-        uid = new["metadata"].get("uid", "")
-        if existing is None and uid:
-            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            raise status.conflict(scope.store.group_resource, name, why)
         meta.ensure_namespace(new, info.namespace if scope.resource.namespaced else "", scope.gvr)
         check_names(ctx, scope, new)
         return new
 
-    stored = await update(scope.store, op, transform, allow_create=kind == APPLY)
-    return await stored_response(ctx, scope, op, stored, media)
+    return op, transform
 
 
-Change = Callable[["Object | None"], Object]
+def _check_created(scope: RequestScope, name: str, new: Object) -> None:
+    """An apply may create objects, but none by a subresource, and none with a uid.  Raises NotFound, Conflict."""
+    if scope.subresource is not None:
+        raise status.not_found(scope.store.group_resource, name)
+    uid = new["metadata"].get("uid", "")
+    if uid:
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise status.conflict(scope.store.group_resource, name, why)
 
 
 def _patch(
