@@ -66,7 +66,10 @@ EDGES = {
 
 
 def _uses(path: Path) -> int:
-    return sum(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(ast.parse(path.read_text())))
+    text = path.read_text()
+    if "Any" not in text:
+        return 0
+    return sum(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(ast.parse(text)))
 
 
 def test_any_stands_only_at_edges_to_what_has_no_types() -> None:
