@@ -41,8 +41,15 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
     cache = scope.store.cache
     predicate = predicate_of(scope, options, path_name(ctx))
     selective = not (predicate is None or predicate.empty)
-    if media.as_kind or not (media.plain and scope.same_version) or selective or len(cache) > _MAX_OBJECTS_AT_ONCE:
-        await in_slices  # each object is looked at
+    former = options.continue_ or options.resource_version not in ("", "0")
+    if (
+        media.as_kind
+        or not (media.plain and scope.same_version)
+        or selective
+        or former
+        or len(cache) > _MAX_OBJECTS_AT_ONCE
+    ):
+        await in_slices  # each object is looked at, or each change
     while True:
         page = await read.list_page(
             scope.store,

@@ -317,14 +317,15 @@ class Cache:
 
     def load(self, contents: Contents) -> None:
         """Replaces everything."""
-        contents.finish()
         self.changes += 1
         self.unreadable = {}
         self.initializations += 1
         self.loaded += len(contents.by_key) + len(contents.problems)
         for entry, problem in contents.problems.values():
             self._note_unreadable(entry, problem)
-        self._entries = SortedEntries(contents.by_key, contents.entries, contents.size)
+        self._entries.leave()
+        self._entries = contents.entries
+        self._history.leave()
         self._history = History(contents.ring, contents.complete_after, contents.floor)
 
     def forget_history(self) -> None:
@@ -400,7 +401,12 @@ class Cache:
         self._history.drop_states()
 
     def set_fields(self, fields: Fields | None, namespaced: bool | None) -> None:
-        """Which fields can be selected; None leaves what is.  Raises ValueError for other fields than a shared scope has."""
-        if self._scope.change(fields, namespaced):
-            for entry in self._entries.by_key.values():
+        """Which fields can be selected; None leaves what is.  Raises ValueError for other fields than a shared scope has.
+
+        Fields of the same names are read in the same way.
+        """
+        scope = self._scope
+        before = scope.namespaced, scope.fields.keys()
+        if scope.change(fields, namespaced) and (scope.namespaced, scope.fields.keys()) != before:
+            for entry in steps(list(self._entries.by_key.values())):
                 entry.forget_fields()

@@ -12,6 +12,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.sorting import ordered
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.event import ADDED, CacheEvent
+from kapi.watchcache.sorted_entries import SortedEntries
 from kapi.watchcache.unreadable import problem_of
 
 _STEP = 1024  # entries between two checkpoints
@@ -22,33 +23,34 @@ class Contents:
 
     def __init__(self) -> None:
         self.by_key: dict[str, Entry] = {}
-        self.entries: list[Entry] = []  # in order
         self.problems: dict[str, tuple[Entry, str]] = {}  # what cannot be read, and why
-        self.size = 0  # bytes of all objects
         self.ring: deque[CacheEvent] = deque()
         self.complete_after = 0  # what came before lacks previous states
         self.floor = 0  # history up to and including this revision is not known
-        self._is_sorted = False
+        self._sorted: SortedEntries | None = None  # of ``by_key``, once it is finished
 
     def add(self, entry: Entry) -> bool:
         """An object there is; whether it can be read."""
         problem = problem_of(entry.data, entry.revision, entry.name)
-        self._is_sorted = False
         if problem:
             self.problems[entry.key] = entry, problem
             return False
-        self.by_key[entry.key] = entry
+        if self._sorted is None:
+            self.by_key[entry.key] = entry
+        else:
+            self._sorted.put(entry)
         return True
 
     def include(self, entries: Iterable[Entry]) -> None:
         """Objects that are known to be readable."""
         self.by_key.update((entry.key, entry) for entry in entries)
-        self._is_sorted = False
+        self._sorted = None
 
     def copy(self) -> Contents:
         """Of finished contents without a past: what is done with it does not concern them."""
         made = Contents()
-        made.by_key, made.entries, made.size, made._is_sorted = dict(self.by_key), self.entries, self.size, True
+        made._sorted = self.entries.copy()
+        made.by_key = made._sorted.by_key
         return made
 
     def change(self, entry: Entry, *, deleted: bool) -> None:
@@ -56,9 +58,11 @@ class Contents:
         seen = self.by_key.get(entry.key)
         if seen is not None and seen.revision >= entry.revision:
             return
-        self.by_key.pop(entry.key, None)
+        if self._sorted is None:
+            self.by_key.pop(entry.key, None)
+        else:
+            self._sorted.remove(entry.key)
         self.problems.pop(entry.key, None)
-        self._is_sorted = False
         if not deleted:
             self.add(entry)
 
@@ -74,11 +78,18 @@ class Contents:
         self.floor = revision
 
     def finish(self) -> Contents:
-        if not self._is_sorted:
+        """What is changed from now on stays in order."""
+        if self._sorted is None:
             by_key, size = self.by_key, 0
-            self.entries = [by_key[key] for key in steps(ordered(by_key), _STEP)]
-            for entry in steps(self.entries, _STEP):
+            entries = [by_key[key] for key in steps(ordered(by_key), _STEP)]
+            for entry in steps(entries, _STEP):
                 size += len(entry.data)
-            self.size = size
-            self._is_sorted = True
+            self._sorted = SortedEntries(by_key, entries, size)
         return self
+
+    @property
+    def entries(self) -> SortedEntries:
+        """In order."""
+        found = self.finish()._sorted
+        assert found is not None
+        return found

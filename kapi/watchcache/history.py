@@ -6,25 +6,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.freeing import free_in_steps
 from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import BATCH_SEEN
-from kapi.watchcache.entry import Entry
-from kapi.watchcache.event import CacheEvent
+from kapi.watchcache.event import DELETED, CacheEvent
+from kapi.watchcache.sorted_entries import Former
 
 _revision = attrgetter("revision")
+_EVENT_BYTES = 256  # of an event at least
 _MAX_STATES = 8  # former states kept for the pages of lists that are being read
-
-
-@dataclass(slots=True)
-class _State:
-    """What was there at a revision, of objects that have changed up to the revision ``until``."""
-
-    until: int
-    former: dict[str, Entry | None]
 
 
 class History:
@@ -34,7 +28,7 @@ class History:
         self.events = events
         self.floor = floor  # history up to and including this revision is gone, of this resource alone
         self._complete_after = complete_after  # what came before lacks previous states
-        self._states: dict[int, _State] = {}
+        self._states: dict[int, Former] = {}  # by the revision that they are of
 
     def __len__(self) -> int:
         return len(self.events)
@@ -75,8 +69,8 @@ class History:
         found.reverse()
         return found
 
-    def former(self, revision: int) -> dict[str, Entry | None]:
-        """What the objects that have changed since a revision were then, in order of their keys; None where there was nothing.
+    def former(self, revision: int) -> Former:
+        """What the objects that have changed since a revision were then.  It may go on being noted there.
 
         Raises Compacted.
         """
@@ -86,18 +80,21 @@ class History:
         if state is None:
             if len(self._states) >= _MAX_STATES:
                 del self._states[next(iter(self._states))]
-            state = self._states[revision] = _State(revision, {})
-        since = []
-        for event in reversed(self.events):
-            if event.revision <= state.until:
-                break
-            since.append(event)
-        if since:
-            for event in reversed(since):
-                state.former.setdefault(event.entry.key, event.previous)
-            state.former = dict(sorted(state.former.items()))
-            state.until = self.newest
-        return state.former
+            state = self._states[revision] = Former(revision)
+        while True:
+            while state.until < self.newest:
+                since = self.after(state.until, self.newest)
+                for event in since:
+                    state.note(event.entry.key, event.revision, event.previous, deleted=event.kind == DELETED)
+                if len(since) >= BATCH_SEEN:
+                    checkpoint()
+            state.sort()
+            if state.until == self.newest:  # nobody has written meanwhile
+                return state
+
+    def leave(self) -> None:
+        """It is needed no more: what nobody else has is freed in steps."""
+        free_in_steps(list(self.events), len(self.events) * _EVENT_BYTES)
 
     def clear(self, floor: int) -> None:
         """Everything up to the revision ``floor`` is forgotten."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -10,9 +9,8 @@ from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.selectors import Predicate
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.selection import Choose, chooser, matcher
-from kapi.watchcache.sorted_entries import Range, SortedEntries, as_it_was
+from kapi.watchcache.sorted_entries import Former, Range, SortedEntries, as_it_was
 
-Former = Mapping[str, Entry | None]
 _PART_ENTRIES = 512  # entries that are looked at in one piece
 
 
@@ -40,9 +38,9 @@ def read(
         everything = entries.all_within(place)
     elif choose is None and 0 < limit <= _PART_ENTRIES:
         found = list(islice(as_it_was(entries.within(place), former, place), limit))
-        return Stretch(found, len(found), _count(entries, place, former) - len(found))
+        return Stretch(found, len(found), entries.count(place) + former.more(place, entries.by_key) - len(found))
     else:  # of copies: others may write meanwhile
-        everything = list(steps(as_it_was(entries.all_within(place), dict(former), place), _PART_ENTRIES))
+        everything = list(steps(as_it_was(entries.all_within(place), former.copy(), place), _PART_ENTRIES))
         if choose is None and 0 < limit < len(everything):
             return Stretch(everything[:limit], limit, len(everything) - limit)
     return Stretch(everything, len(everything)) if choose is None else _select(everything, choose, limit)
@@ -67,11 +65,3 @@ def _select(entries: list[Entry], choose: Choose, limit: int) -> Stretch:
             return Stretch(selected + found[:space], start + part.index(found[space]), 1)
         selected += found
     return Stretch(selected, len(entries))
-
-
-def _count(entries: SortedEntries, place: Range, former: Former) -> int:
-    count = entries.count(place)
-    for key, entry in former.items():
-        if key in place:
-            count += (entry is not None) - (key in entries.by_key)
-    return count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
@@ -9,10 +10,13 @@ from operator import attrgetter
 
 from sortedcontainers import SortedKeyList
 
+from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.sorting import ordered
 from kapi.watchcache.entry import Entry
 
 _key = attrgetter("key")
 _NEVER = "\U0010ffff"  # comes after every key
+_MAX_KEYS_AT_ONCE = 4096  # keys that are sorted in one piece
 
 
 class Range:
@@ -53,6 +57,13 @@ class SortedEntries:
         self.size = size  # bytes of all objects
         self._sorted = SortedKeyList(entries, key=_key)
         self._all: list[Entry] | None = None
+
+    def copy(self) -> SortedEntries:
+        return SortedEntries(dict(self.by_key), self.in_order(), self.size)
+
+    def leave(self) -> None:
+        """They are needed no more: what nobody else has is freed in steps."""
+        free_in_steps(self.by_key, self.size)
 
     def put(self, entry: Entry) -> Entry | None:
         """Answers the entry that was there under this key."""
@@ -98,10 +109,55 @@ class SortedEntries:
         return max(0, self._sorted.bisect_key_left(place.end) - self._sorted.bisect_key_left(place.start))
 
 
-def as_it_was(now: Iterable[Entry], former: Mapping[str, Entry | None], place: Range) -> Iterator[Entry]:
-    """The entries of a range with what they were before: ``former`` in the order of its keys, None where nothing was.
+class Former:
+    """What objects were before they changed; None where nothing was."""
 
-    ``now`` are those of the range in order.
-    """
-    there = (entry for key, entry in former.items() if entry is not None and key in place)
-    return merge((entry for entry in now if entry.key not in former), there, key=_key)
+    __slots__ = ("_keys", "_uneven", "by_key", "until")
+
+    def __init__(self, until: int) -> None:
+        self.until = until  # the revision of the last change that is noted
+        self.by_key: dict[str, Entry | None] = {}
+        self._keys: list[str] = []  # in order; those that were noted since it was made are not in it
+        self._uneven: set[str] = set()  # which may have been and not be now, or the other way round
+
+    def note(self, key: str, revision: int, previous: Entry | None, *, deleted: bool) -> None:
+        """A further change."""
+        self.by_key.setdefault(key, previous)
+        if deleted or previous is None:
+            self._uneven.add(key)
+        self.until = revision
+
+    def copy(self) -> Former:
+        """Nothing is noted in it."""
+        made = Former(self.until)
+        made.by_key, made._keys, made._uneven = dict(self.by_key), self._keys, self._uneven
+        return made
+
+    def sort(self) -> None:
+        """Before it is read; what is noted meanwhile needs another call."""
+        count = len(self.by_key) - len(self._keys)
+        if count > _MAX_KEYS_AT_ONCE:
+            self._keys = ordered(self.by_key)
+        elif count:
+            self._keys = sorted([*self._keys, *islice(reversed(self.by_key), count)])
+
+    def within(self, place: Range) -> Iterator[Entry]:
+        """What there was in a range, in order."""
+        keys = self._keys
+        start = bisect_left(keys, place.start)
+        there = islice(keys, start, max(start, bisect_left(keys, place.end)))
+        return (entry for key in there if (entry := self.by_key[key]) is not None)
+
+    def more(self, place: Range, by_key: Mapping[str, Entry]) -> int:
+        """How many more there were in a range than there are in ``by_key``."""
+        count = 0
+        for key in self._uneven:
+            if key in place:
+                count += (self.by_key[key] is not None) - (key in by_key)
+        return count
+
+
+def as_it_was(now: Iterable[Entry], former: Former, place: Range) -> Iterator[Entry]:
+    """The entries of a range with what they were before.  ``now`` are those of the range in order."""
+    changed = former.by_key
+    return merge((entry for entry in now if entry.key not in changed), former.within(place), key=_key)

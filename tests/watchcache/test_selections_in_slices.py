@@ -11,7 +11,7 @@ from kapi.machinery.selectors import FieldSelector, Predicate, parse_fields, par
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Kept, Scope
 from kapi.watchcache.pages import Stretch, read
-from kapi.watchcache.sorted_entries import Range, SortedEntries
+from kapi.watchcache.sorted_entries import Former, Range, SortedEntries
 from tests.scheduling.turns import Turns
 
 COUNT = 10_000
@@ -33,15 +33,16 @@ class Selected(Turns):
         there = [entry(number) for number in range(COUNT)]
         self.there = there
         self.entries = SortedEntries({one.key: one for one in there}, there, 0)
-        self.former: dict[str, Entry | None] = {}
+        self.former = Former(0)
 
     def change(self, turn: int) -> None:
         """What others write in a turn; the history notes what was there before."""
         for one in (entry(turn * 97 % COUNT, turn + 2, "red"), entry(COUNT + turn, turn + 2, "red")):
-            self.former.setdefault(one.key, self.entries.put(one))
+            self.former.note(one.key, turn, self.entries.put(one), deleted=False)
         gone = f"n/{(turn * 89 + 1) % COUNT:06d}"
-        self.former.setdefault(gone, self.entries.remove(gone))
-        self.former = dict(sorted(self.former.items()))
+        previous = self.entries.remove(gone)
+        if previous is not None:
+            self.former.note(gone, turn, previous, deleted=True)
 
     def finish(self, work: Deferred[Any]) -> tuple[Any, int]:
         """The outcome and the turns until it was there, in each of which others write."""
@@ -51,6 +52,10 @@ class Selected(Turns):
             self.turn()
             turns += 1
         return self.successResultOf(work), turns
+
+    def was(self) -> Former:
+        self.former.sort()
+        return self.former
 
     def read(self, predicate: Predicate | None, limit: int = 0, former: Any = None) -> tuple[Stretch, int]:
         found: tuple[Stretch, int] = self.finish(
@@ -71,21 +76,21 @@ class Selected(Turns):
     def test_as_it_was(self) -> None:
         for turn in range(200):
             self.change(turn)
-        found, turns = self.read(None, former=self.former)
+        found, turns = self.read(None, former=self.was())
         self.assertEqual(found.entries, self.there)
         self.assertGreaterEqual(turns, COUNT // MOST)
 
     def test_a_long_page_of_what_was(self) -> None:
         for turn in range(200):
             self.change(turn)
-        found, turns = self.read(None, 6000, self.former)
+        found, turns = self.read(None, 6000, self.was())
         self.assertEqual((found.entries, found.fetched, found.remaining), (self.there[:6000], 6000, COUNT - 6000))
         self.assertGreaterEqual(turns, COUNT // MOST)
 
     def test_a_selection_of_what_was(self) -> None:
         for turn in range(200):
             self.change(turn)
-        found, _ = self.read(Predicate(parse_labels("color=blue"), FieldSelector()), 3000, self.former)
+        found, _ = self.read(Predicate(parse_labels("color=blue"), FieldSelector()), 3000, self.was())
         blue = [one for one in self.there if one.labels["color"] == "blue"]
         self.assertEqual((found.entries, found.remaining), (blue[:3000], 1))
 
@@ -104,5 +109,7 @@ class Loaded(Turns):
         while not work.called:
             self.turn()
             turns += 1
-        self.assertEqual([one.name for one in contents.entries], [f"{number:06d}" for number in range(1, COUNT + 1)])
+        self.assertEqual(
+            [one.name for one in contents.entries.in_order()], [f"{number:06d}" for number in range(1, COUNT + 1)]
+        )
         self.assertGreaterEqual(turns, 2 * COUNT // MOST)
