@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kapi.testing.process import KapiProcess
+from tests.integration.server_process import ForkedServer
 
 
 def test_a_cluster_for_the_length_of_a_block() -> None:
@@ -31,8 +32,8 @@ def test_what_is_wrong_with_the_flags_is_in_the_error() -> None:
 
 
 def test_a_directory_of_ones_own_stays_and_is_served_again(tmp_path: Path) -> None:
-    with KapiProcess("--controllers=", directory=tmp_path) as first:
+    with ForkedServer("--controllers=", directory=tmp_path) as first:
         authority = first.authority.read_bytes()
-    with KapiProcess("--controllers=", directory=tmp_path) as second:
+    with ForkedServer("--controllers=", directory=tmp_path) as second:
         assert second.authority.read_bytes() == authority
     assert (tmp_path / "data").is_dir()
