@@ -11,7 +11,6 @@ from typing import Any
 import jwt
 import pytest
 import yaml
-from cryptography.hazmat.primitives.asymmetric import rsa
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
@@ -25,6 +24,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalIdentity
 from kapi.options.flags import parse
 from tests.authentication.identities import Authority, HTTPSServer
+from tests.rsa_keys import rsa_key
 
 CA = Authority()
 HEAD = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration"}
@@ -33,8 +33,8 @@ HEAD = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfi
 class Issuer:
     """A real identity provider of this process."""
 
-    def __init__(self) -> None:
-        self.key = rsa.generate_private_key(65537, 2048)
+    def __init__(self, name: str) -> None:
+        self.key = rsa_key(name)
         self.up = True
         self.server = HTTPSServer(CA, self.answer)
         self.url = self.server.url
@@ -60,7 +60,7 @@ class ReloadTest(TestCase):
     def setUp(self) -> None:
         self.directory = TemporaryDirectory()
         self.file = Path(self.directory.name) / "authentication.yaml"
-        self.one, self.two = Issuer(), Issuer()
+        self.one, self.two = Issuer("one"), Issuer("two")
         self.registry = CollectorRegistry()
 
     async def tearDown(self) -> None:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import jwt
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
@@ -21,15 +21,14 @@ from kapi.authentication.service_account.keys import VerificationKey
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import Endpoint
 from tests.authentication.identities import Authority, HTTPSServer
+from tests.rsa_keys import rsa_key
 
 CA = Authority()
-RSA_KEY = rsa.generate_private_key(65537, 2048)
-OTHER_KEY = rsa.generate_private_key(65537, 2048)
 
 
 class OIDCTest(TestCase):
     def setUp(self) -> None:
-        self.keys: list[dict[str, Any]] = [VerificationKey.of(RSA_KEY.public_key()).jwk()]
+        self.keys: list[dict[str, Any]] = [VerificationKey.of(rsa_key("issuer").public_key()).jwk()]
         self.server = HTTPSServer(CA, self.answer)
         self.issuer = self.server.url
         self.document: dict[str, Any] = {"issuer": self.issuer, "jwks_uri": self.server.url + "/keys"}
@@ -64,7 +63,8 @@ class OIDCTest(TestCase):
             provider, entry, expressions[0], api_audiences=("api",), distributed=distributed if groups else None
         )
 
-    def token(self, key: Any = RSA_KEY, algorithm: str = "RS256", **claims: Any) -> str:
+    def token(self, key: Any = None, algorithm: str = "RS256", **claims: Any) -> str:
+        key = rsa_key("issuer") if key is None else key
         body = {"iss": self.issuer, "aud": "kapi", "sub": "jane", "exp": int(time.time()) + 60, **claims}
         headers = {"kid": VerificationKey.of(key.public_key()).key_id} if hasattr(key, "public_key") else {}
         return jwt.encode({k: v for k, v in body.items() if v is not None}, key, algorithm=algorithm, headers=headers)
@@ -112,7 +112,7 @@ class OIDCTest(TestCase):
 
     async def test_forged_signatures(self) -> None:
         oidc = self.authenticator()
-        self.assertIn("signature", await self.refused(oidc, self.token(key=OTHER_KEY)))
+        self.assertIn("signature", await self.refused(oidc, self.token(key=rsa_key("other"))))
         unsigned = jwt.encode({"iss": self.issuer, "aud": "kapi", "sub": "x", "exp": 9e9}, "", algorithm="none")
         self.assertIn("algorithm", await self.refused(oidc, unsigned))
         secret = self.token(key="shared-secret-of-at-least-32-bytes-length", algorithm="HS256")
@@ -124,9 +124,9 @@ class OIDCTest(TestCase):
     async def test_keys_rotate_but_a_flood_of_unknown_ones_does_not_reach_the_provider(self) -> None:
         oidc = self.authenticator()
         await self.ask(oidc, self.token())
-        self.keys = [VerificationKey.of(OTHER_KEY.public_key()).jwk()]
+        self.keys = [VerificationKey.of(rsa_key("other").public_key()).jwk()]
         self.seconds = 60.0
-        answer = await self.ask(oidc, self.token(key=OTHER_KEY))
+        answer = await self.ask(oidc, self.token(key=rsa_key("other")))
         assert answer is not None
         calls = len(self.server.calls)
         for _ in range(5):
@@ -195,7 +195,7 @@ class OIDCTest(TestCase):
         source = {"endpoint": f"{self.server.url}/groups"}
         elsewhere = {"_claim_names": {"roles": "src"}, "_claim_sources": {"src": source}}
         for number, page in enumerate(
-            ((200, self.token(key=OTHER_KEY, roles=["root"]).encode()), (200, b"none"), (404, b""), (302, b"/x"))
+            ((200, self.token(key=rsa_key("other"), roles=["root"]).encode()), (200, b"none"), (404, b""), (302, b"/x"))
         ):
             self.pages["/groups"] = page
             await self.refused(oidc, self.token(jti=str(number), **elsewhere))

@@ -33,8 +33,8 @@ from kapi.authentication.service_account.keys import (
     load_verification_keys,
 )
 from kapi.authentication.service_account.names import split_username
+from tests.rsa_keys import rsa_key
 
-KEY = rsa.generate_private_key(65537, 2048)
 OLD_KEY = ec.generate_private_key(ec.SECP256R1())
 ISSUER = "https://kubernetes.default.svc"
 
@@ -63,7 +63,7 @@ class World:
         self.pod = self.stores[PODS].put(thing("p", "p1"))
         self.secret = self.stores[SECRETS].put(thing("s", "s1"))
         self.node = self.stores[NODES].put(thing("n", "n1", ""))
-        self.issuer = TokenIssuer(ISSUER, KEY, lambda: self.now)
+        self.issuer = TokenIssuer(ISSUER, rsa_key("issuer"), lambda: self.now)
         keys = KeySet([self.issuer.verification_key, VerificationKey.of(OLD_KEY.public_key())])
         self.tokens = BoundTokenAuthenticator([ISSUER, "https://old"], keys, self.stores, (ISSUER,), lambda: self.now)
         self.legacy = LegacyTokenAuthenticator(keys, self.stores, (ISSUER,), clock=lambda: self.now)
@@ -150,7 +150,10 @@ def test_several_issuers_and_keys(world: World) -> None:
     old = TokenIssuer("https://old", OLD_KEY, lambda: world.now)
     world.user(old.issue(world.account, [ISSUER], 600)[0])
     assert (
-        world.tokens.authenticate_token(TokenIssuer("https://new", KEY).issue(world.account, [ISSUER], 600)[0]) is None
+        world.tokens.authenticate_token(
+            TokenIssuer("https://new", rsa_key("issuer")).issue(world.account, [ISSUER], 600)[0]
+        )
+        is None
     )
 
 
@@ -159,7 +162,7 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 def test_forgeries(world: World) -> None:
-    stranger = rsa.generate_private_key(65537, 2048)
+    stranger = rsa_key("stranger")
     forged = jwt.encode(claims_of(world.issue()), stranger, algorithm="RS256")
     assert "cryptographic" in world.refused(forged)
     named = jwt.encode(claims_of(world.issue()), stranger, algorithm="RS256", headers={"kid": "unknown"})
@@ -176,7 +179,7 @@ def test_a_public_key_is_no_shared_secret(world: World) -> None:
     import hashlib
     import hmac
 
-    pem = KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    pem = rsa_key("issuer").public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     head = base64.urlsafe_b64encode(b'{"alg":"HS256","typ":"JWT"}').rstrip(b"=")
     body = world.issue().split(".")[1].encode()
     mac = base64.urlsafe_b64encode(hmac.digest(pem, head + b"." + body, hashlib.sha256)).rstrip(b"=")
@@ -202,7 +205,7 @@ def legacy_claims(**more: Any) -> dict[str, Any]:
 
 
 def test_legacy_tokens_live_as_long_as_their_secret(world: World) -> None:
-    token = jwt.encode(legacy_claims(), KEY, algorithm="RS256")
+    token = jwt.encode(legacy_claims(), rsa_key("issuer"), algorithm="RS256")
     with pytest.raises(AuthenticationError, match="does not match server's copy"):
         world.legacy.authenticate_token(token)
     world.secret["data"] = {"token": base64.b64encode(token.encode()).decode()}
@@ -219,7 +222,9 @@ def test_legacy_tokens_live_as_long_as_their_secret(world: World) -> None:
 
 
 def test_a_legacy_token_cannot_name_another_subject(world: World) -> None:
-    token = jwt.encode(legacy_claims(sub="system:serviceaccount:kube-system:root"), KEY, algorithm="RS256")
+    token = jwt.encode(
+        legacy_claims(sub="system:serviceaccount:kube-system:root"), rsa_key("issuer"), algorithm="RS256"
+    )
     with pytest.raises(AuthenticationError, match="sub claim is invalid"):
         world.legacy.authenticate_token(token)
 
@@ -244,7 +249,7 @@ def test_the_use_of_a_token_beyond_what_was_asked_for_is_told(world: World) -> N
 
 
 def test_the_use_of_legacy_tokens_is_told(world: World) -> None:
-    token = jwt.encode(legacy_claims(), KEY, algorithm="RS256")
+    token = jwt.encode(legacy_claims(), rsa_key("issuer"), algorithm="RS256")
     world.secret["data"] = {"token": base64.b64encode(token.encode()).decode()}
     prefix = "authentication.k8s.io/legacy-token"
 
@@ -268,7 +273,7 @@ def test_the_use_of_legacy_tokens_is_told(world: World) -> None:
 
 
 def test_keys_from_files() -> None:
-    private = KEY.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    private = rsa_key("issuer").private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
     public = OLD_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     keys = load_verification_keys(private + public)
     assert [key.jwk()["kty"] for key in keys] == ["RSA", "EC"]
@@ -280,15 +285,15 @@ def test_keys_from_files() -> None:
 
 
 def test_a_key_of_our_own_is_tried_out_and_not_tested_for_primes() -> None:
-    whole = KEY.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    modulus = KEY.public_key().public_numbers().n.to_bytes(256, "big")
+    whole = rsa_key("issuer").private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    modulus = rsa_key("issuer").public_key().public_numbers().n.to_bytes(256, "big")
     damaged = whole.replace(modulus, modulus[:100] + bytes([modulus[100] ^ 4]) + modulus[101:])
 
     def pem(content: bytes) -> bytes:
         return b"-----BEGIN PRIVATE KEY-----\n" + base64.encodebytes(content) + b"-----END PRIVATE KEY-----\n"
 
     key = load_signing_key(pem(whole), made_here=True)
-    assert isinstance(key, rsa.RSAPrivateKey) and key.private_numbers() == KEY.private_numbers()
+    assert isinstance(key, rsa.RSAPrivateKey) and key.private_numbers() == rsa_key("issuer").private_numbers()
     for made_here in (True, False):
         with pytest.raises(ValueError):
             load_signing_key(pem(damaged), made_here=made_here)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric import rsa
-
 from kapi.authentication.build import AuthenticationSettings, build_authentication
 from kapi.authentication.service_account.issuer import TokenIssuer
 from kapi.authentication.service_account.keys import KeySet
@@ -26,10 +24,10 @@ from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.server.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
+from tests.rsa_keys import rsa_key
 
 ISSUER = "https://kubernetes.default.svc"
 TOKENS = 'admin,admin,1,system:masters\nalice,alice,2,"dev"\nbob,bob,3,\n'
-_KEY = rsa.generate_private_key(65537, 2048)
 
 
 class SecuredAPI(MemoryAPI):
@@ -42,7 +40,7 @@ class SecuredAPI(MemoryAPI):
         install_escalation_checks(self.registry, self.policy.escalation)
         install_claim_checks(self.registry)
         install_parameter_checks(self.registry, resolver(lambda: (scope.resource for scope in self.table.scopes())))
-        issuer = TokenIssuer(ISSUER, _KEY, self.clock.seconds)
+        issuer = TokenIssuer(ISSUER, rsa_key("issuer"), self.clock.seconds)
         identity = build_authentication(
             AuthenticationSettings(
                 static_tokens=parse_token_file(TOKENS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -116,14 +117,15 @@ def test_the_certificate_is_the_signers_and_set_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text"),
+    ("generate", "text"),
     [
-        (ec.generate_private_key(ec.SECP256R1()), "x509: ECDSA verification failure"),
-        (ed25519.Ed25519PrivateKey.generate(), "x509: Ed25519 verification failure"),
-        (rsa.generate_private_key(65537, 2048), "crypto/rsa: verification error"),
+        (lambda: ec.generate_private_key(ec.SECP256R1()), "x509: ECDSA verification failure"),
+        (ed25519.Ed25519PrivateKey.generate, "x509: Ed25519 verification failure"),
+        (lambda: rsa.generate_private_key(65537, 2048), "crypto/rsa: verification error"),
     ],
 )
-def test_the_signature_of_a_request_is_checked(key: Any, text: str) -> None:
+def test_the_signature_of_a_request_is_checked(generate: Callable[[], Any], text: str) -> None:
+    key = generate()
     assert RESOURCE.strategy.validate(made(request=encoded(signed(key))), CTX) == []
     forged = encoded(signed(key).replace(b"jane", b"jack"))
     (found,) = RESOURCE.strategy.validate(made(request=forged), CTX)
