@@ -174,10 +174,12 @@ class Batching:
         self._counted = reactor.seconds()
         self._max_bytes = max_bytes
         self._timer: IDelayedCall | None = None
-        self._sending: set[Deferred[None]] = set()
+        self._sending: dict[Deferred[None], int] = {}  # with the number of their events
         self._bytes = 0  # of events here and on their way
         self._draining = False
         self._stopped = False
+        self._ended: Deferred[None] | None = None  # nothing is on its way any more
+        self._given_up = False
 
     def process(self, *records: Record) -> Outcome:
         for record in records:
@@ -247,22 +249,23 @@ class Batching:
                 if sending is not None:
                     await sending
             except CancelledError:
-                if not self._stopped:
+                if not self._given_up:
                     raise
-                late = TimeoutError(f"not delivered within {LAST_SECONDS:.0f} seconds before the server's end")
-                report(self._meter, self._backend.name, len(batch), late)
             except Exception as error:
-                report(self._meter, self._backend.name, len(batch), error)
+                if not self._given_up:
+                    report(self._meter, self._backend.name, len(batch), error)
 
         size = sum(len(record.data) for record in batch)
         done: Deferred[None] = Deferred.fromCoroutine(run())
-        self._sending.add(done)
+        self._sending[done] = len(batch)
         done.addBoth(lambda _: self._sent(done, size))
 
     def _sent(self, done: Deferred[None], size: int) -> None:
-        self._sending.discard(done)
+        self._sending.pop(done, None)
         self._bytes -= size
         self._drain(full_only=True)
+        if not self._sending:
+            self._end()
 
     async def stop(self) -> None:
         """Sends what is still waiting.  What a back end that is slow or away has not taken in time is lost and counted."""
@@ -272,18 +275,27 @@ class Batching:
             self._timer = None
         while self._buffer:
             self._send(self._batch())
-        sending = list(self._sending)
-
-        def give_up() -> None:
-            for each in sending:
-                each.cancel()
-
-        giving_up = self._reactor.callLater(LAST_SECONDS, give_up)
-        for each in sending:
-            await each
-        if giving_up.active():
-            giving_up.cancel()
+        if self._sending:
+            self._ended = Deferred()
+            giving_up = self._reactor.callLater(LAST_SECONDS, self._give_up)
+            await self._ended
+            if giving_up.active():
+                giving_up.cancel()
         self._backend.close()
+
+    def _give_up(self) -> None:
+        """Whether the back end can be cancelled or not: it may take that for an error, and try again."""
+        self._given_up = True
+        late = TimeoutError(f"not delivered within {LAST_SECONDS:.0f} seconds before the server's end")
+        for sending, count in list(self._sending.items()):
+            report(self._meter, self._backend.name, count, late)
+            sending.cancel()
+        self._end()
+
+    def _end(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended.callback(None)
 
 
 def report(meter: Meter, plugin: str, count: int, error: Exception) -> None:

@@ -278,6 +278,23 @@ class Sinks(SynchronousTestCase):
         self.assertEqual((self.meter.errors, self.backend.closed), ({"test": 3}, True))
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
+    def test_one_that_cannot_be_cancelled_does_not_hold_the_end_either(self) -> None:
+        """As one that is cancelled while it connects, and takes that for a failed attempt."""
+
+        async def send(records: Sequence[Record]) -> None:
+            for _ in range(5):
+                with contextlib.suppress(defer.CancelledError):
+                    await Deferred()
+
+        self.backend.send = send  # type: ignore[method-assign,assignment]
+        sink = self.batching(max_size=2)
+        for number in range(4):
+            sink.process(record(number))
+        stopping = defer.ensureDeferred(sink.stop())
+        self.clock.advance(sinks.LAST_SECONDS)
+        self.successResultOf(stopping)
+        self.assertEqual((self.meter.errors, self.backend.closed), ({"test": 4}, True))
+
     def test_errors_are_counted_and_fail_strict_requests_only(self) -> None:
         self.backend.error = OSError("disk full")
         self.assertIs(Blocking(self.backend, self.meter, strict=False).process(record()), True)
