@@ -14,6 +14,7 @@ from kapi.client.interface import EventHandler
 from kapi.client.sliced import Sliced
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.registry import read
@@ -109,7 +110,12 @@ class StoreClient:
     async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
         self._count("LIST")
         page = await read.list_page(self._store, namespace, None)
-        return [entry.object for entry in steps(page.entries)], page.revision
+        found, size = [], 0
+        for entry in steps(page.entries):
+            found.append(entry.object)
+            size += len(entry.data)
+        free_in_steps(found, size)
+        return found, page.revision
 
     @_in_slices
     async def create(self, obj: Object, namespace: str = "") -> Object:

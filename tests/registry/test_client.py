@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
+from kapi.client.interface import ResourceClient
+from kapi.machinery import freeing
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 
@@ -34,3 +38,20 @@ def test_a_watch_by_name_tells_of_no_other_and_decodes_none() -> None:
     api.ask("DELETE", "/api/v1/namespaces/a/configmaps/x")
     api.turn()
     assert len(told) == 3
+
+
+def test_what_a_large_list_has_decoded_is_freed_in_steps() -> None:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    maps = api.registry.client.resource("", "configmaps")
+    taken: list[object] = []
+    with patch.object(freeing, "taker", taken.append):
+        for number in range(3):
+            body = {"metadata": {"name": f"m{number}"}, "data": {"value": "x" * 100_000}}
+            assert api.ask("POST", "/api/v1/namespaces/default/configmaps", body).code == 201
+            found = succeed(_list(maps))
+            assert len(found) == number + 1
+            assert sum(one is found for one in taken) == (number == 2), "a small list is not worth it"
+
+
+async def _list(maps: ResourceClient) -> list[Object]:
+    return await maps.list("default")
