@@ -53,6 +53,8 @@ def stalls(bench: Bench, wanted: str = "") -> list[Row]:
 
 
 def _measure(target: Target, name: str, case: Case, observer: Observer, add: Callable[..., None]) -> None:
+    if case.fill is not None:
+        case.fill(target)
     note, code, begin = "", 0, time.monotonic()
     for request in case.before:
         end = time.monotonic() + request.patience

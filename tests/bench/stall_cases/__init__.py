@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from tests.bench.stall_cases import (
     crowds,
     custom,
+    hundred_thousand,
     large_schemas,
     metadata,
     objects,
@@ -21,5 +22,17 @@ from tests.bench.stall_cases.case import Case, Place
 
 def all_cases() -> Iterator[tuple[str, Callable[[Place], Case]]]:
     """A body is made when its turn comes: together they are large."""
-    for module in (metadata, pods, objects, policies, custom, large_schemas, patches, wire, reading, crowds):
+    for module in (
+        metadata,
+        pods,
+        objects,
+        policies,
+        custom,
+        large_schemas,
+        patches,
+        wire,
+        reading,
+        crowds,
+        hundred_thousand,
+    ):
         yield from module.CASES.items()

@@ -41,13 +41,15 @@ class Request:
 @dataclass(slots=True)
 class Case:
     """``request`` is measured; ``before`` prepares it, ``after`` cleans up; ``wait``: seconds between preparing and it;
-    ``settle``: seconds after the answer in which what follows from it counts, too."""
+    ``settle``: seconds after the answer in which what follows from it counts, too.  ``fill`` makes first what is too much
+    for requests one after the other."""
 
     request: Request
     before: list[Request] = field(default_factory=list)
     after: list[Request] = field(default_factory=list)
     wait: float = 0.0
     settle: float = 0.0
+    fill: Callable[[Target], None] | None = None
 
 
 @dataclass(slots=True)
