@@ -9,6 +9,7 @@ from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Column, Resource, TableColumns
+from kapi.resources.shared.columns import description_of
 
 _NAME = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "
@@ -40,7 +41,7 @@ def column_definition(column: Column) -> Object:
         "name": column.name,
         "type": column.type,
         "format": column.format,
-        "description": column.description,
+        "description": description_of(column),
         "priority": column.priority,
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
@@ -149,13 +149,20 @@ class Guard(Protocol):
     async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None: ...
 
 
+class FieldText(NamedTuple):
+    """The description that a field has in the OpenAPI documents; ``definition`` without "io.k8s."."""
+
+    definition: str
+    field: str
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a server-side table."""
 
     name: str
     type: str = "string"  # string | integer | number | boolean | date
-    description: str = ""
+    description: str | FieldText = ""
     format: str = ""  # "name" for the first column
     priority: int = 0  # 0 always, 1 wide
 

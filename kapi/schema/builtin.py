@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 import orjson
@@ -18,6 +19,7 @@ from kapi.machinery.tree import Object
 from kapi.schema import derive
 from kapi.schema.types import Field, Kind, Type
 
+Name = TypeVar("Name", bound=tuple[str, str])
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 
@@ -77,6 +79,12 @@ def descriptions() -> dict[str, dict[str, str]]:
     """Definition -> {"": its text, field: the field's text}.  Only OpenAPI needs them."""
     texts: dict[str, dict[str, str]] = orjson.loads(_content(derive.TEXTS))
     return texts
+
+
+def field_texts(wanted: Iterable[Name]) -> dict[Name, str]:
+    """The descriptions of fields, each named by its definition (without "io.k8s.") and itself.  Raises KeyError."""
+    packed = msgspec.json.decode(_content(derive.TEXTS), type=dict[str, msgspec.Raw])
+    return {name: msgspec.json.decode(packed[f"io.k8s.{name[0]}"], type=dict[str, str])[name[1]] for name in wanted}
 
 
 def _content(name: str) -> bytes:

@@ -1,0 +1,25 @@
+"""Descriptions of columns that are those of the types' fields stand in the derived definitions alone."""
+
+from __future__ import annotations
+
+from kapi.resources.shared.columns import COLUMNS, description_of
+from kapi.schema.builtin import descriptions
+
+_COLUMNS = [column for columns in COLUMNS.values() for column in columns]
+_SHARED = {"Name", "Age"}  # columns of nearly every table, whose texts a server needs at once
+
+
+def test_every_description_is_found() -> None:
+    assert all(isinstance(description_of(column), str) for column in _COLUMNS)
+    pods = {column.name: description_of(column) for column in COLUMNS["Service"]}
+    assert pods["Cluster-IP"].startswith("clusterIP is the IP address of the service")
+
+
+def test_no_long_description_is_written_twice() -> None:
+    derived = {text for texts in descriptions().values() for text in texts.values()}
+    again = [
+        column.name
+        for column in _COLUMNS
+        if isinstance(column.description, str) and len(column.description) > 80 and column.description in derived
+    ]
+    assert set(again) <= _SHARED
