@@ -20,6 +20,7 @@ EDGES = {
     "cli/remote_streams.py": "standard input, with or without a buffer",
     "client/collected.py": TWISTED,
     "client/dialer.py": TWISTED,
+    "client/name_lookups.py": TWISTED,
     "client/tls_client.py": TWISTED,
     "client/tls_trust.py": OPENSSL,
     "client/tls_writing.py": TWISTED,
