@@ -19,6 +19,7 @@ from kapi.machinery.checkpoint import checkpoint, in_slices, steps
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext
+from kapi.request.pending import Share
 from kapi.request.response import Parts, Response
 from kapi.resources.definition import Resource
 from kapi.schema import protobuf_writing
@@ -91,7 +92,17 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
         meta = {"continue": "", **meta}
     if media.plain and (scope.same_version or resource.typed_items):
         return Response(200, joined(scope, page, meta), media.content_type)
-    _check_capacity(ctx, page)
+    share = _share(ctx, page)
+    try:
+        return _made(ctx, scope, page, meta, media)
+    finally:
+        if share is not None:
+            share.set(0)  # what was made counts from here on, as long as it waits
+
+
+def _made(ctx: RequestContext, scope: RequestScope, page: read.Page, meta: Object, media: MediaType) -> Response:
+    """What has to be made as a whole before its client gets the first of it."""
+    resource = scope.resource
     if media.protobuf and not media.as_kind:
         return Response(200, list_message(scope, page, meta), media.content_type)
     objects = [scope.from_storage(entry.object) for entry in steps(page.entries, 1)]
@@ -121,11 +132,18 @@ def not_a_single(resource: Resource, media: MediaType) -> status.StatusError:
     return status.NotAcceptable(f"you requested {media.as_kind}, but the requested object is a list ({name})")
 
 
-def _check_capacity(ctx: RequestContext, page: read.Page) -> None:
-    """Raises TooManyRequests for a large list that could not be made again while its client reads."""
+def _share(ctx: RequestContext, page: read.Page) -> Share | None:
+    """What a large list counts while it is made, in slices and beside others, as it cannot be made while its client reads.
+
+    Raises TooManyRequests.
+    """
     pending = ctx.pending
-    if pending is not None and pending.full and size_of(page.entries) >= LARGE:
+    size = 0 if pending is None else size_of(page.entries)
+    if pending is None or size < LARGE:
+        return None
+    if pending.full:
         raise pending.refusal()
+    return Share(pending, size)
 
 
 def strip_type(obj: Object) -> Object:

@@ -31,6 +31,7 @@ from tests.bench.http2_cases import http2
 from tests.bench.kubelets import kubelets
 from tests.bench.load import Target
 from tests.bench.logical_clusters import FLAG as CLUSTERS
+from tests.bench.memory import memory
 from tests.bench.own_server import OwnServer
 from tests.bench.pair_runs import pair
 from tests.bench.shares import shares
@@ -62,11 +63,11 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only",
         default="start,requests,lists,watches,idle",
-        help="more: bursts, custom, crds, deletion, fairness, growth, http2, kubelets, large-start, stalls, store, testkit, "
-        "webhooks, workers",
+        help="more: bursts, custom, crds, deletion, fairness, growth, http2, kubelets, large-start, memory, stalls, store, "
+        "testkit, webhooks, workers",
     )
     parser.add_argument(
-        "--case", default="", help="stalls, pair: only cases whose names contain one of these, comma-separated"
+        "--case", default="", help="stalls, pair, memory: only cases whose names contain one of these, comma-separated"
     )
     parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
     parser.add_argument("--profile", default="", help="directory for flame graphs of the server (needs py-spy)")
@@ -190,6 +191,7 @@ CASES: dict[str, Case] = {
 #: the same, on servers of their own, behind all others
 ALONE: dict[str, Case] = {
     "workers": lambda bench, options: target_cases.workers(partial(with_workers, options), bench.add),
+    "memory": lambda bench, options: memory(bench.add, options.flag, options.case),
     "crds": lambda bench, options: [definitions(options, bench, one_group) for one_group in (False, True)],
 }
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from twisted.internet.testing import StringTransport
 
+from kapi.codecs.negotiation import MediaType
+from kapi.endpoints import encoding
 from kapi.endpoints.writer import LARGE, SliceProducer
 from kapi.request.pending import COUNTED, STALL_SECONDS, Pending
 from kapi.server.request import APIRequest
@@ -49,6 +52,22 @@ def test_an_answer_counts_until_it_is_taken(api: MemoryAPI) -> None:
         producer.resumeProducing()
     assert request.written == whole
     assert pending.size == 0
+
+
+def test_a_list_that_is_made_as_a_whole_counts_meanwhile(api: MemoryAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else any number of them could begin before the first one is there to be counted."""
+    filled(api)
+    counted = []
+
+    def encode(tree: object, media: MediaType) -> bytes:
+        counted.append(api.runner.pending.size)
+        return encoding.json_pieces.dumps(tree)
+
+    monkeypatch.setattr(encoding, "encode", encode)
+    assert api.ask("GET", MAPS, headers={"Accept": "application/yaml"}).code == 200
+    assert api.ask("GET", f"{MAPS}?limit=1", headers={"Accept": "application/yaml"}).code == 200
+    assert counted[0] > LARGE
+    assert (counted[1], api.runner.pending.size) == (0, 0)
 
 
 def test_lists_of_stored_objects_are_made_while_they_are_taken(api: MemoryAPI) -> None:
