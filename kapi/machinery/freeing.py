@@ -14,7 +14,7 @@ from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint
 
 LARGE = 256 * 1024  # bytes of JSON whose tree is worth it
-_NODES_PER_CHECKPOINT = 200  # between two checkpoints
+_NODES_PER_CHECKPOINT = 180  # between two checkpoints
 _UNSHARED = 2  # references to what is asked for: the one there is, and that of the question
 
 #: attributes of objects of a class that may refer to much
