@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
 from twisted.internet.defer import Deferred
 
 from kapi.admission.metrics import Meter
@@ -29,18 +29,16 @@ def _stable(group: str, version: str, plural: str) -> bool:
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """What flags say to plugins."""
 
     not_ready_toleration: int = 300  # seconds
     unreachable_toleration: int = 300  # seconds
-    service_addresses: Mapping[str, str] = field(default_factory=dict)  # where webhooks' services are really
+    service_addresses: Mapping[str, str] = msgspec.field(default_factory=dict)  # where webhooks' services are really
     routes_to_endpoints: bool = False  # past the services' own addresses
 
 
-@dataclass(slots=True)
-class Initializer:
+class Initializer(msgspec.Struct):
     """Made once by the composition root.
 
     ``clock`` gives unix seconds, ``monotonic`` measures how long; ``meter`` counts, if there is one.
@@ -48,15 +46,15 @@ class Initializer:
 
     client: Client
     authorizer: Authorizer | None = None
-    features: Mapping[str, bool] = field(default_factory=dict)
-    settings: Settings = field(default_factory=Settings)
+    features: Mapping[str, bool] = msgspec.field(default_factory=dict)
+    settings: Settings = msgspec.field(default_factory=Settings)
     meter: Meter | None = None
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     serves: Callable[[str, str, str], bool] = _stable  # group, version and plural of a built-in resource
     reactor: Reactor | None = None  # a test of a plugin may do without
     resolver: ServiceResolver | None = None  # of webhooks; None: one over the services that there are
-    _clients: dict[tuple[str, str], ResourceClient] = field(default_factory=dict)
+    _clients: dict[tuple[str, str], ResourceClient] = msgspec.field(default_factory=dict)
 
     def resource(self, group: str, plural: str) -> ResourceClient:
         found = self._clients.get((group, plural))

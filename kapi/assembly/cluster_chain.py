@@ -7,7 +7,9 @@ What costs much or is the process's is the server's: sockets, TLS, keys, priorit
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
 
 from kapi.assembly.chain import Outgoing, ServerChain, answer_by, create_server_chain
 from kapi.assembly.config import CompletedConfig
@@ -66,7 +68,7 @@ def shared_scopes(storage: Storage) -> SharedScopes:
 def without_credentials(outgoing: Outgoing) -> Outgoing:
     """For where a cluster's own objects point to: what comes there proves nothing of this process."""
     kubelets = outgoing.kubelets
-    return Outgoing(replace(kubelets, tls=TLS(kubelets.tls.ca)), lambda: None)
+    return Outgoing(msgspec.structs.replace(kubelets, tls=TLS(kubelets.tls.ca)), lambda: None)
 
 
 class ProcessPaths(NotFound):

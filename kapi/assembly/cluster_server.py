@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+import msgspec
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -80,7 +81,9 @@ class ClusterServer:
         work.run_by(given.reactor, config.slices.call)
         main, environment = shared.storage.caches.parts[0], shared.storage.registry.environment
         self.caches = LateCaches(store, config.given.reactor, shared.scopes, main=main, call=config.slices.call)
-        environment = replace(environment, listers={}, clock=clock.time, identities=identities, timers=clock)
+        environment = msgspec.structs.replace(
+            environment, listers={}, clock=clock.time, identities=identities, timers=clock
+        )
         registry = Registry(store, self.caches, AdmissionChain(), environment, late=shared.storage.registry.rows)
         self.client = registry.client
         index, graph = LatePolicyIndex(registry.client), LateNodeGraph(registry.client)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
+import msgspec
 from cryptography.x509 import load_pem_x509_certificates
 from twisted.logger import Logger
 
@@ -70,7 +71,9 @@ class Identity:
         """Of another registry in the process: the same keys, certificates and issuers, its own ServiceAccounts and Secrets."""
         environment = registry.environment
         usage = LegacyTokenUsage(registry.client.named("kube-apiserver"), environment.clock)
-        settings = replace(self.settings, listers=environment.listers, mark_used=usage, clock=environment.clock)
+        settings = msgspec.structs.replace(
+            self.settings, listers=environment.listers, mark_used=usage, clock=environment.clock
+        )
         built = build_authentication(settings)
         issuer = self.issuer.by(environment.clock)
         return Identity(

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from inspect import isawaitable
 
+import msgspec
 import orjson
 
 from kapi.assembly.config import CompletedConfig
@@ -111,7 +112,7 @@ class Gate:
         return None
 
     async def _user(self, ctx: RequestContext, store: MemoryStore, clock: MovedClock) -> UserInfo | None:
-        settings = replace(
+        settings = msgspec.structs.replace(
             self._settings,
             listers=StoredListers(store),
             mark_used=None,

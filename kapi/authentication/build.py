@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kapi.authentication.anonymous import AnonymousAuthenticator
 from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
@@ -27,13 +28,12 @@ from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Lister
 
 
-@dataclass(slots=True)
-class AuthenticationSettings:
+class AuthenticationSettings(msgspec.Struct):
     """What the flags and files came to.  Paths were read by the options."""
 
     front_proxy: FrontProxyAuthenticator | None = None
     client_ca: CertificateAuthority | None = None
-    static_tokens: Mapping[str, UserInfo] = field(
+    static_tokens: Mapping[str, UserInfo] = msgspec.field(
         default_factory=dict
     )  # kapi.authentication.static_tokens.parse_token_file
     issuers: Sequence[str] = ()  # --service-account-issuer: the first signs, all verify
@@ -45,15 +45,14 @@ class AuthenticationSettings:
     api_audiences: tuple[str, ...] = ()  # --api-audiences; default: the issuers
     anonymous: bool = True
     anonymous_paths: Iterable[str] | None = None  # None: everywhere
-    listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
+    listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
     clock: Callable[[], float] = time.time  # unix seconds
     mark_used: Callable[[Object], None] | None = None  # called with Secrets whose legacy token was used
-    token_meter: TokenMeter = field(default_factory=TokenMeter)
+    token_meter: TokenMeter = msgspec.field(default_factory=TokenMeter)
     lifetimes: Histogram | None = None  # of client certificates
 
 
-@dataclass(frozen=True, slots=True)
-class Authentication:
+class Authentication(msgspec.Struct, frozen=True):
     """``requests`` for the filter chain, ``tokens`` for TokenReview, ``loopback_token`` for the process itself."""
 
     requests: Authenticator

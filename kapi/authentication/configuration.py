@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kapi.authentication.interface import TokenAnswer, TokenAuthenticator
 from kapi.authentication.union import UnionTokenAuthenticator
@@ -42,10 +43,9 @@ _SHAPE: Object = {
 }
 
 
-@dataclass(slots=True)
-class AuthenticationConfiguration:
-    entries: list[Object] = field(default_factory=list)
-    expressions: list[Expressions] = field(default_factory=list)
+class AuthenticationConfiguration(msgspec.Struct):
+    entries: list[Object] = msgspec.field(default_factory=list)
+    expressions: list[Expressions] = msgspec.field(default_factory=list)
     anonymous: bool | None = None  # None: the file does not say, the flag counts
     anonymous_paths: list[str] | None = None  # None: everywhere
 

@@ -7,8 +7,9 @@ Bad credentials raise AuthenticationError, whose text goes to TokenReview and th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Union
+
+import msgspec
 
 from kapi.authorization.errors import aggregate
 from kapi.request.context import RequestContext
@@ -43,8 +44,7 @@ class AuthenticationError(Exception):
         return cls(*(text for error in errors for text in error.texts), notes=notes)
 
 
-@dataclass(frozen=True, slots=True)
-class Authenticated:
+class Authenticated(msgspec.Struct, frozen=True):
     """A token's user and the audiences (of those asked for) that it is good for."""
 
     user: UserInfo

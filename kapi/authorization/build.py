@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from kapi.authorization.fixed import AlwaysAllow, AlwaysDeny, PathsForEverybody, PrivilegedGroups
 from kapi.authorization.interface import Authorizer
@@ -31,22 +32,20 @@ def modes_of(types: Iterable[str]) -> list[Mode]:
     return [Mode(type, "default" if type == "Webhook" else type.lower()) for type in types]
 
 
-@dataclass(slots=True)
-class AuthorizationSettings:
+class AuthorizationSettings(msgspec.Struct):
     """``modes`` in the order they are asked; ``others`` holds the authorizers of ABAC and Webhook by type.
 
     ``public``: paths that everybody may read; ``pod_certificates``: nodes may ask for those of their pods.
     """
 
     modes: Sequence[Mode] = tuple(modes_of(("Node", "RBAC")))
-    others: Mapping[str, Authorizer] = field(default_factory=dict)
-    meter: AuthorizationMeter = field(default_factory=AuthorizationMeter)
+    others: Mapping[str, Authorizer] = msgspec.field(default_factory=dict)
+    meter: AuthorizationMeter = msgspec.field(default_factory=AuthorizationMeter)
     public: Collection[str] = ()
     pod_certificates: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Authorization:
+class Authorization(msgspec.Struct, frozen=True):
     """``index`` and ``graph`` follow the store once ``follow(client)`` was called on them."""
 
     authorizer: UnionAuthorizer

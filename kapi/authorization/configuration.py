@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from kapi.authorization.interface import Decision
 from kapi.machinery.duration import parse_duration
@@ -47,8 +48,7 @@ class ConfigurationError(ValueError):
     """A file that cannot be used; one line per problem."""
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
+class WebhookSettings(msgspec.Struct, frozen=True):
     """One authorizer of type Webhook.  Times in seconds."""
 
     name: str
@@ -61,8 +61,7 @@ class WebhookSettings:
     conditions: CELConditions | None
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerSettings:
+class AuthorizerSettings(msgspec.Struct, frozen=True):
     type: str
     name: str
     webhook: WebhookSettings | None = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from kapi.request.user import UserInfo
 
@@ -24,8 +25,7 @@ class Verdict(NamedTuple):
     error: str = ""
 
 
-@dataclass(slots=True)
-class Attributes:
+class Attributes(msgspec.Struct):
     """What is asked: may ``user`` do ``verb`` on the resource or path?"""
 
     user: UserInfo

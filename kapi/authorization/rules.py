@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
+
+import msgspec
 
 from kapi.request.user import UserInfo
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRule:
+class ResourceRule(msgspec.Struct, frozen=True):
     verbs: tuple[str, ...]
     groups: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NonResourceRule:
+class NonResourceRule(msgspec.Struct, frozen=True):
     verbs: tuple[str, ...]
     urls: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class RuleSet:
+class RuleSet(msgspec.Struct):
     """Rules of one or all authorizers.  ``incomplete``: there may be more than can be listed."""
 
-    resource_rules: list[ResourceRule] = field(default_factory=list)
-    non_resource_rules: list[NonResourceRule] = field(default_factory=list)
+    resource_rules: list[ResourceRule] = msgspec.field(default_factory=list)
+    non_resource_rules: list[NonResourceRule] = msgspec.field(default_factory=list)
     incomplete: bool = False
-    errors: list[str] = field(default_factory=list)
+    errors: list[str] = msgspec.field(default_factory=list)
 
 
 @runtime_checkable

@@ -15,10 +15,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlencode
+
+from msgspec.structs import replace
 
 from kapi.dropin.etcd_flags import address_of
 from kapi.options.errors import ConfigError, complain

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from kapi.machinery import status
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required, too_long
@@ -46,8 +47,7 @@ def integer(ctx: RequestContext, name: str) -> int | None:
         raise status.bad_request(f'strconv.ParseInt: parsing "{text}": {error}') from None
 
 
-@dataclass(slots=True)
-class ListOptions:
+class ListOptions(msgspec.Struct):
     """Of list, watch and deletecollection; selectors are still text."""
 
     label_selector: str = ""
@@ -175,8 +175,7 @@ def check_field_manager(manager: str) -> list[FieldError]:
 _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 
 
-@dataclass(slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct):
     """Of create, update and patch."""
 
     dry_run: bool

@@ -8,8 +8,8 @@ sent twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol
@@ -37,8 +37,7 @@ _NOT_PASSED_BACK = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(msgspec.Struct, frozen=True):
     """Where one request goes on to.
 
     ``uri``: path and query as they go on the wire; ``host``: the value of the Host header; ``dialed``: host and port as texts of

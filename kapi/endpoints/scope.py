@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from kapi.machinery import status, tree
@@ -19,8 +19,7 @@ from kapi.schema.types import Type
 from kapi.watchcache.entry import Entry
 
 
-@dataclass(slots=True, eq=False)
-class RequestScope:
+class RequestScope(msgspec.Struct, eq=False):
     """A served resource (of one version) or one of its subresources."""
 
     resource: Resource

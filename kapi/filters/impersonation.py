@@ -12,6 +12,8 @@ import time
 from collections.abc import Awaitable
 from dataclasses import replace
 
+import msgspec
+
 from kapi.authentication.front_proxy import unescape_key
 from kapi.authentication.service_account.names import NODE_NAME
 from kapi.authentication.service_account.names import groups as account_groups
@@ -161,7 +163,8 @@ class _Modes:
             keys = tuple(sorted(requestor.extra))
             requestor = replace(requestor, extra={"authentication.kubernetes.io/associated-node-keys": keys})
         if mode:
-            await self._require(replace(attributes, user=requestor, verb=f"impersonate-on:{mode}:{attributes.verb}"))
+            verb = f"impersonate-on:{mode}:{attributes.verb}"
+            await self._require(msgspec.structs.replace(attributes, user=requestor, verb=verb))
         groups = await self._check_name(mode, wanted, requestor)
         verb = f"impersonate:{mode}" if mode else "impersonate"
         if wanted.uid:
@@ -207,10 +210,12 @@ class _Modes:
             if SYSTEM_MASTERS in groups:
                 question.name = SYSTEM_MASTERS
                 raise forbidden_error(question, "impersonating the system:masters group is not allowed")
-            if len(groups) >= _MIN_WILDCARD_CHECKED and await self._allowed(replace(question, name="*")):
+            if len(groups) >= _MIN_WILDCARD_CHECKED and await self._allowed(
+                msgspec.structs.replace(question, name="*")
+            ):
                 return
         for group in groups:
-            await self._require(replace(question, name=group))
+            await self._require(msgspec.structs.replace(question, name=group))
 
     async def _check_extra(self, mode: str, verb: str, extra: dict[str, tuple[str, ...]], requestor: UserInfo) -> None:
         if not extra:
@@ -221,11 +226,11 @@ class _Modes:
             if problem:
                 raise forbidden_error(question, problem)
             many = len(extra) >= _MIN_WILDCARD_CHECKED or sum(map(len, extra.values())) >= _MIN_WILDCARD_CHECKED
-            if many and await self._allowed(replace(question, subresource="*", name="*")):
+            if many and await self._allowed(msgspec.structs.replace(question, subresource="*", name="*")):
                 return
         for key, values in extra.items():
             for value in values:
-                await self._require(replace(question, subresource=key, name=value))
+                await self._require(msgspec.structs.replace(question, subresource=key, name=value))
 
     async def _require(self, question: Attributes) -> None:
         started = time.perf_counter()

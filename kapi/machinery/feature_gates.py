@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 ALPHA, BETA, GA, DEPRECATED = "ALPHA", "BETA", "", "DEPRECATED"
 #: they switch all gates of their stage that are not named themselves
 STAGES = {"AllAlpha": ALPHA, "AllBeta": BETA}
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """``stage`` as metrics have it: the stable one is empty."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+import msgspec
 
 from kapi.machinery.tree import Object, Tree
 from kapi.options.errors import ConfigError, read_file
@@ -17,8 +18,7 @@ _PROTOCOLS = ("Direct", "HTTPConnect", "GRPC")
 _TLS = {"caBundle", "clientKey", "clientCert", "tlsServerName"}
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """A network that is behind a proxy: at a unix socket, or at a URL, by TLS with the files when that is https."""
 
     name: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
+
+import msgspec
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
@@ -100,8 +101,7 @@ def pairs(text: str) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(msgspec.Struct, frozen=True):
     """``kind``: "value" (the last one counts), "list" (comma-separated, adds up), "array" (adds up) or "map" (adds up).
 
     ``type`` is what the help text calls its values, ``group`` the heading it stands under when that is not its set's.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, string
@@ -14,8 +14,7 @@ _SCHEMES = ("dns", "unix", "unix-abstract")
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class TracingConfiguration:
+class TracingConfiguration(msgspec.Struct, frozen=True):
     """``endpoint`` is gRPC's name of a collector; ``rate``: the sampled share of requests whose
     clients have not decided, 0 to 1."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery import status
@@ -38,7 +38,7 @@ async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
     meta.ensure_namespace(obj, op.namespace, op.gvr)
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     if store.row.guard is not None:
-        await store.row.guard(obj, None, dataclasses.replace(store.context(op), name=""))
+        await store.row.guard(obj, None, msgspec.structs.replace(store.context(op), name=""))
     given = obj["metadata"].get("resourceVersion", "")
     if given and not op.dry_run and _is_revision(given):
         raise status.generic("resourceVersion should not be set on objects to be created")

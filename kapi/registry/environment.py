@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
 from twisted.internet.interfaces import IDelayedCall
 
 from kapi.authorization.interface import Attributes, Authorizer, Verdict
@@ -26,14 +26,13 @@ class Timers(Protocol):
     def callLater(self, delay: float, function: Callable[..., object], /) -> IDelayedCall: ...
 
 
-@dataclass(slots=True)
-class Environment:
+class Environment(msgspec.Struct):
     """Set up once by the composition root; ``clock`` gives unix seconds."""
 
     clock: Callable[[], float] = time.time
-    features: Mapping[str, bool] = field(default_factory=dict)
+    features: Mapping[str, bool] = msgspec.field(default_factory=dict)
     allow_privileged: bool = False  # containers
-    listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
+    listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
     authorizer: Authorizer | None = None
     garbage_collection: bool = True
     event_ttl: float = 3600.0  # seconds

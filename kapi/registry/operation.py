@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kapi.machinery import warnings
 from kapi.machinery.field import FieldError
@@ -15,8 +16,7 @@ from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Resource, Strategy, Subresource
 
 
-@dataclass(slots=True)
-class Operation:
+class Operation(msgspec.Struct):
     """``resource`` is the served row, whose version the request speaks; names are those of the URL."""
 
     resource: Resource
@@ -26,16 +26,16 @@ class Operation:
     user: UserInfo = LOOPBACK_USER
     field_manager: str = "kapi"
     dry_run: bool = False
-    options: Object = field(default_factory=dict)  # CreateOptions, UpdateOptions ... as admission shows them
-    warnings: list[str] = field(default_factory=list)
-    annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
+    options: Object = msgspec.field(default_factory=dict)  # CreateOptions, UpdateOptions ... as admission shows them
+    warnings: list[str] = msgspec.field(default_factory=list)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)  # for the audit log
     collection: bool = False  # one of many: admission does not get the name, as upstream's is not
     admitted: bool = False  # part of another operation, which admission has let pass
     view: Callable[[Object], Object] | None = None  # what admission validates instead of the object (a Scale)
     counted: int | None = None  # this update is a quota counted anew, from what was stored at this revision
     deadline: float = 0.0  # by when the request is to be answered, in reactor seconds; 0 = no end
     request: RequestContext | None = None  # whose operation it is
-    refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to report
+    refused: list[FieldError] = msgspec.field(default_factory=list)  # what a guard leaves to validation to report
     #: raises Forbidden: asked when an update would create
     authorize_create: Callable[[], Awaitable[None]] | None = None
     stored_bytes: int = 0  # of what is stored now, where that is to be changed

@@ -5,8 +5,9 @@ Upstream: ``pkg/registry/admissionregistration/*/authz.go``.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
+
+import msgspec
 
 from kapi.authorization.interface import Attributes, Decision
 from kapi.machinery.field import Path, forbidden
@@ -66,7 +67,7 @@ class PolicyGuard:
         asked = Attributes(user, "get", group="*", version="*", resource="*", namespace="*", name="*")
         found = _kind_of(kind)
         if found is not None:
-            asked = dataclasses.replace(
+            asked = msgspec.structs.replace(
                 asked, group=found.group, version=found.version, resource=self._resolve(found) or "*"
             )
         error = await _refused(self._environment, asked)
@@ -126,11 +127,11 @@ class BindingGuard:
         found = _kind_of(kind)
         if found is None:
             raise _Unresolved(f"unable to parse paramKind {written}", asked)
-        asked = dataclasses.replace(asked, group=found.group, version=found.version)
+        asked = msgspec.structs.replace(asked, group=found.group, version=found.version)
         plural = self._resolve(found)
         if not plural:
             raise _Unresolved(f"unable to resolve paramKind {written}", asked)
-        return dataclasses.replace(asked, resource=plural)
+        return msgspec.structs.replace(asked, resource=plural)
 
 
 def _kind_of(reference: Object) -> GroupVersionKind | None:

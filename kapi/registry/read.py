@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Awaitable
-from dataclasses import dataclass
 
+import msgspec
 import orjson
 
 from kapi.machinery import status
@@ -66,8 +66,7 @@ async def _measured(cache: Cache, waiting: Awaitable[None]) -> None:
         cache.reads.waited(cache.seconds() - began)
 
 
-@dataclass(slots=True)
-class Page:
+class Page(msgspec.Struct):
     """Entries of a list, the revision they are consistent at, and how to go on."""
 
     entries: list[Entry]
@@ -76,8 +75,7 @@ class Page:
     remaining: int | None = None
 
 
-@dataclass(slots=True)
-class _Token:
+class _Token(msgspec.Struct):
     revision: int
     start: str
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(slots=True)
-class RequestInfo:
+class RequestInfo(msgspec.Struct):
     """The parsed request line.  For a non-resource request only ``path`` and ``verb`` (the lower-case method) are set."""
 
     is_resource: bool

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
 from kapi.machinery.selectors import selector_text
@@ -34,8 +36,7 @@ class Lister(Protocol):
 OtherVersions = Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]]
 
 
-@dataclass(slots=True)
-class StrategyContext:
+class StrategyContext(msgspec.Struct):
     """What a strategy may know besides the objects."""
 
     namespace: str
@@ -44,15 +45,15 @@ class StrategyContext:
     user: UserInfo | None = None
     dry_run: bool = False
     now: str = ""  # RFC 3339, whole seconds, UTC
-    features: Mapping[str, bool] = field(default_factory=dict)  # feature gates
+    features: Mapping[str, bool] = msgspec.field(default_factory=dict)  # feature gates
     allow_privileged: bool = False  # containers (--allow-privileged)
-    listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
+    listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
     #: how long validation may take (seconds) before it raises TimeExceeded, to be run again in a thread; 0: as long as it takes
     patience: float = 0.0
     verb: str = ""  # of the request: "create", "update" or "patch"
-    refused: list[FieldError] = field(default_factory=list)  # what a guard leaves to validation to report
+    refused: list[FieldError] = msgspec.field(default_factory=list)  # what a guard leaves to validation to report
     stored: bytes = b""  # the object that an update changes, as it is stored
-    warnings: list[str] = field(default_factory=list)  # what validation lets through but wants said
+    warnings: list[str] = msgspec.field(default_factory=list)  # what validation lets through but wants said
 
 
 class Converter(Protocol):
@@ -156,8 +157,7 @@ class FieldText(NamedTuple):
     field: str
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of a server-side table."""
 
     name: str
@@ -167,8 +167,7 @@ class Column:
     priority: int = 0  # 0 always, 1 wide
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumns:
+class TableColumns(msgspec.Struct, frozen=True):
     """Columns and the function that makes a row's cells from an object and the time (unix seconds)."""
 
     columns: Sequence[Column]
@@ -184,8 +183,7 @@ def _label_selector_text(parent: Object) -> str:
     return selector_text((parent.get("spec") or {}).get("selector"))
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleMapping:
+class ScaleMapping(msgspec.Struct, frozen=True):
     """Where a Scale's values are in its parent; ``selector`` gives the text of ``status.selector``."""
 
     spec_replicas: tuple[str, ...] = ("spec", "replicas")
@@ -193,8 +191,7 @@ class ScaleMapping:
     selector: Callable[[Object], str] = _label_selector_text
 
 
-@dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(msgspec.Struct, frozen=True):
     """A subresource, e.g. ``status`` or ``scale``.
 
     ``strategy`` serves the kinds that write the parent object (status, approval, resize ...);

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
+
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration import mutatingadmissionpolicies, mutatingadmissionpolicybindings
 from kapi.resources.apiserverinternal import storageversions
@@ -64,7 +66,7 @@ def _version_of(
         storage_version=row.version,
         to_storage=lambda obj: {**inward(obj), "apiVersion": stored},
         from_storage=lambda obj: {**outward(obj), "apiVersion": other},
-        table=row.table and replace(row.table, of_stored=True),
+        table=row.table and msgspec.structs.replace(row.table, of_stored=True),
         deprecated=warning,
         removed_in=gone,
     )

@@ -5,8 +5,7 @@ A scan or an attack makes thousands of them, which must not fill the log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 from twisted.logger import Logger
 
 from kapi.machinery.meters import Counter
@@ -15,8 +14,7 @@ log = Logger()
 _PERIOD_SECONDS = 10.0  # seconds
 
 
-@dataclass(slots=True)
-class _Burst:
+class _Burst(msgspec.Struct):
     since: float
     count: int = 0
     peer: object = None

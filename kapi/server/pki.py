@@ -11,9 +11,9 @@ import fcntl
 import ipaddress
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -24,8 +24,7 @@ _SKEW = datetime.timedelta(minutes=5)
 _RENEW_BEFORE = datetime.timedelta(days=30)
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """Where things lie."""
 
     directory: Path

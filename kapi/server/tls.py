@@ -10,10 +10,10 @@ from __future__ import annotations
 import fnmatch
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from OpenSSL import SSL, _util, crypto
@@ -37,8 +37,7 @@ class CertificateError(ValueError):
     """A certificate or key that cannot be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPair:
+class KeyPair(msgspec.Struct, frozen=True):
     """Files of a certificate chain and its key; ``names`` are host patterns ("" of the certificate's own)."""
 
     certificate: str
@@ -46,8 +45,7 @@ class KeyPair:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TLSSettings:
+class TLSSettings(msgspec.Struct, frozen=True):
     default: KeyPair
     sni: Sequence[KeyPair] = ()
     minimum_version: str = "VersionTLS12"

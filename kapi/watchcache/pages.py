@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.selectors import Predicate
@@ -14,8 +15,7 @@ from kapi.watchcache.sorted_entries import Former, Range, SortedEntries, as_it_w
 _PART_ENTRIES = 512  # entries that are looked at in one piece
 
 
-@dataclass(slots=True)
-class Stretch:
+class Stretch(msgspec.Struct):
     """``remaining``: how many follow; of a selection only whether some do (0 or 1).  ``fetched``: how many were looked at."""
 
     entries: list[Entry]

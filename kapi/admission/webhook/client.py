@@ -11,11 +11,11 @@ import functools
 import math
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlsplit
 
+import msgspec
 import orjson
 from twisted.internet import defer
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
@@ -170,8 +170,7 @@ class _Server:
         self.http = HTTPClient(agent, no_cookies(), Body)
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(msgspec.Struct, frozen=True):
     """Where a review goes: the name and port to verify and connect to, the URL as texts show it and as treq takes it."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
@@ -11,8 +11,7 @@ from kapi.resources.admissionregistration.expressions import CompileError, Expre
 from kapi.resources.definition import Lister
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One rule: which operations on which resources."""
 
     operations: frozenset[str]
@@ -36,8 +35,7 @@ class Rule:
         )
 
 
-@dataclass(slots=True, eq=False)
-class Hook:
+class Hook(msgspec.Struct, eq=False):
     """One webhook of a configuration."""
 
     name: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes
@@ -28,8 +29,7 @@ _CONFIGURATIONS = frozenset(
 )
 
 
-@dataclass(slots=True)
-class Invocation:
+class Invocation(msgspec.Struct):
     """A hook and the version in which it wants to see the request."""
 
     hook: Hook

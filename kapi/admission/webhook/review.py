@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version
@@ -18,16 +19,15 @@ from kapi.request.user import user_tree
 from kapi.schema import gotext
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(msgspec.Struct):
     """What a webhook decided."""
 
     allowed: bool
     patch: bytes = b""
     patch_type: str = ""
     status: Object | None = None
-    warnings: list[str] = field(default_factory=list)
-    annotations: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = msgspec.field(default_factory=list)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def make_review(attributes: Attributes, invocation: Invocation, obj: Object | None) -> tuple[str, str, Object]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kapi.machinery.pem import certificates
 from kapi.machinery.tree import Object
@@ -19,8 +20,7 @@ _LISTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedIdentities:
+class TrustedIdentities(msgspec.Struct, frozen=True):
     """Bundles as PEM text.  Without a proxy CA nothing is said of request headers."""
 
     client_ca: str = ""

@@ -6,9 +6,9 @@ What is in a slice stays there, so that as little as possible is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 import orjson
 
 from kapi.machinery.checkpoint import steps
@@ -33,15 +33,13 @@ class Group(NamedTuple):
         return cls(family, orjson.dumps(plain, option=orjson.OPT_SORT_KEYS))
 
 
-@dataclass(slots=True)
-class Plan:
-    create: list[Object] = field(default_factory=list)
-    update: list[Object] = field(default_factory=list)
-    delete: list[Object] = field(default_factory=list)
+class Plan(msgspec.Struct):
+    create: list[Object] = msgspec.field(default_factory=list)
+    update: list[Object] = msgspec.field(default_factory=list)
+    delete: list[Object] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Owner:
+class Owner(msgspec.Struct):
     """Whose slices they are.  ``identity`` says which endpoint of a slice is the same as a wanted one."""
 
     name: str

@@ -5,13 +5,12 @@ Pure: no clock and no I/O.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from kapi.machinery.tree import Object
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(msgspec.Struct, frozen=True):
     """Seconds.  A lease counts for ``lease_duration``; its holder gives up when it cannot renew for ``renew_deadline``."""
 
     lease_duration: float = 15.0

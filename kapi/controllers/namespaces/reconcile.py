@@ -5,7 +5,7 @@ Upstream: ``pkg/controller/namespace/deletion/{namespaced_resources_deleter,stat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
@@ -27,13 +27,12 @@ _FINE = {
 }
 
 
-@dataclass(slots=True)
-class Remains:
+class Remains(msgspec.Struct):
     """What is still in the namespace, and what went wrong."""
 
-    by_resource: dict[str, int] = field(default_factory=dict)  # "pods." -> how many
-    by_finalizer: dict[str, int] = field(default_factory=dict)
-    errors: list[str] = field(default_factory=list)
+    by_resource: dict[str, int] = msgspec.field(default_factory=dict)  # "pods." -> how many
+    by_finalizer: dict[str, int] = msgspec.field(default_factory=dict)
+    errors: list[str] = msgspec.field(default_factory=list)
     seconds: int = 0  # until they are expected to be gone
 
     def add(self, group: str, plural: str, left: list[Object], seconds: int, namespace: str) -> None:

@@ -6,8 +6,9 @@ Upstream: ``pkg/registry/core/service/{ipallocator,portallocator}/controller``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from kapi.controllers.events import News
 from kapi.machinery.time import seconds_of
@@ -37,16 +38,15 @@ class Release(NamedTuple):
     news: News
 
 
-@dataclass(slots=True)
-class AddressPlan:
+class AddressPlan(msgspec.Struct):
     """``claim``: to be made; ``replace``: those whose object says something else; ``release``: objects to be deleted;
     ``news``: what nothing is done about.
     """
 
-    claim: list[Claim] = field(default_factory=list)
-    replace: list[Claim] = field(default_factory=list)
-    release: list[Release] = field(default_factory=list)
-    news: list[News] = field(default_factory=list)
+    claim: list[Claim] = msgspec.field(default_factory=list)
+    replace: list[Claim] = msgspec.field(default_factory=list)
+    release: list[Release] = msgspec.field(default_factory=list)
+    news: list[News] = msgspec.field(default_factory=list)
 
 
 def plan_addresses(

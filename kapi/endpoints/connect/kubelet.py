@@ -6,7 +6,8 @@ Upstream: ``pkg/kubelet/client/kubelet_client.go``, ``pkg/registry/core/pod/stra
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from kapi.endpoints.connect.transport import TLS, Target
 from kapi.machinery import status
@@ -17,8 +18,7 @@ from kapi.registry.resource_store import ResourceStore
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 
 
-@dataclass(slots=True)
-class KubeletSettings:
+class KubeletSettings(msgspec.Struct):
     """The ``--kubelet-*`` flags; ``timeout`` in seconds.  ``tls`` is replaced when its files change."""
 
     tls: TLS = TLS()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from urllib.parse import unquote
 
+from msgspec.structs import replace
 from twisted.internet.error import DNSLookupError
 
 from kapi.client import dialer

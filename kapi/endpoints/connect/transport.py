@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
+import msgspec
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import wrapClientTLS
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
@@ -32,8 +32,7 @@ log = Logger()
 CONNECT_TIMEOUT = 5.0  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class TLS:
+class TLS(msgspec.Struct, frozen=True):
     """How a backend is trusted and what we show it; all PEM.  Without a CA its certificate is not verified."""
 
     ca: bytes = b""
@@ -52,8 +51,7 @@ class TLS:
 UNVERIFIED = TLS()
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """Where a request goes.  ``path`` and ``query`` are as they go on the wire.
 
     ``proxied`` for one that a user names, which must not lead to this machine; ``addresses`` when they were looked up and

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import msgspec
 import orjson
 
 from kapi.machinery.tree import Object
@@ -15,12 +16,11 @@ _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?\Z").match
 _STABILITY = {"alpha": 1, "beta": 2, None: 3}
 
 
-@dataclass(slots=True)
-class VersionEntry:
+class VersionEntry(msgspec.Struct):
     """One version of a group: rows of the catalogue, or the documents another server gave."""
 
     version: str
-    resources: list[Resource] = field(default_factory=list)
+    resources: list[Resource] = msgspec.field(default_factory=list)
     remote: list[Object] | None = None  # aggregated entries of a server that is not ours
     stale: bool = False
 

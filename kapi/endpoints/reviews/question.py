@@ -6,7 +6,8 @@ Upstream: apiserver ``endpoints/handlers/create.go``, which these kinds pass lik
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from kapi.admission.interface import CREATE, AdmissionChain, Attributes
 from kapi.authentication.interface import TokenAuthenticator
@@ -30,8 +31,7 @@ from kapi.schema.builtin import type_of
 from kapi.schema.managedfields import FieldManager
 
 
-@dataclass(slots=True)
-class ReviewServices:
+class ReviewServices(msgspec.Struct):
     """Who answers the reviews.  Set up by the composition root."""
 
     environment: Environment
@@ -40,14 +40,13 @@ class ReviewServices:
     tokens: TokenAuthenticator | None = None  # None: TokenReview answers that nobody is authenticated
     issuer: Issuer[str] | Issuer[Awaitable[str]] | None = None  # None: no ServiceAccount tokens are made
     api_audiences: tuple[str, ...] = ()
-    admission: AdmissionChain = field(default_factory=AdmissionChain)
+    admission: AdmissionChain = msgspec.field(default_factory=AdmissionChain)
     max_token_seconds: int = 0  # --service-account-max-token-expiration; 0 = no limit
     extend_tokens: bool = True  # --service-account-extend-token-expiration
-    listers: Mapping[GroupResource, Lister] = field(default_factory=dict)
+    listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Question:
+class Question(msgspec.Struct):
     """One posted review."""
 
     ctx: RequestContext

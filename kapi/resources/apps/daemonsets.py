@@ -5,7 +5,7 @@ The template's generation is a field inside upstream; on the wire, and here, it 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kapi.machinery import field, status
 from kapi.machinery.field import Path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kapi.resources.autoscaling.conversion import from_v1, to_v1
 from kapi.resources.autoscaling.horizontalpodautoscalers import STATUS, STRATEGY, TABLE

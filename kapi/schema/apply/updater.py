@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object, Tree, equal
@@ -13,8 +15,7 @@ from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import Shape
 
 
-@dataclass(slots=True)
-class Owned:
+class Owned(msgspec.Struct):
     """What one manager owns, in the version it last spoke."""
 
     fields: Set
@@ -25,8 +26,7 @@ class Owned:
 Managers = dict[Manager, Owned]
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """A version of the type other than the one that is written: managers may have entries in it."""
 
     shape: Shape
@@ -34,8 +34,7 @@ class Version:
     to_hub: Callable[[Object], Object]
 
 
-@dataclass(slots=True)
-class Updater:
+class Updater(msgspec.Struct):
     """Works on objects of one version.  ``reset`` are fields a write here never owns, ``only`` (if any) all it may own."""
 
     shape: Shape
