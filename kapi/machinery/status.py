@@ -79,8 +79,16 @@ class BadRequest(StatusError):
 class Unauthorized(StatusError):
     code, reason = 401, "Unauthorized"
 
-    def __init__(self, message: str = "Unauthorized") -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str = "Unauthorized",
+        *,
+        details: Object | None = None,
+        code: int | None = None,
+        reason: str | None = None,
+        headers: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(message, details=details, code=code, reason=reason, headers=headers)
 
 
 class Forbidden(StatusError):
