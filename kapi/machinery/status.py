@@ -87,8 +87,11 @@ class Unauthorized(StatusError):
         code: int | None = None,
         reason: str | None = None,
         headers: Sequence[tuple[str, str]] = (),
+        continue_token: str = "",
     ) -> None:
-        super().__init__(message, details=details, code=code, reason=reason, headers=headers)
+        super().__init__(
+            message, details=details, code=code, reason=reason, headers=headers, continue_token=continue_token
+        )
 
 
 class Forbidden(StatusError):
