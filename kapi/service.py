@@ -160,7 +160,7 @@ class APIService(Service):
             await pause
         signals.refusing = True
         if self.options.generic.shutdown_send_retry_after and not self.exit_code:
-            await self._drain()  # meanwhile who comes is told to come back
+            await self._drain()  # requests that come meanwhile are answered with Retry-After
         await self.close_port()
         if self._hooks is not None:
             await run_hooks(server.closing_hooks())

@@ -82,7 +82,7 @@ class ClusterServer:
         main, environment = shared.storage.caches.parts[0], shared.storage.registry.environment
         self.caches = LateCaches(store, config.given.reactor, shared.scopes, main=main, call=config.slices.call)
         environment = msgspec.structs.replace(
-            environment, listers={}, clock=clock.time, identities=identities, timers=clock
+            environment, listers={}, clock=clock.time, identities=identities, authors=None, timers=clock
         )
         registry = Registry(store, self.caches, AdmissionChain(), environment, late=shared.storage.registry.rows)
         self.client = registry.client

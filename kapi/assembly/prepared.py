@@ -159,8 +159,9 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
         install_flagz(server, dict(options.settings()))
     install_health(server, endpoints)
     install_metrics(server, config.metrics)
-    if options.features.enable_console:
-        install_console(server)
+    authors = storage.registry.environment.authors
+    if authors is not None:
+        install_console(server, authors)
     if options.control_plane.enable_logs_handler:
         install_logs(server)
     if options.features.profiling:

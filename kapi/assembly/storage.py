@@ -14,6 +14,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.allocators.ports import NodePorts
+from kapi.registry.authors import Authors
 from kapi.registry.claim_status import install_claim_checks
 from kapi.registry.environment import DELETE_WORKERS, Environment
 from kapi.registry.escalation import install_escalation_checks
@@ -63,6 +64,7 @@ def open_storage(config: CompletedConfig) -> Storage:
         event_ttl=options.storage.event_ttl,
         min_request_timeout=options.generic.min_request_timeout,
         delete_workers=options.storage.delete_workers or DELETE_WORKERS,
+        authors=Authors() if options.features.enable_console else None,
     )
     registry = Registry(store, caches, AdmissionChain(), environment)
     return build_storage(options, registry, config.authorization)

@@ -1,5 +1,7 @@
 """``/kapi/console``: static files, the same for everybody; what they show they ask the API for, with the viewer's credentials.
 
+Who wrote what is no part of the API, and is asked for at ``/kapi/console/authors``, by those who may GET that path.
+
 Nothing comes from elsewhere, and the policy says so to the browser: scripts and styles of this server alone, no frames.
 """
 
@@ -7,8 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
+
+from kapi.registry.authors import Authors
 from kapi.request.context import RequestContext
-from kapi.request.response import Response
+from kapi.request.response import JSON, Response
 from kapi.server.generic import GenericServer
 
 ROOT = "/kapi/console"
@@ -30,7 +35,7 @@ _HEADERS = (
 PATHS = (ROOT, f"{ROOT}/", *(f"{ROOT}/{name}" for name in _FILES))
 
 
-def install_console(server: GenericServer) -> None:
+def install_console(server: GenericServer, authors: Authors) -> None:
     static = Path(__file__).with_name("static")
     for name, kind in _FILES.items():
         page = _Page((static / name).read_bytes(), kind)
@@ -38,6 +43,16 @@ def install_console(server: GenericServer) -> None:
         if name == "index.html":
             server.route(f"{ROOT}/", page.handle, methods=("GET", "HEAD"), listed=False)
     server.route(ROOT, _to_the_page, methods=("GET", "HEAD"), listed=False)
+
+    def show_authors(ctx: RequestContext) -> Response:
+        """{"items": [{"resource": "deployments.apps", "resourceVersion": "7", "user": "admin"}]}, oldest first."""
+        items = [
+            {"resource": str(resource), "resourceVersion": str(revision), "user": user}
+            for resource, revision, user in authors
+        ]
+        return Response(200, orjson.dumps({"items": items}), JSON)
+
+    server.route(f"{ROOT}/authors", show_authors, methods=("GET",), listed=False)
 
 
 def _to_the_page(ctx: RequestContext) -> Response:

@@ -129,7 +129,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
                 commit()
                 committed = None  # until the store has said
                 revision = await store.store.create(key, *halves, expires=store.expires(), charges=charges)
-                outcome = store.stored(kept, halves, revision, created=True)
+                outcome = store.written(op.user, kept, halves, revision, created=True)
         except (KeyExists, Outdated):
             committed = False
             raise

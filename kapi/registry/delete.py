@@ -111,7 +111,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
         raise interpret(error, store.group_resource, op.name) from error
     if row.lifecycle is not None:
         await row.lifecycle.after_delete(obj, context)
-    return store.stored(obj, halves, revision, deleted=True)
+    return store.written(op.user, obj, halves, revision, deleted=True)
 
 
 def _copied(existing: Object, entry: Entry) -> Object:
@@ -142,7 +142,7 @@ async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existi
         raise
     except StoreError as error:
         raise interpret(error, store.group_resource, op.name) from error
-    return store.stored(obj, halves, revision)
+    return store.written(op.user, obj, halves, revision)
 
 
 def check_preconditions(named: GroupResource, options: Object, existing: Object) -> None:

@@ -11,13 +11,20 @@ from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Stored
 from kapi.registry.resource_store import ResourceStore
+from kapi.request.user import UserInfo
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
 
 
 async def modify(
-    store: ResourceStore, namespace: str, name: str, change: Callable[[Object], None], *, dry_run: bool = False
+    store: ResourceStore,
+    user: UserInfo,
+    namespace: str,
+    name: str,
+    change: Callable[[Object], None],
+    *,
+    dry_run: bool = False,
 ) -> Stored:
-    """Applies ``change`` (in place, on a copy) until it wins.  Raises NotFound, and whatever ``change`` raises."""
+    """Applies ``change`` (in place, on a copy) for a user until it wins.  Raises NotFound, and what ``change`` raises."""
     while True:
         waiting = store.cache.wait_fresh()
         if waiting is not None:
@@ -40,4 +47,4 @@ async def modify(
             continue
         except StoreError as error:
             raise interpret(error, store.group_resource, name) from error
-        return store.stored(obj, halves, revision)
+        return store.written(user, obj, halves, revision)

@@ -13,6 +13,7 @@ from kapi.authorization.interface import Attributes, Authorizer, Verdict
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import stamp
 from kapi.machinery.uid import new_uid
+from kapi.registry.authors import Authors
 from kapi.registry.identities import Identities
 from kapi.resources.definition import Lister
 from kapi.store.interface import Store
@@ -42,6 +43,7 @@ class Environment(msgspec.Struct):
         None  # where they are kept: what is kept elsewhere can be charged to them, but not in one step
     )
     identities: Identities | None = None  # where uids and generated names are to come out the same each time
+    authors: Authors | None = None  # where the users of writes are noted, for the console
     timers: Timers | None = None  # what the ends of watches go by, where that is not the process's clock
     _second: int = 0
     _stamp: str = ""

@@ -20,6 +20,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.conversion import converting
 from kapi.registry.environment import Environment
 from kapi.registry.operation import Operation, Stored
+from kapi.request.user import UserInfo
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.schema import builtin
 from kapi.schema.decode import RAW_MEMBERS
@@ -235,8 +236,15 @@ class ResourceStore:
         """The two halves of the stored bytes."""
         return encode_halves(obj)
 
+    def written(self, user: UserInfo, obj: Object, halves: tuple[bytes, bytes], revision: int, **how: bool) -> Stored:
+        """The outcome of a user's write, to which the store has given ``revision``."""
+        authors = self.environment.authors
+        if authors is not None:
+            authors.note(self.group_resource, revision, user.name)
+        return self.stored(obj, halves, revision, **how)
+
     def stored(self, obj: Object, halves: tuple[bytes, bytes], revision: int, **how: bool) -> Stored:
-        """The outcome of a write at ``revision``."""
+        """The outcome of a write at ``revision``, or of one that would have been made."""
         text = str(revision)
         obj["metadata"]["resourceVersion"] = text
         return Stored(obj, halves[0] + text.encode() + halves[1], revision, **how)

@@ -156,7 +156,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             except StoreError as error:
                 committed = False
                 raise interpret(error, resource, op.name) from error
-            outcome = store.stored(kept, halves, revision)
+            outcome = store.written(op.user, kept, halves, revision)
         committed = not op.dry_run
         return outcome
     finally:
@@ -216,7 +216,7 @@ async def _delete_finalized(store: ResourceStore, op: Operation, obj: Object, en
         raise
     except StoreError as error:
         raise interpret(error, store.group_resource, op.name) from error
-    outcome = store.stored(obj, halves, revision, deleted=True)
+    outcome = store.written(op.user, obj, halves, revision, deleted=True)
     if store.row.lifecycle is not None:
         await store.row.lifecycle.after_delete(obj, store.context(op))
     return outcome

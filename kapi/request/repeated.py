@@ -54,6 +54,6 @@ class Repeated:
         if failure.check(CancelledError):
             return
         error = f"{failure.type}: {failure.getErrorMessage()}"
-        if error != self._logged:  # else it was told
+        if error != self._logged:  # else it was logged
             self._logged = error
             log.failure("{what} failed; it is tried again", failure, what=self._what)

@@ -140,7 +140,7 @@ class RequestMetrics:
         #: the series of what was asked for before, so that its labels are worked out once
         self._known: dict[_Known, Series] = {}
         self._sweep_beyond = _MIN_SERIES
-        #: told of resources, by group and name, that are not served any more, after their series have gone
+        #: called with resources, by group and name, that are not served any more, after their series have gone
         self.on_forgotten: Callable[[Set[tuple[str, str]]], None] = lambda resources: None
         #: of writes that name how fields are to be validated
         self._validated = LabelledHistogram(_FIELD_VALIDATION, "", ("field_validation",), LATENCY[_SLI_FROM:])

@@ -128,6 +128,8 @@ def test_changes_tell_what_is_different(page: Page, kubectl: Kubectl, tmp_path: 
         if page.run("document.body.innerText.includes('spec.brightness')"):
             break
     page.wait_text("kubectl-patch")
+    cells = "[...document.querySelectorAll('tbody tr')].find((row) => row.innerText.includes('kubectl-patch')).cells"
+    page.wait(f"{cells}[3].innerText === 'kubernetes-admin'")
     picture(page, "changes", tmp_path)
     assert page.problems == []
 

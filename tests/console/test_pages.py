@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import ssl
 import urllib.error
@@ -23,10 +24,14 @@ def server() -> Iterator[ServerProcess]:
         yield process
 
 
-def ask(server: ServerProcess, path: str, method: str = "GET", token: str = "") -> tuple[int, bytes, dict[str, str]]:
+def ask(
+    server: ServerProcess, path: str, method: str = "GET", token: str = "", body: bytes | None = None
+) -> tuple[int, bytes, dict[str, str]]:
     """Without credentials, unless there is a token."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    request = urllib.request.Request(server.url + path, method=method, headers=headers)
+    headers = {"Content-Type": "application/json"} if body else {}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(server.url + path, body, headers, method=method)
     context = ssl.create_default_context(cafile=str(server.authority))
     try:
         with urllib.request.urlopen(request, context=context, timeout=120) as answer:
@@ -49,6 +54,21 @@ def test_everybody_may_read_the_files_and_nothing_else(server: ServerProcess) ->
 
 def test_another_method_is_refused_to_the_administrator_too(server: ServerProcess) -> None:
     assert ask(server, ROOT, "DELETE", "admintoken")[0] == 405
+
+
+def test_who_wrote_what_is_known_to_administrators_alone(server: ServerProcess) -> None:
+    assert ask(server, ROOT + "authors")[0] == 403
+    assert ask(server, ROOT + "authors", token="alicetoken")[0] == 403
+    maps = "/api/v1/namespaces/default/configmaps"
+    code, body, _ = ask(server, maps, "POST", "admintoken", b'{"metadata": {"name": "noted"}}')
+    assert code == 201
+    code, _, _ = ask(server, f"{maps}/noted?dryRun=All", "DELETE", "admintoken")  # leaves nothing to note
+    assert code == 200
+    version = json.loads(body)["metadata"]["resourceVersion"]
+    code, body, _ = ask(server, ROOT + "authors", token="admintoken")
+    assert code == 200
+    noted = [item for item in json.loads(body)["items"] if item["resource"] == "configmaps"]
+    assert noted[-1] == {"resource": "configmaps", "resourceVersion": version, "user": "admin"}
 
 
 def test_what_a_file_refers_to_is_served(server: ServerProcess) -> None:

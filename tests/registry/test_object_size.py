@@ -102,7 +102,7 @@ def test_writes_of_controllers_are_refused(api: MemoryAPI) -> None:
     with pytest.raises(RequestTooLarge):
         succeed(client.update(config(LIMIT), "ns"))
     with pytest.raises(RequestTooLarge):
-        succeed(modify(store, "ns", "a", lambda obj: obj["data"].update(more="x" * LIMIT)))
+        succeed(modify(store, LOOPBACK_USER, "ns", "a", lambda obj: obj["data"].update(more="x" * LIMIT)))
 
 
 def test_an_object_from_before_is_made_smaller_and_not_larger(api: MemoryAPI) -> None:

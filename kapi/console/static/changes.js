@@ -1,11 +1,12 @@
-// The stream of changes of all resources: when, what, by which manager, and what is different.
+// The stream of changes of all resources: when, what, by whom, by which manager, and what is different.
 
-import { follow, pathOf, resources } from "./api.js";
+import { follow, get, pathOf, Refused, resources } from "./api.js";
 import { h } from "./page.js";
 import { differences, essence } from "./tree.js";
 
 const KEPT = 500; // changes on the page
 const NOISY = new Set(["leases", "events"]);
+const TOGETHER = 300; // ms in which the users of several changes are asked for at once
 
 export async function show(view, _, signal) {
   const filter = h("input", { placeholder: "only what contains ..." });
@@ -16,18 +17,19 @@ export async function show(view, _, signal) {
   filter.addEventListener("input", () => {
     for (const row of body.children) row.hidden = !matches(row);
   });
-  const headings = ["Time", "Change", "Object", "Manager", "What"].map((text) => h("th", {}, text));
+  const headings = ["Time", "Change", "Object", "User", "Manager", "What"].map((text) => h("th", {}, text));
   view.replaceChildren(
     h("div", { class: "bar" }, filter, h("label", {}, noisy, " leases and events"), state),
     h("table", {}, h("thead", {}, h("tr", {}, headings)), body),
   );
   const followed = (await resources()).filter((one) => one.verbs.includes("watch"));
   let refused = 0;
-  const tell = () => (state.textContent = `${followed.length - refused} of ${followed.length} resources are followed`);
-  tell();
+  const authors = new Authors(signal, (row) => (row.hidden = !matches(row)));
+  const report = () => (state.textContent = `${followed.length - refused} of ${followed.length} resources are followed`);
+  report();
   const add = (resource, type, before, after) => {
     if (NOISY.has(resource.plural) && !noisy.checked) return;
-    const row = line(resource, type, before, after);
+    const row = line(resource, type, before, after, authors);
     row.hidden = !matches(row);
     body.prepend(row);
     while (body.children.length > KEPT) body.lastChild.remove();
@@ -52,13 +54,50 @@ export async function show(view, _, signal) {
         );
       } catch {
         refused += 1; // this user may not read it
-        tell();
+        report();
       }
     }),
   );
 }
 
-function line(resource, type, before, after) {
+// The server says by resource and version who wrote; who may not ask sees nobody.
+class Authors {
+  // `named(row)` is called when a row has got its name.
+  constructor(signal, named) {
+    this.signal = signal;
+    this.named = named;
+    this.cells = new Map(); // that wait for a name
+    this.asking = this.refused = false;
+  }
+
+  cell(resource, object) {
+    const cell = h("td", {});
+    if (this.refused) return cell;
+    const plural = resource.group ? `${resource.plural}.${resource.group}` : resource.plural;
+    this.cells.set(`${plural}/${object.metadata.resourceVersion}`, cell);
+    if (!this.asking) setTimeout(() => this.ask(), TOGETHER);
+    this.asking = true;
+    return cell;
+  }
+
+  async ask() {
+    const { cells } = this;
+    this.cells = new Map();
+    this.asking = false;
+    try {
+      const { items } = await get("/kapi/console/authors", { signal: this.signal });
+      for (const { resource, resourceVersion, user } of items) {
+        const cell = cells.get(`${resource}/${resourceVersion}`);
+        cell?.append(user);
+        if (cell) this.named(cell.parentElement);
+      }
+    } catch (error) {
+      this.refused = error instanceof Refused && error.code === 403; // else the next change asks again
+    }
+  }
+}
+
+function line(resource, type, before, after, authors) {
   const { namespace, name } = after.metadata;
   const last = [...(after.metadata.managedFields ?? [])].sort((a, b) => (a.time ?? "").localeCompare(b.time ?? "")).pop();
   return h(
@@ -67,6 +106,7 @@ function line(resource, type, before, after) {
     h("td", {}, new Date().toLocaleTimeString()),
     h("td", {}, type),
     h("td", {}, `${resource.plural} ${namespace ? `${namespace}/` : ""}${name}`),
+    authors.cell(resource, after),
     h("td", {}, last?.manager ?? ""),
     h("td", {}, type === "MODIFIED" && before ? different(before, after) : ""),
   );

@@ -16,6 +16,7 @@ from kapi.registry.direct import modify
 from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.request.user import UserInfo
 from kapi.schema.builtin import type_of
 
 BINDING = GroupVersionKind("", "v1", "Binding")
@@ -55,10 +56,12 @@ class Binding:
         await self._pods.admission.validate(attributes)
         if not name:
             raise status.bad_request("Name parameter required.")
-        await self._assign(info.namespace, name, metadata, target["name"], options.dry_run)
+        await self._assign(ctx.user, info.namespace, name, metadata, target["name"], options.dry_run)
         return respond_tree(201, SUCCESS, media)
 
-    async def _assign(self, namespace: str, name: str, metadata: Object, node: str, dry_run: bool) -> None:
+    async def _assign(
+        self, user: UserInfo, namespace: str, name: str, metadata: Object, node: str, dry_run: bool
+    ) -> None:
         now = self._pods.environment.now()
 
         def change(pod: Object) -> None:
@@ -74,7 +77,7 @@ class Binding:
                 )
             assign(pod, metadata, node, now)
 
-        await modify(self._pods, namespace, name, change, dry_run=dry_run)
+        await modify(self._pods, user, namespace, name, change, dry_run=dry_run)
 
 
 def _check_target(target: Object) -> None:

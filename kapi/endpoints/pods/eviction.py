@@ -22,6 +22,7 @@ from kapi.registry.direct import modify
 from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.request.user import UserInfo
 from kapi.schema.builtin import type_of
 from kapi.schema.decode import decode
 
@@ -80,7 +81,7 @@ class Eviction:
             if budgets and not _free_to_go(pod, budgets[0]):
                 await self._take(budgets[0], name, dry_run)
         if not dry_run:
-            delete_options = await self._mark(info.namespace, name, delete_options)
+            delete_options = await self._mark(ctx.user, info.namespace, name, delete_options)
         check_delete_options(delete_options)
         op = scope.operation(ctx, name, {"kind": "DeleteOptions", **delete_options}, "", dry_run)
         op.subresource, op.admitted = None, True
@@ -111,7 +112,7 @@ class Eviction:
                 budget = await self._budgets.get(metadata["name"], metadata["namespace"])
         raise status.timeout(f'couldn\'t update PodDisruptionBudget "{metadata["name"]}" due to conflicts', 10)
 
-    async def _mark(self, namespace: str, name: str, options: Object) -> Object:
+    async def _mark(self, user: UserInfo, namespace: str, name: str, options: Object) -> Object:
         """Tells by a condition why the pod goes; the delete options for the pod as it then is.
 
         Raises Conflict when it is not the pod that the options name.
@@ -129,7 +130,7 @@ class Eviction:
             check_preconditions(POD, options, pod)
             set_condition(pod.setdefault("status", {}), dict(condition))
 
-        marked = await modify(self._pods, namespace, name, change)
+        marked = await modify(self._pods, user, namespace, name, change)
         wanted = options.get("preconditions") or {}
         if wanted.get("resourceVersion") is None:
             return options
