@@ -69,6 +69,8 @@ class RequestStrategy(PlainStrategy):
     namespaced = False
     name_rule = staticmethod(_any_name)
     reset_fields = ("spec", "status")
+    approves = False  # whether it may change the conditions Approved and Denied
+    signs = False  # whether it may change the certificate
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         if old is not None:
@@ -105,7 +107,7 @@ class RequestStrategy(PlainStrategy):
         errors: list[FieldError] = []
         self._new_metadata(obj, errors)
         self.check(obj, old, errors, ctx)
-        validate_change(obj, old, errors, approval=False, certificate=False)
+        validate_change(obj, old, errors, approval=self.approves, certificate=self.signs)
         validate_metadata_update(obj, old, errors)
         return errors
 
@@ -114,6 +116,7 @@ class StatusStrategy(RequestStrategy):
     """Signers set the certificate and conditions other than Approved and Denied."""
 
     reset_fields = ("spec", "status.conditions")
+    signs = True
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         assert old is not None  # an update strategy
@@ -121,19 +124,12 @@ class StatusStrategy(RequestStrategy):
         keep_conditions(_conditions_of(obj), _conditions_of(old), _APPROVAL)
         fill_times(obj, old, ctx.now)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: list[FieldError] = []
-        self._new_metadata(obj, errors)
-        self.check(obj, old, errors, ctx)
-        validate_change(obj, old, errors, approval=False, certificate=True)
-        validate_metadata_update(obj, old, errors)
-        return errors
-
 
 class ApprovalStrategy(RequestStrategy):
     """Approvers set conditions."""
 
     reset_fields = ("spec", "status.certificate")
+    approves = True
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
         assert old is not None  # an update strategy
@@ -145,14 +141,6 @@ class ApprovalStrategy(RequestStrategy):
         status.pop("conditions", None)
         if conditions:
             status["conditions"] = conditions
-
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: list[FieldError] = []
-        self._new_metadata(obj, errors)
-        self.check(obj, old, errors, ctx)
-        validate_change(obj, old, errors, approval=True, certificate=False)
-        validate_metadata_update(obj, old, errors)
-        return errors
 
 
 def fill_times(obj: Object, old: Object, now: str) -> None:

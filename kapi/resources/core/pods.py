@@ -249,41 +249,51 @@ def _keep_observed(status: Object, before: Object) -> None:
             condition["observedGeneration"] = generation
 
 
-class EphemeralContainersStrategy(_PodPartStrategy):
+class _SpecPartStrategy(_PodPartStrategy):
+    """A subresource that changes a part of the spec, and with it the generation."""
+
+    def prepare_part(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        """Leaves of the object what the part may change."""
+        raise NotImplementedError
+
+    def validate_part(self, obj: Object, old: Object, errors: list[FieldError], options: PodOptions) -> None:
+        """What the part alone demands."""
+        raise NotImplementedError
+
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        self.prepare_part(obj, old, ctx)
+        keep(obj, old, "status")
+        keep_metadata(obj, old)
+        _raise_generation(obj, old)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        options = _options(ctx, old)
+        validate_metadata_update(obj, old, errors)
+        _validate_whole(obj, errors, options)
+        self.validate_part(obj, old, errors, options)
+        return errors
+
+
+class EphemeralContainersStrategy(_SpecPartStrategy):
+    def prepare_part(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         added = obj["spec"].get("ephemeralContainers")
         obj["spec"] = tree.copy(old["spec"])
         obj["spec"].pop("ephemeralContainers", None)
         if added:
             obj["spec"]["ephemeralContainers"] = added
         drop_disabled_fields(obj["spec"], old["spec"], ctx)
-        keep(obj, old, "status")
-        keep_metadata(obj, old)
-        _raise_generation(obj, old)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: list[FieldError] = []
-        options = _options(ctx, old)
-        validate_metadata_update(obj, old, errors)
-        _validate_whole(obj, errors, options)
+    def validate_part(self, obj: Object, old: Object, errors: list[FieldError], options: PodOptions) -> None:
         validate_ephemeral_update(obj, old, errors, options)
-        return errors
 
 
-class ResizeStrategy(_PodPartStrategy):
-    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+class ResizeStrategy(_SpecPartStrategy):
+    def prepare_part(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         prepare_resize(obj, tree.copy(old))
-        keep(obj, old, "status")
-        keep_metadata(obj, old)
-        _raise_generation(obj, old)
 
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: list[FieldError] = []
-        options = _options(ctx, old)
-        validate_metadata_update(obj, old, errors)
-        _validate_whole(obj, errors, options)
+    def validate_part(self, obj: Object, old: Object, errors: list[FieldError], options: PodOptions) -> None:
         validate_pod_resize(obj, old, errors, options)
-        return errors
 
 
 def _pod_ip(pod: Object) -> str:
