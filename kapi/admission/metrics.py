@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+from prometheus_client.core import Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector, CollectorRegistry
+
 from kapi.admission.interface import Pass, Plugin
 from kapi.machinery.meters import Counter, Histogram
-from kapi.machinery.metric_families import Collector, CollectorRegistry, Metric, SummaryMetricFamily
 
 _BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
 _WEBHOOK_BUCKETS = (*_BUCKETS, 10.0, 25.0)

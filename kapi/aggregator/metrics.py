@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kapi.machinery.metric_families import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
+
 from kapi.resources.apiregistration.apiservices import is_available
 from kapi.resources.definition import Lister
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
+from prometheus_client.registry import CollectorRegistry
 from twisted.internet.endpoints import UNIXClientEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IStreamClientEndpoint
 
@@ -15,7 +16,6 @@ from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
 from kapi.client.egress import HTTPConnect, select
 from kapi.client.tls_trust import client_options, identity
 from kapi.machinery.meters import Counter, Histogram
-from kapi.machinery.metric_families import CollectorRegistry
 from kapi.options.egress import Selection
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options

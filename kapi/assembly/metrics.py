@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
 from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.client import metrics as client
@@ -16,7 +19,6 @@ from kapi.controllers.servicerepair.controller import FAILURES
 from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.metric_families import Collector, Metric
 from kapi.options.options import Options
 from kapi.registry.allocators import metrics as allocators
 from kapi.registry.allocators.ports import NodePorts

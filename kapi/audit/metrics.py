@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kapi.machinery.metric_families import Collector, CollectorRegistry, CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
 
 
 class Meter(Collector):

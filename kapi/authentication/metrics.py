@@ -9,14 +9,10 @@ import time
 from collections.abc import Awaitable, Iterator
 from typing import TypeVar
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
 from kapi.machinery.meters import DEFAULT_BOUNDS, Counter, Histogram, cumulative
-from kapi.machinery.metric_families import (
-    Collector,
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
 
 Answer = TypeVar("Answer")
 _NAME = "authentication_token_cache_"

@@ -5,8 +5,9 @@ Upstream: apiserver ``authorization/metrics``, ``authorization/cel/metrics.go`` 
 
 from __future__ import annotations
 
+from prometheus_client.registry import CollectorRegistry
+
 from kapi.machinery.meters import Counter, Histogram
-from kapi.machinery.metric_families import CollectorRegistry
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CONDITION_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)

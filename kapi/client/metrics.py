@@ -6,8 +6,9 @@ Hosts come from configurations that administrators write; from a certain number 
 
 from __future__ import annotations
 
+from prometheus_client.registry import Collector
+
 from kapi.machinery.meters import Counter, Gauge, Histogram
-from kapi.machinery.metric_families import Collector
 
 MAX_HOSTS = 100
 OTHERS = "other"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
 from kapi.machinery.meters import Counter, Histogram, exponential
-from kapi.machinery.metric_families import Collector, GaugeMetricFamily, Metric
 
 _SECONDS = exponential(1e-8, 10, 10)
 

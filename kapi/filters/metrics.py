@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prometheus_client.core import HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
 from kapi.machinery.meters import Counter, Histogram, coarser, exponential
-from kapi.machinery.metric_families import Collector, CollectorRegistry, HistogramMetricFamily, Metric
 
 _SECONDS = exponential(0.001, 2, 15)
 _FILTER_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0)

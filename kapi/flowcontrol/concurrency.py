@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from prometheus_client.core import HistogramMetricFamily, Metric
+
 from kapi.flowcontrol.usage import Ratios
 from kapi.machinery.meters import cumulative
-from kapi.machinery.metric_families import HistogramMetricFamily, Metric
 
 BOUNDS = (0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 KINDS = ("readOnly", "mutating")

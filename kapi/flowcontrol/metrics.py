@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
 from kapi.flowcontrol.tally import Tally
 from kapi.flowcontrol.usage import Ratios, Usage
 from kapi.machinery.meters import Counter, Histogram, cumulative
-from kapi.machinery.metric_families import (
-    Collector,
-    CollectorRegistry,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
 
 if TYPE_CHECKING:
     from kapi.flowcontrol.level import PriorityLevel

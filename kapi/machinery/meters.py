@@ -10,14 +10,9 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice
 
-from kapi.machinery.metric_families import (
-    Collector,
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-    bound_text,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 Labels = tuple[str, ...]
 
@@ -80,7 +75,7 @@ class Gauge(Collector):
 def cumulative(bounds: Sequence[float], row: Sequence[float]) -> list[tuple[str, float]]:
     """Counts by bucket as the exposition wants them; what follows the last bucket is left alone."""
     total, buckets = 0.0, []
-    for bound, count in zip((*map(bound_text, bounds), "+Inf"), row, strict=False):
+    for bound, count in zip((*map(floatToGoString, bounds), "+Inf"), row, strict=False):
         total += count
         buckets.append((bound, total))
     return buckets
@@ -92,7 +87,7 @@ def coarser(bounds: Sequence[float], row: Sequence[float], shown: Sequence[float
         return cumulative(bounds, row)
     totals = list(accumulate(row[: len(bounds) + 1]))
     places = [bisect_left(bounds, bound) for bound in shown]
-    return [*zip(map(bound_text, shown), (totals[place] for place in places), strict=True), ("+Inf", totals[-1])]
+    return [*zip(map(floatToGoString, shown), (totals[place] for place in places), strict=True), ("+Inf", totals[-1])]
 
 
 class Histogram(Collector):

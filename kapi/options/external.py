@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -28,7 +29,6 @@ from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.webhook import WebhookAuthorizer
 from kapi.client.kubeconfig import Endpoint, KubeconfigError, load_kubeconfig
 from kapi.machinery.field import quote
-from kapi.machinery.metric_families import CollectorRegistry
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.errors import ConfigError, read_file

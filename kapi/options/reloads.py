@@ -10,8 +10,9 @@ import socket
 import time
 from collections.abc import Callable
 
+from prometheus_client.registry import CollectorRegistry
+
 from kapi.machinery.meters import Counter, Gauge
-from kapi.machinery.metric_families import CollectorRegistry
 
 
 def _hash(data: bytes) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from prometheus_client.core import GaugeMetricFamily, Metric
+
 from kapi.machinery.feature_gates import GATES
-from kapi.machinery.metric_families import GaugeMetricFamily, Metric
 from kapi.server.routes import VERSION
 
 _BUILD = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from kapi.machinery.metric_families import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, Metric
+
 from kapi.server.metrics_shape import Shape
 
 _STAGE = re.compile(r"^\[(ALPHA|BETA|STABLE|INTERNAL)\] ")

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Set
-from typing import cast
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.samples import Sample
 
 from kapi.machinery.meters import Histogram as LabelledHistogram
-from kapi.machinery.metric_families import Collector, CollectorRegistry, CounterMetricFamily, Metric, Sample
 from kapi.server.meta_metrics import with_meta
 from kapi.server.metrics_shape import Shape
 from kapi.server.request_metrics import LATENCY, RequestMetrics
@@ -30,18 +33,11 @@ class FunctionCollector:
         return self._make()
 
 
-def content_type() -> str:
-    """Of the body of /metrics."""
-    from prometheus_client.exposition import CONTENT_TYPE_LATEST
-
-    return CONTENT_TYPE_LATEST
-
-
 class Metrics:
     """The registry of a process."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = CollectorRegistry(auto_describe=False)
         self.shape: Shape | None = None  # what of it is shown; None: everything
         self.requests = RequestMetrics()
         self.store = LabelledHistogram(
@@ -51,7 +47,13 @@ class Metrics:
             LATENCY,
         )
         self.requests.on_forgotten = self._forget
-        for collector in (self.requests, self.store, _OfProcess()):
+        for collector in (
+            self.requests,
+            self.store,
+            ProcessCollector(registry=None),
+            PlatformCollector(registry=None),
+            GCCollector(registry=_Sink()),  # type: ignore[arg-type]
+        ):
             self.registry.register(collector)
 
     def _forget(self, resources: Set[tuple[str, str]]) -> None:
@@ -75,16 +77,10 @@ class Metrics:
 def _pieces(family: Metric) -> Iterator[bytes]:
     """The text of a family; what follows the first piece repeats no header."""
     samples = family.samples
-    yield _text(_part(family, samples[:_SAMPLES_PER_PIECE]))
+    yield generate_latest(_Families(_part(family, samples[:_SAMPLES_PER_PIECE])))
     for start in range(_SAMPLES_PER_PIECE, len(samples), _SAMPLES_PER_PIECE):
-        text = _text(_part(family, samples[start : start + _SAMPLES_PER_PIECE]))
+        text = generate_latest(_Families(_part(family, samples[start : start + _SAMPLES_PER_PIECE])))
         yield text.split(b"\n", _HEADER_LINES)[_HEADER_LINES]
-
-
-def _text(family: Metric) -> bytes:
-    from prometheus_client.exposition import generate_latest  # with a scrape, and not with each start
-
-    return generate_latest(_Families(family))  # type: ignore[arg-type]  # its families have the shape of the library's
 
 
 def _part(family: Metric, samples: list[Sample]) -> Metric:
@@ -113,23 +109,6 @@ def store_requests(durations: LabelledHistogram) -> Iterator[Metric]:
     for labels, row in durations.rows.items():
         family.add_metric(list(labels), sum(row[:-1]))
     yield family
-
-
-class _OfProcess:
-    """What the client library says of the process and of Python, asked for with a scrape."""
-
-    def __init__(self) -> None:
-        self._collectors: list[Collector] = []
-
-    def collect(self) -> Iterator[Metric]:
-        if not self._collectors:
-            from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
-
-            gc = GCCollector(registry=_Sink())  # type: ignore[arg-type]
-            theirs = ProcessCollector(registry=None), PlatformCollector(registry=None), gc
-            self._collectors = [cast("Collector", each) for each in theirs]
-        for each in self._collectors:
-            yield from each.collect()
 
 
 class _Sink:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from kapi.machinery.metric_families import Metric, Sample
+from prometheus_client.core import Metric
+from prometheus_client.samples import Sample
 
 UNEXPECTED = "unexpected"  # what any other value of a label becomes
 

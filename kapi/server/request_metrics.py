@@ -10,10 +10,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Set
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
 from kapi.flowcontrol.concurrency import KINDS, Concurrency, Count
 from kapi.machinery.meters import Histogram as LabelledHistogram
 from kapi.machinery.meters import cumulative
-from kapi.machinery.metric_families import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from kapi.request import bodies
 from kapi.request.bodies import BodySizes
 from kapi.request.context import Finisher, RequestContext

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 
 import orjson
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from kapi.codecs.accept import on_route
 from kapi.machinery import status
@@ -13,7 +14,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.server.generic import GenericServer
 from kapi.server.health import HealthChecks
-from kapi.server.metrics import Metrics, content_type
+from kapi.server.metrics import Metrics
 
 MAJOR, MINOR = "1", "36"
 VERSION = {
@@ -61,7 +62,7 @@ def install_health(server: GenericServer, endpoints: list[HealthChecks]) -> None
 def install_metrics(server: GenericServer, metrics: Metrics) -> None:
     async def exposition(ctx: RequestContext) -> Response:
         await in_slices
-        return Response(200, b"".join(steps(metrics.exposition(), 1)), content_type().encode())
+        return Response(200, b"".join(steps(metrics.exposition(), 1)), CONTENT_TYPE_LATEST.encode())
 
     server.route("/metrics", exposition)
 

@@ -15,9 +15,9 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
+from prometheus_client.core import HistogramMetricFamily, Metric
 from twisted.logger import Logger
 
-from kapi.machinery.metric_families import HistogramMetricFamily, Metric
 from kapi.request.context import RequestContext
 from kapi.server.request_metrics import Histogram
 

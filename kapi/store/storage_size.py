@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
+from prometheus_client.core import GaugeMetricFamily, Metric
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.machinery.metric_families import GaugeMetricFamily, Metric
 from kapi.store.errors import StoreError
 
 log = Logger()

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
 from kapi.machinery.meters import cumulative
-from kapi.machinery.metric_families import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from kapi.store.storage_size import store_id
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.reads import WAITS

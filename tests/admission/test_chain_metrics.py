@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from prometheus_client.registry import CollectorRegistry
 
 from kapi.admission.chain import Chain
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.metrics import Meter
-from kapi.machinery.metric_families import CollectorRegistry
 from kapi.machinery.status import StatusError, bad_request
 from tests.admission.fakes import attributes, finish
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from kapi.admission.interface import UPDATE, Attributes, Plugin
 from kapi.admission.metrics import Meter
 from kapi.admission.podsecurity import plugin as podsecurity
-from kapi.machinery.metric_families import CollectorRegistry
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo

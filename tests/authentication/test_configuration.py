@@ -11,6 +11,7 @@ from typing import Any
 import jwt
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
@@ -18,7 +19,6 @@ from kapi.authentication.configuration import load_authentication
 from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.authorization.configuration import ConfigurationError
-from kapi.machinery.metric_families import CollectorRegistry
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalIdentity

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import CollectorRegistry
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock
@@ -23,7 +24,6 @@ from kapi.authentication.service_account.refreshing import RefreshingTokens
 from kapi.authentication.service_account.signer import ExternalIssuer, ExternalSigner
 from kapi.authentication.service_account.signer_metrics import SignerMeter
 from kapi.endpoints.issuer_discovery import IssuerDiscovery
-from kapi.machinery.metric_families import CollectorRegistry
 from kapi.machinery.tree import Object
 from kapi.plugins.wire import encode
 from tests.authentication.token_signer import TokenSigner, public

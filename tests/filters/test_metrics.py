@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from prometheus_client import CollectorRegistry
 from twisted.internet.defer import Deferred
 
 from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.filters.impersonation import impersonation
 from kapi.filters.metrics import IdentityMeter
-from kapi.machinery.metric_families import CollectorRegistry
 from kapi.machinery.status import Forbidden
 from kapi.request.user import UserInfo
 from tests.filters.requests import request

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from kapi.machinery.meters import Counter, Gauge, Histogram, exponential
-from kapi.machinery.metric_families import CollectorRegistry
 
 
 def exposed(*collectors: Counter | Gauge | Histogram) -> list[str]:
-    registry = CollectorRegistry()
+    registry = CollectorRegistry(auto_describe=False)
     for collector in collectors:
         registry.register(collector)
     return [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("# HELP")]

@@ -205,9 +205,7 @@ class KmsCase(TestCase):
                 encryption.conceal(KEY, HEAD, TAIL)
 
     async def test_figures(self) -> None:
-        from prometheus_client import generate_latest
-
-        from kapi.machinery.metric_families import CollectorRegistry
+        from prometheus_client import CollectorRegistry, generate_latest
 
         self.plugin.start()
         encryption = await self.begun()

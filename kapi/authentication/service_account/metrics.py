@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from prometheus_client.registry import CollectorRegistry
+
 from kapi.machinery.meters import Counter
-from kapi.machinery.metric_families import CollectorRegistry
 
 
 class TokenMeter:

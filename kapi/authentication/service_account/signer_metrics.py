@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from prometheus_client.registry import CollectorRegistry
+
 from kapi.machinery.meters import Counter, Gauge, Histogram
-from kapi.machinery.metric_families import CollectorRegistry
 
 _PREFIX = "apiserver_externaljwt_"
 _SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from prometheus_client.core import GaugeMetricFamily, Metric
+
 from kapi.client.interface import Client
-from kapi.machinery.metric_families import GaugeMetricFamily, Metric
 from kapi.registry.allocators.addresses import GROUP, networks_of
 from kapi.registry.allocators.ports import NodePorts
 from kapi.resources.core.services.allocation import usable_range

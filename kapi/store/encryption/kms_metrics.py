@@ -6,8 +6,9 @@ import hashlib
 import socket
 import time
 
+from prometheus_client.registry import CollectorRegistry
+
 from kapi.machinery.meters import Counter, Gauge, Histogram, exponential
-from kapi.machinery.metric_families import CollectorRegistry
 
 #: of the process, as they are upstream (apiserver ``storage/value/metrics.go``)
 DATA_KEY_SECONDS = Histogram(

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.meters import Counter, Histogram, exponential
-from kapi.machinery.metric_families import CollectorRegistry
 from kapi.request.reactor import Reactor
 from kapi.store.encryption.configuration import Rule
 from kapi.store.encryption.kms import Kms
