@@ -159,8 +159,9 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
         install_flagz(server, dict(options.settings()))
     install_health(server, endpoints)
     install_metrics(server, config.metrics)
-    authors = storage.registry.environment.authors
-    if authors is not None:
+    if options.features.enable_console:
+        authors = storage.registry.environment.authors
+        assert authors is not None  # made with the storage, for the console
         install_console(server, authors)
     if options.control_plane.enable_logs_handler:
         install_logs(server)
