@@ -162,4 +162,4 @@ def _tree(data: bytes) -> Object:
 
 
 def _unreachable(ctx: RequestContext) -> Response:
-    raise status.Unauthorized()
+    raise status.unauthorized()

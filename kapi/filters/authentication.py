@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from kapi.authentication.interface import AuthenticationError, Authenticator, RequestAnswer
 from kapi.filters.chain import Filter
 from kapi.filters.goaway import end_http2
-from kapi.machinery.status import Unauthorized
+from kapi.machinery.status import Unauthorized, unauthorized
 from kapi.request.context import RequestContext
 from kapi.request.headers import any_header_with_prefix, remove_header, remove_headers_with_prefix
 from kapi.request.user import ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
@@ -69,7 +69,7 @@ def authentication(
         if record is not None:
             record(outcome, time.perf_counter() - started, "")
         end_http2(ctx)
-        return Unauthorized()
+        return unauthorized()
 
     async def wait(ctx: RequestContext, waiting: Awaitable[RequestAnswer], started: float) -> None:
         try:

@@ -79,20 +79,6 @@ class BadRequest(StatusError):
 class Unauthorized(StatusError):
     code, reason = 401, "Unauthorized"
 
-    def __init__(
-        self,
-        message: str = "Unauthorized",
-        *,
-        details: Object | None = None,
-        code: int | None = None,
-        reason: str | None = None,
-        headers: Sequence[tuple[str, str]] = (),
-        continue_token: str = "",
-    ) -> None:
-        super().__init__(
-            message, details=details, code=code, reason=reason, headers=headers, continue_token=continue_token
-        )
-
 
 class Forbidden(StatusError):
     code, reason = 403, "Forbidden"
@@ -235,6 +221,11 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
     message = f"{kind} {quote(name)} is invalid"
     checkpoint()
     return Invalid(f"{message}: {summary}" if summary else message, details=details)
+
+
+def unauthorized() -> Unauthorized:
+    """Says no more, whatever was wrong with the credentials."""
+    return Unauthorized("Unauthorized")
 
 
 def bad_request(message: str) -> BadRequest:
