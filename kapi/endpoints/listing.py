@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
 
 import orjson
 
@@ -173,15 +172,7 @@ class Joined(Parts):
     def __len__(self) -> int:
         return (len(self._entries) + _ENTRIES_PER_SLICE - 1) // _ENTRIES_PER_SLICE
 
-    @overload
-    def __getitem__(self, position: int) -> bytes: ...
-    @overload
-    def __getitem__(self, position: slice) -> list[bytes]: ...
-    def __getitem__(self, position: int | slice) -> bytes | list[bytes]:
-        if isinstance(position, slice):
-            return [self[one] for one in range(*position.indices(len(self)))]
-        if not 0 <= position < len(self):
-            raise IndexError(position)
+    def part(self, position: int) -> bytes:
         cut, start = self._cut, position * _ENTRIES_PER_SLICE
         opening, between = (b"{", b",{") if cut else (b"", b",")
         end = start + _ENTRIES_PER_SLICE

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Awaitable, Iterable, Sequence
-from typing import overload
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPullProducer
@@ -51,8 +50,8 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
         headers.addRawHeader(name, value)
     if isinstance(response, StreamResponse):
         return response.run(http)
-    slices: Sequence[bytes] = Slices(body) if isinstance(body, bytes) else body
-    size = slices.size if isinstance(slices, (Parts, Slices)) else sum(map(len, slices))
+    slices: Sequence[bytes] = WholeBody(body) if isinstance(body, bytes) else body
+    size = slices.size if isinstance(slices, Parts) else sum(map(len, slices))
     if size >= GZIP_FROM and _wants_gzip(ctx):
         return _write_compressed(ctx, slices)
     headers.setRawHeaders(b"content-length", [b"%d" % size])
@@ -84,42 +83,32 @@ async def _write_compressed(ctx: RequestContext, slices: Sequence[bytes]) -> Non
     http.responseHeaders.setRawHeaders(b"content-encoding", [b"gzip"])
     http.responseHeaders.addRawHeader(b"vary", b"Accept-Encoding")
     reactor = ctx.reactor
-    packed: Slices = await deferToThreadPool(reactor, reactor.getThreadPool(), compress, slices)
+    packed: WholeBody = await deferToThreadPool(reactor, reactor.getThreadPool(), compress, slices)
     http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % packed.size])
     if not http.gone:
         await _produce(http, packed, ctx.pending)
 
 
-def compress(slices: Iterable[bytes]) -> Slices:
+def compress(slices: Iterable[bytes]) -> WholeBody:
     """Gzip, at the level that upstream uses (1)."""
     packer = zlib.compressobj(1, zlib.DEFLATED, 31)
     out = [packer.compress(part) for part in slices]
     out.append(packer.flush())
-    return Slices(b"".join(out))
+    return WholeBody(b"".join(out))
 
 
-class Slices(Sequence[bytes]):
-    """The slices of a body, each made when it is taken: two hundred streams that nobody reads share one document."""
+class WholeBody(Parts):
+    """A body that is there as a whole: two hundred streams that nobody reads share one document."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self.size = len(body)
+        self.size = self.held = len(body)
 
     def __len__(self) -> int:
         return max(1, -(-self.size // SLICE))
 
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
-
-    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        return self._body[index * SLICE : (index + 1) * SLICE]
+    def part(self, position: int) -> bytes:
+        return self._body[position * SLICE : (position + 1) * SLICE]
 
 
 def _produce(http: HTTPRequest, slices: Sequence[bytes], pending: Pending | None = None) -> Deferred[None]:
@@ -146,11 +135,7 @@ class SliceProducer:
         """What waits for this client counts among what waits for all; parts that are not made yet are nothing."""
         self._pending = pending
         slices = self._slices
-        if isinstance(slices, Parts):
-            size = 0
-        else:
-            size = slices.size if isinstance(slices, Slices) else sum(map(len, slices))
-        self._share = Share(pending, size)
+        self._share = Share(pending, slices.held if isinstance(slices, Parts) else sum(map(len, slices)))
         pending.progress(self)
 
     def cut_off(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import overload
 
 from kapi.request.http import HTTPRequest
 
@@ -11,9 +12,25 @@ SLICE = 64 * 1024  # bytes in one write: a larger one is quadratic in HTTP/2
 
 
 class Parts(Sequence[bytes]):
-    """Slices of a body, each made when it is asked for, from what is in memory anyway.  Making them raises nothing."""
+    """Slices of a body, each made when it is asked for.  Making them raises nothing."""
 
     size: int  # bytes of all of them
+    held = 0  # bytes that are kept for this body; others are made from what is in memory anyway
+
+    def part(self, position: int) -> bytes:
+        """The slice at a position that there is."""
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, position: int) -> bytes: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[bytes]: ...
+    def __getitem__(self, position: int | slice) -> bytes | list[bytes]:
+        if isinstance(position, slice):
+            return [self[one] for one in range(*position.indices(len(self)))]
+        if not 0 <= position < len(self):
+            raise IndexError(position)
+        return self.part(position)
 
 
 class Response:

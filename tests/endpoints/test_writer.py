@@ -5,26 +5,26 @@ from __future__ import annotations
 import tracemalloc
 import zlib
 
-from kapi.endpoints.writer import Slices, compress
+from kapi.endpoints.writer import WholeBody, compress
 from kapi.request.response import SLICE
 
 
 def test_slices_are_the_body() -> None:
     for size in (0, 1, SLICE - 1, SLICE, SLICE + 1, 5 * SLICE + 7):
         body = bytes(number % 251 for number in range(size))
-        slices = Slices(body)
+        slices = WholeBody(body)
         assert b"".join(slices) == body
         assert slices.size == size
         assert [len(part) <= SLICE for part in slices] == [True] * len(slices)
         assert list(slices[1:3]) == list(slices)[1:3]
-    assert list(Slices(b"")) == [b""]
+    assert list(WholeBody(b"")) == [b""]
 
 
 def test_two_hundred_that_nobody_reads_share_one_document() -> None:
     body = b"x" * (40 * SLICE)
     tracemalloc.start()
     try:
-        waiting = [Slices(body) for _ in range(200)]
+        waiting = [WholeBody(body) for _ in range(200)]
         taken = [slices[0] for slices in waiting]
         held = tracemalloc.get_traced_memory()[0]
     finally:
@@ -34,6 +34,6 @@ def test_two_hundred_that_nobody_reads_share_one_document() -> None:
 
 def test_what_is_compressed() -> None:
     body = b"0123456789" * 100_000
-    packed = compress(Slices(body))
+    packed = compress(WholeBody(body))
     assert zlib.decompress(b"".join(packed), 31) == body
     assert packed.size == sum(map(len, packed))
