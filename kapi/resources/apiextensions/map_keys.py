@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, forbidden, required
-from kapi.schema.structural.structure import Schema
+from kapi.schema.structural.structure import Schema, required_properties
 
 
 def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
@@ -19,7 +19,7 @@ def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
         )
     if kind == "map":
         properties = items.get("properties") or {}
-        needed = {name for name in steps(items.get("required") or ()) if name in properties}
+        needed = required_properties(items)
         for key in steps(schema.get("x-kubernetes-list-map-keys") or ()):
             prop = properties.get(key)
             if prop is None:

@@ -17,7 +17,7 @@ from kapi.cel.types import CelType, StructField, StructType
 from kapi.cel.values import MapList, SetList
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Tree
-from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string
+from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string, required_properties
 
 MAX_REQUEST = 3 * 1024 * 1024
 _RESERVED = frozenset(
@@ -140,7 +140,7 @@ def _struct(schema: Schema) -> Declared:
     global _counter
     _counter += 1
     properties = schema.get("properties") or {}
-    required = {name for name in steps(schema.get("required") or ()) if name in properties}
+    required = required_properties(schema)
     struct = StructType(f"object{_counter}")
     found = Declared(struct, 2)
     for name, prop in steps(properties.items(), 8):

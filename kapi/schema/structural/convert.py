@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.tree import Object
 from kapi.schema import builtin
-from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string, preserves
+from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string, preserves, required_properties
 from kapi.schema.types import Field, Kind, Type
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -64,7 +64,7 @@ def _list(schema: Schema, nullable: bool) -> Type:
 
 def _struct(schema: Schema, properties: Object, map_type: str, nullable: bool) -> Type:
     fields: dict[str, Field] = {}
-    required = {name for name in steps(schema.get("required") or ()) if name in properties}
+    required = required_properties(schema)
     for name, prop in steps(properties.items()):
         default = prop.get("default")
         fields[name] = Field(

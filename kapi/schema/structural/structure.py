@@ -67,6 +67,12 @@ def additional(schema: Schema) -> Schema | None:
     return value if isinstance(value, dict) else None
 
 
+def required_properties(schema: Schema) -> set[str]:
+    """The properties that must be there; it may name many others, which mean nothing."""
+    properties = schema.get("properties") or {}
+    return {name for name in steps(schema.get("required") or ()) if name in properties}
+
+
 def preserves(schema: Schema | None) -> bool:
     return bool(schema and schema.get("x-kubernetes-preserve-unknown-fields"))
 
