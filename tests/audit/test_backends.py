@@ -176,6 +176,17 @@ class Sinks(SynchronousTestCase):
     def setUp(self) -> None:
         self.backend, self.meter, self.clock = Backend(), Meter(), Clock()
 
+    def hold(self) -> list[Deferred[None]]:
+        """The back end takes batches and does not answer: a Deferred of each answer, which grows."""
+        waiting: list[Deferred[None]] = []
+
+        def send(records: Sequence[Record]) -> Deferred[None]:
+            waiting.append(Deferred())
+            return waiting[-1]
+
+        self.backend.send = send  # type: ignore[method-assign,assignment]
+        return waiting
+
     def batching(self, **options: Any) -> Batching:
         return Batching(
             self.backend, self.meter, self.clock, **{"max_size": 3, "max_wait": 10.0, "qps": 0.0, **options}
@@ -199,13 +210,7 @@ class Sinks(SynchronousTestCase):
 
     def test_events_are_bounded_in_bytes_until_they_have_arrived(self) -> None:
         """Ten thousand events with objects of 3 MB are no buffer; nor is what is on its way to a server that is away."""
-        waiting: list[Deferred[None]] = []
-
-        def send(records: Sequence[Record]) -> Deferred[None]:
-            waiting.append(Deferred())
-            return waiting[-1]
-
-        self.backend.send = send  # type: ignore[method-assign,assignment]
+        waiting = self.hold()
         sink = self.batching(max_size=1)
         with patch.object(sinks, "MAX_BUFFERED_BYTES", 10_000):
             for number in range(20):
@@ -216,13 +221,7 @@ class Sinks(SynchronousTestCase):
         self.assertEqual((len(waiting), self.meter.errors), (10, {"buffered": 11}))
 
     def test_a_server_that_is_away_has_a_bounded_number_of_batches_on_their_way(self) -> None:
-        waiting: list[Deferred[None]] = []
-
-        def send(records: Sequence[Record]) -> Deferred[None]:
-            waiting.append(Deferred())
-            return waiting[-1]
-
-        self.backend.send = send  # type: ignore[method-assign,assignment]
+        waiting = self.hold()
         sink = self.batching(max_size=1, buffer_size=100)
         for number in range(300):
             sink.process(record(number))
@@ -259,13 +258,7 @@ class Sinks(SynchronousTestCase):
 
     def test_what_a_slow_server_has_not_taken_does_not_hold_the_end(self) -> None:
         """Five attempts of 30 seconds, with pauses, would be longer than a service manager waits."""
-        waiting: list[Deferred[None]] = []
-
-        def send(records: Sequence[Record]) -> Deferred[None]:
-            waiting.append(Deferred())
-            return waiting[-1]
-
-        self.backend.send = send  # type: ignore[method-assign,assignment]
+        waiting = self.hold()
         sink = self.batching(max_size=2)
         for number in range(5):
             sink.process(record(number))
