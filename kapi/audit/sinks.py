@@ -25,9 +25,8 @@ log = Logger()
 _LOG_INTERVAL_SECONDS = 1.0  # seconds between two lines about what a back end has lost
 MAX_BUFFERED_BYTES = 128 * 1024 * 1024  # of events that wait for a back end or are on their way to it
 MAX_SENDING = 64  # batches on their way at once
-LAST_SECONDS = (
-    30.0  # for what is on its way when the server ends: one request's time, and less than a service manager's patience
-)
+#: for what is on its way when the server ends: one request's time, and less than a service manager's patience
+LAST_SECONDS = 30.0
 
 #: False when the request must fail; a Deferred of that when the back end makes it wait
 Outcome = Union[bool, "Deferred[bool]"]

@@ -51,6 +51,10 @@ def patch_types(scope: RequestScope) -> tuple[str, ...]:
     return _KINDS
 
 
+#: makes the new object of the stored one, None where there is none
+Change = Callable[["Object | None"], Object]
+
+
 async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
     """200 with the stored object; 201 when an apply created it.  Raises StatusError."""
     kind = check_patch_route(ctx.header("content-type"), patch_types(scope))
@@ -59,10 +63,6 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
     op, transform = _read_change(ctx, scope, name, kind)
     stored = await update(scope.store, op, transform, allow_create=kind == APPLY)
     return await stored_response(ctx, scope, op, stored, media)
-
-
-#: makes the new object of the stored one, None where there is none
-Change = Callable[["Object | None"], Object]
 
 
 def _read_change(ctx: RequestContext, scope: RequestScope, name: str, kind: str) -> tuple[Operation, Transform]:

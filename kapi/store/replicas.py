@@ -35,9 +35,8 @@ _ASK_AGAIN_SECONDS = 0.2  # seconds until the next question
 #: seconds until a promotion that has happened shows: the Sentinel that leads asks the replica once a second what it is,
 #: then informs the others; less than a write may wait for its confirmation
 _NEWS_SECONDS = 3.0
-_PRIMARY_SECONDS = (
-    10.0  # the same for one that says that it is a primary: the Sentinels name it, or make it a replica again
-)
+#: the same for one that says that it is a primary: the Sentinels name it, or make it a replica again
+_PRIMARY_SECONDS = 10.0
 
 
 class Replicas:

@@ -151,8 +151,7 @@ def _shared(obj: Value, scope: SharedScope) -> Entry | None:
         if not problem_of(obj.data, obj.revision, name):
             key = f"{namespace}/{name}" if namespace else name
             obj.loaded = Entry(scope, key, namespace, name, obj.revision, obj.data)
-    entry = cast("Entry | None", obj.loaded)
-    return entry
+    return cast("Entry | None", obj.loaded)
 
 
 def _place_of(key: str) -> Place:
