@@ -1,11 +1,14 @@
 """Sphinx settings: ``sphinx-build -W docs OUT`` for the pages, ``sphinx-build -W -b man docs etc`` for the manual page."""
 
+import tomllib
+from pathlib import Path
+
 project = "kapi"
 author = "the kapi developers"
-version = release = "0.1.0"
+version = release = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]["version"]
 extensions = ["sphinx.ext.autodoc"]
 autodoc_typehints = "description"
 html_theme = "furo"
 exclude_patterns = ["_build"]
-today = "kapi 0.1.0"  # in place of a date: the page changes when its text does
+today = f"kapi {version}"  # in place of a date: the page changes when its text does
 man_pages = [("man/kapi", "kapi", "a Kubernetes API server", "", 8)]

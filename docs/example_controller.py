@@ -1,4 +1,4 @@
-"""A controller: each Namespace with the label ``team`` has a ConfigMap ``team`` that says which."""
+"""A controller: each Namespace with the label ``team`` has a ConfigMap ``team`` with the team's name."""
 
 import sys
 from typing import Any
@@ -39,7 +39,7 @@ class TeamController:
             await informer.synced()
 
     async def reconcile(self, key: str) -> None:
-        """What fails is tried again by the queue, later each time."""
+        """After an error the queue calls it again, with growing delays."""
         namespace = self.namespaces.store.get(key)
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):
             return
@@ -47,8 +47,8 @@ class TeamController:
         copy = self.copies.store.get(f"{key}/{NAME}")
         if copy is not None and copy.get("data") == {"name": team}:
             return
-        wanted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {"name": team}}
-        await self.maps.namespace(key).apply(NAME, wanted, manager="team-controller", force=True)
+        desired = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {"name": team}}
+        await self.maps.namespace(key).apply(NAME, desired, manager="team-controller", force=True)
         self.recorder.event(namespace, "Normal", "TeamWritten", f"the team is {team}")
 
 

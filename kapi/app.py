@@ -31,9 +31,9 @@ from kapi.server.lifecycle import bounded
 from kapi.server.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
 from kapi.server.memory import MemoryReturn
 from kapi.server.notify import notify
-from kapi.server.pending_figures import pending_families
+from kapi.server.pending_metrics import pending_families
 from kapi.server.runner import RequestRunner
-from kapi.server.signals import on_signal, stop_reactor
+from kapi.server.signals import leave_at_signals, on_signal, stop_at_signals, stop_reactor
 from kapi.server.stalls import StallMonitor
 from kapi.server.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
 from kapi.service import APIService
@@ -61,7 +61,7 @@ class App(APIService):
         path = options.features.debug_socket_path
         self._debug: DebugSocket | None = None
         if path:
-            from kapi.server.debug_socket import DebugSocket  # for those alone who use it
+            from kapi.server.debug_socket import DebugSocket  # imported only when it is used
 
             self._debug = DebugSocket(path, reactor, options.logs)
         self.connections: Connections
@@ -187,10 +187,17 @@ class App(APIService):
         """SIGHUP reads certificates and keys again at once."""
         on_signal(signal.SIGHUP, lambda: self.reactor.callFromThread(self.reload))
 
-    def _leave_at_next_signal(self) -> None:
-        """Who cannot wait signals a second time, as upstream.  What was acknowledged is on disk."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            on_signal(number, lambda: os._exit(1))
+    def startService(self) -> None:
+        super().startService()
+        self.reactor.callWhenRunning(stop_at_signals, self.reactor, self._signalled_again)
+
+    def _signalled_again(self) -> None:
+        """Who cannot wait signals a second time, as upstream.  What was acknowledged is on disk.
+
+        A worker's supervisor decides for it: whoever signals all processes has signalled them twice.
+        """
+        if not self._is_worker:
+            os._exit(1)
 
     def _tune_interpreter(self) -> None:
         self._collector.start()
@@ -209,7 +216,7 @@ class App(APIService):
 
     def _leaving(self) -> None:
         notify("STOPPING=1")
-        self._leave_at_next_signal()
+        leave_at_signals(self._signalled_again)
         self._collector.stop()
         self._memory.stop()
         self._freeing.uninstall()

@@ -28,7 +28,7 @@ from kapi.request.http import HTTPRequest
 from kapi.request.reactor import Reactor, installed_reactor
 from kapi.request.response import Response
 from kapi.server.listening import default_address
-from kapi.server.pending_figures import pending_families
+from kapi.server.pending_metrics import pending_families
 from kapi.server.runner import RequestRunner
 from kapi.server.site import SiteResource
 from kapi.server.tree import descend

@@ -34,7 +34,7 @@ def egress_to_stores(options: Options) -> Dial | None:
             f"--egress-selector-config-file: {STORE}: no proxy leads to the embedded store, which is in --data-dir; use "
             "--redis-servers"
         )
-    from kapi.client.dialer import Dialer  # for those alone who use it
+    from kapi.client.dialer import Dialer  # imported only when it is used
 
     return lambda reactor, host, port: Dialer(reactor, _CONNECT_TIMEOUT, STORE).endpoint(host, port)
 
@@ -64,7 +64,7 @@ class Foundation:
         for store in (self.store, *dict.fromkeys(self.overrides.values())):
             store.max_object_bytes = options.storage.redis_max_object_bytes
             if options.storage.encryption_provider_config:
-                from kapi.store.encryption.transformer import Encryption  # for those alone who use it
+                from kapi.store.encryption.transformer import Encryption  # imported only when it is used
 
                 store.encryption = Encryption(options.storage.encryption()[0], self.store.encryption)
 
@@ -78,7 +78,7 @@ class Foundation:
         return lock
 
     def _make_store(self, options: Options, reactor: Reactor) -> RedisStore:
-        storage, patience = options.storage, options.generic.storage_initialization_timeout
+        storage, start_timeout = options.storage, options.generic.storage_initialization_timeout
         self._dial = egress_to_stores(options)
         if storage.embedded:
             if self._shared:
@@ -86,7 +86,7 @@ class Foundation:
                     self.directory / "store",
                     reactor,
                     prefix=storage.redis_prefix,
-                    patience=patience,
+                    start_timeout=start_timeout,
                     shared=self._revisions,
                 )
             return embedded_store(self.directory / "store", reactor, prefix=storage.redis_prefix)
@@ -98,14 +98,14 @@ class Foundation:
                 reactor,
                 prefix=storage.redis_prefix,
                 min_replicas=storage.min_replicas,
-                patience=patience,
+                start_timeout=start_timeout,
                 dial=self._dial,
             )
         except UnsuitableStore as error:
             raise ConfigError(str(error)) from None
 
     def _make_others(self, options: Options, reactor: Reactor) -> dict[GroupResource, RedisStore]:
-        storage, patience = options.storage, options.generic.storage_initialization_timeout
+        storage, start_timeout = options.storage, options.generic.storage_initialization_timeout
         made: dict[Address, RedisStore] = {}
         for address in storage.overrides.values():
             if address not in made:
@@ -114,7 +114,7 @@ class Foundation:
                     reactor,
                     prefix=storage.redis_prefix,
                     min_replicas=storage.min_replicas,
-                    patience=patience,
+                    start_timeout=start_timeout,
                     dial=self._dial,
                 )
         return {resource: made[address] for resource, address in storage.overrides.items()}

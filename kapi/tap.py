@@ -16,6 +16,7 @@ from twisted.python import usage
 from kapi.clock import use_monotonic_clock
 from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, complain
+from kapi.options.help import show
 from kapi.options.options import Options as Flags
 from kapi.options.options import help_text
 from kapi.request.reactor import Reactor, installed_reactor
@@ -64,8 +65,7 @@ def make_service_from_flags(
     ``stays``: this very process will serve, so its store may begin to start at once; twistd may fork before that.
     """
     if any(argument in ("--help", "-h") for argument in arguments):
-        print("Usage: kapi [flags]\n\n" + help_text())
-        raise SystemExit(0)
+        show("Usage: kapi [flags]\n\n" + help_text())
     version = asks_version(arguments)
     if version:
         _show_version(version.partition("=")[2])
@@ -99,8 +99,7 @@ def _show_version(what: str) -> None:
     if what not in ("", "true", "raw"):
         complain(ConfigError(f'invalid argument "{what}" for "--version" flag: true, false or raw'))
         raise SystemExit(1)
-    print(json.dumps(VERSION) if what == "raw" else f"Kubernetes {VERSION['gitVersion']}")
-    raise SystemExit(0)
+    show(json.dumps(VERSION) if what == "raw" else f"Kubernetes {VERSION['gitVersion']}")
 
 
 def _prepared(options: Flags, arguments: Sequence[str], reactor: Reactor, foundation: Foundation) -> App | Supervisor:

@@ -57,7 +57,14 @@ def _remember_version_of_twisted() -> None:
         _pytest.unittest._get_twisted_version = lambda: answer("twisted.trial.unittest" in sys.modules)
 
 
+def _ask_this_machine_directly() -> None:
+    """Where the environment names a proxy: the servers of the tests, and of their child processes, are here."""
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name] = ",".join(filter(None, (os.environ.get(name), "localhost,127.0.0.1,::1")))
+
+
 _remember_version_of_twisted()
+_ask_this_machine_directly()
 _set_aside = SetAside()
 _bytecode = Bytecode(_TESTS.parent)
 _bytecode.keep()

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -115,3 +116,7 @@ def asked() -> Iterator[list[str]]:
 def test_no_version_is_read_before_each_test(asked: list[str], time: str) -> None:
     if time == "second":
         assert asked == []
+
+
+def test_a_proxy_is_not_asked_for_this_machine() -> None:
+    assert all(urllib.request.proxy_bypass_environment(host) for host in ("localhost:1", "127.0.0.1:1", "127.0.0.1"))

@@ -19,11 +19,12 @@ _FIRST, _LAST = (
 )  # seconds between two looks, which grow: what takes long is not looked at a hundred times a second
 
 
-def until(condition: Callable[[], Any], seconds: float = MAX_WAIT) -> Any:
-    """The first true value.  Fails when none comes in time."""
+def until(condition: Callable[[], Any], seconds: float = MAX_WAIT, state: Callable[[], object] | None = None) -> Any:
+    """The first true value.  Fails when none comes in time, with ``state()`` as it is then."""
     end, pause = time.monotonic() + seconds, _FIRST
     while not (found := condition()):
-        assert time.monotonic() < end, f"it did not happen in {seconds:.0f} s"
+        if time.monotonic() >= end:
+            raise AssertionError(f"it did not happen in {seconds:.0f} s: {state() if state else ''}")
         time.sleep(pause)
         pause = min(_LAST, 1.5 * pause)
     return found

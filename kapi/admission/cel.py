@@ -17,9 +17,9 @@ from kapi.resources.admissionregistration.expressions import Expression
 
 
 def request_object(attributes: Attributes, kind: GroupVersionKind, resource: GroupVersionResource) -> Object:
-    """What ``request`` is: the AdmissionRequest without its objects."""
+    """The variable ``request``: the AdmissionRequest without its objects."""
     user = attributes.user
-    asked: Object = {
+    request: Object = {
         "kind": _named(kind, "kind"),
         "resource": _named(resource, "resource"),
         "requestKind": _named(attributes.kind, "kind"),
@@ -38,87 +38,89 @@ def request_object(attributes: Attributes, kind: GroupVersionKind, resource: Gro
         "subResource": attributes.subresource,
         "requestSubResource": attributes.subresource,
     }
-    return asked
+    return request
 
 
 def _named(name: Tree, last: str) -> Object:
     return {"group": name[0], "version": name[1], last: name[2]}
 
 
-class _Unanswered(Exception):
-    """The authorizer has to be waited for."""
+class _PendingDecision(Exception):
+    """The authorizer decides asynchronously."""
 
-    def __init__(self, question: Check, answer: Awaitable[Verdict]) -> None:
-        self.question = question
+    def __init__(self, check: Check, answer: Awaitable[Verdict]) -> None:
+        self.check = check
         self.answer = answer
 
 
-class Questions:
-    """What expressions of one request ask the authorizer.  Expressions run synchronously: one that needs an answer that
-    takes time is stopped, and run again when the answer is there."""
+class AuthorizationChecks:
+    """The authorization checks of the expressions of one request.
+
+    Expressions run synchronously: one that needs an asynchronous decision is stopped, and evaluated again when that is known.
+    """
 
     def __init__(self, authorizer: authorization.Authorizer | None, user: UserInfo) -> None:
         self._authorizer = authorizer
         self._user = user
-        self._answers: dict[Check, Decision] = {}
+        self._decisions: dict[Check, Decision] = {}
 
-    def decide(self, question: Check) -> Decision:
-        known = self._answers.get(question)
+    def decide(self, check: Check) -> Decision:
+        known = self._decisions.get(check)
         if known is not None:
             return known
         assert self._authorizer is not None
-        verdict = self._authorizer.authorize(self._attributes(question))
+        verdict = self._authorizer.authorize(self._attributes(check))
         if not isinstance(verdict, Verdict):
-            raise _Unanswered(question, verdict)
-        return self._note(question, verdict)
+            raise _PendingDecision(check, verdict)
+        return self._note(check, verdict)
 
-    def _note(self, question: Check, verdict: Verdict) -> Decision:
+    def _note(self, check: Check, verdict: Verdict) -> Decision:
         allowed = verdict.decision is authorization.Decision.ALLOW
-        answer = self._answers[question] = Decision(allowed, verdict.reason, verdict.error)
+        answer = self._decisions[check] = Decision(allowed, verdict.reason, verdict.error)
         return answer
 
-    async def learn(self, missing: _Unanswered) -> None:
-        self._note(missing.question, await missing.answer)
+    async def wait_for(self, missing: _PendingDecision) -> None:
+        self._note(missing.check, await missing.answer)
 
-    def _attributes(self, question: Check) -> authorization.Attributes:
+    def _attributes(self, check: Check) -> authorization.Attributes:
         user = self._user
-        if question.service_account is not None:
-            namespace, name = question.service_account
+        if check.service_account is not None:
+            namespace, name = check.service_account
             groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
             user = UserInfo(name=f"system:serviceaccount:{namespace}:{name}", groups=groups)
-        asked = authorization.Attributes(
+        attributes = authorization.Attributes(
             user=user,
-            verb=question.verb,
-            is_resource=not question.path,
-            path=question.path,
-            group=question.group,
-            version="" if question.path else "*",
-            resource=question.resource,
-            subresource=question.subresource,
-            namespace=question.namespace,
-            name=question.name,
+            verb=check.verb,
+            is_resource=not check.path,
+            path=check.path,
+            group=check.group,
+            version="" if check.path else "*",
+            resource=check.resource,
+            subresource=check.subresource,
+            namespace=check.namespace,
+            name=check.name,
         )
-        if question.field_selector is not None:
+        if check.field_selector is not None:
             try:
-                terms = parse_fields(question.field_selector).requirements
-                asked.field_requirements = tuple((term.key, term.operator, term.value) for term in terms)
+                terms = parse_fields(check.field_selector).requirements
+                attributes.field_requirements = tuple((term.key, term.operator, term.value) for term in terms)
             except SelectorError as error:
-                asked.field_selector_error = str(error)
-        if question.label_selector is not None:
+                attributes.field_selector_error = str(error)
+        if check.label_selector is not None:
             try:
-                labels = parse_labels(question.label_selector).requirements
-                asked.label_requirements = tuple(
+                labels = parse_labels(check.label_selector).requirements
+                attributes.label_requirements = tuple(
                     (term.key, term.operator, tuple(sorted(term.values))) for term in labels
                 )
             except SelectorError as error:
-                asked.label_selector_error = str(error)
-        return asked
+                attributes.label_selector_error = str(error)
+        return attributes
 
 
 class Bindings:
     """The values of the variables for one request."""
 
-    __slots__ = ("values", "questions", "operation")
+    __slots__ = ("values", "checks", "operation")
 
     def __init__(
         self,
@@ -131,15 +133,15 @@ class Bindings:
         namespace: Object | None = None,
     ) -> None:
         self.operation = attributes.operation
-        questions = self.questions = Questions(authorizer, attributes.user)
+        checks = self.checks = AuthorizationChecks(authorizer, attributes.user)
         self.values: dict[str, Value] = {
             "object": obj,
             "oldObject": old,
             "request": request_object(attributes, kind, resource),
             "namespaceObject": namespace_object(namespace),
-            "authorizer": Authorizer(questions.decide),
+            "authorizer": Authorizer(checks.decide),
             "authorizer.requestResource": resource_check(
-                questions.decide,
+                checks.decide,
                 Check(
                     group=resource.group,
                     resource=resource.resource,
@@ -153,12 +155,12 @@ class Bindings:
     async def evaluate(
         self, expression: Expression, budget: int, values: Mapping[str, Tree] | None = None
     ) -> tuple[Value, int]:
-        """The value and what it cost.  Raises EvaluationError."""
+        """The value and its cost.  Raises EvaluationError."""
         while True:
             try:
                 return expression.evaluate(self.values if values is None else values, budget)
-            except _Unanswered as missing:
-                await self.questions.learn(missing)
+            except _PendingDecision as missing:
+                await self.checks.wait_for(missing)
 
 
 _NAMESPACE_METADATA = (

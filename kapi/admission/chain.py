@@ -85,7 +85,7 @@ def _managed_fields(attributes: Attributes) -> Tree:
 
 
 def _keep_readable(attributes: Attributes, before: object) -> None:
-    """Restores ``managedFields`` that a plugin or webhook left in a state nobody can read."""
+    """Restores ``managedFields`` that a plugin or webhook left in a form that cannot be read."""
     try:
         decode(_managed_fields(attributes))
     except (InvalidManagedFields, AttributeError, TypeError) as error:

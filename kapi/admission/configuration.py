@@ -30,7 +30,7 @@ def load_configurations(path: str) -> Object:
 
 
 def _document(path: Path) -> Object:
-    import yaml  # for those alone who use it
+    import yaml  # imported only when it is used
 
     try:
         document = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

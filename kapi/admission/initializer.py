@@ -1,4 +1,4 @@
-"""What admission plugins are given: listers, the in-process client, the authorizer, feature gates and settings."""
+"""What admission plugins are made with: listers, the in-process client, the authorizer, feature gates and settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from kapi.admission.metrics import Meter
 from kapi.admission.webhook.resolver import ServiceResolver
-from kapi.authorization.interface import Attributes as Question
+from kapi.authorization.interface import Attributes as AuthorizationAttributes
 from kapi.authorization.interface import Authorizer, Decision, Verdict
 from kapi.client import sliced
 from kapi.client.interface import Client, ResourceClient
@@ -30,7 +30,7 @@ Found = TypeVar("Found")
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What flags say to plugins."""
+    """The flags that concern plugins."""
 
     not_ready_toleration: int = 300  # seconds
     unreachable_toleration: int = 300  # seconds
@@ -83,13 +83,13 @@ class Initializer(msgspec.Struct):
         except status.NotFound:
             return None
 
-    async def allowed(self, question: Question) -> bool:
-        """Whether the authorizer lets a user do something; without an authorizer nobody may."""
-        return (await self.judge(question)).decision is Decision.ALLOW
+    async def is_allowed(self, attributes: AuthorizationAttributes) -> bool:
+        """Whether the authorizer allows a request; without an authorizer none is allowed."""
+        return (await self.authorize(attributes)).decision is Decision.ALLOW
 
-    async def judge(self, question: Question) -> Verdict:
-        """What the authorizer says, with its reason."""
+    async def authorize(self, attributes: AuthorizationAttributes) -> Verdict:
+        """The authorizer's decision, with its reason."""
         if self.authorizer is None:
             return Verdict(Decision.NO_OPINION)
-        verdict = self.authorizer.authorize(question)
+        verdict = self.authorizer.authorize(attributes)
         return verdict if isinstance(verdict, Verdict) else await verdict

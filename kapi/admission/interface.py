@@ -23,7 +23,7 @@ class Reinvocation:
 
     def __init__(self) -> None:
         self.again = False  # this is the second pass
-        self.requested = False  # somebody changed the object after other plugins had run
+        self.requested = False  # a plugin changed the object after others had run
         self.seen: dict[str, object] = {}  # plugin -> what it wants to remember between the passes
 
     def request(self) -> None:
@@ -141,7 +141,7 @@ class Pass:
         self.kind = kind
         self.operation = operation
         self.plugins = plugins
-        #: without those that have nothing to do with the resource
+        #: without the plugins that do not apply to the resource
         self.called = [plugin for plugin in plugins if plugin.resources is None or plural in plugin.resources]
         #: for metrics: the labels of those that are called, and how often none has refused
         self.labels: list[tuple[str, ...]] = [(plugin.name, operation, "false", kind) for plugin in self.called]

@@ -147,7 +147,7 @@ class Meter(Collector):
         self._steps.observe(seconds, operation, "true" if rejected else "false", kind)
 
     def webhook(self, name: str, operation: str, kind: str, code: int, rejected: bool, seconds: float) -> None:
-        """One call of a webhook; ``code`` is what it answered, 0 for an error of ours."""
+        """One call of a webhook; ``code`` is the status of its answer, 0 for an error of this server."""
         word = "true" if rejected else "false"
         self._webhooks.observe(seconds, name, operation, word, kind)
         self._webhook_requests.add(str(min(code, 600)), name, operation, word, kind)

@@ -1,4 +1,4 @@
-"""What plugins make of the configurations that clients write: read once after a change, in slices of its own.
+"""Configurations that clients write, compiled for plugins: once after a change, in slices of its own.
 
 Selectors, rules and expressions may be long.  So it is not the first request that reads them, at the cost of its own time and
 once more for each that comes meanwhile.  Upstream's informers read them; a request that comes then sees the old ones.
@@ -17,7 +17,7 @@ from kapi.admission.interface import Attributes
 from kapi.resources.definition import Lister
 
 GROUP = "admissionregistration.k8s.io"
-MAX_REMEMBERED = 10_000  # kinds of requests
+MAX_CACHED = 10_000  # kinds of requests
 MAX_WAIT_SECONDS = (
     0.25  # seconds that a request waits for what is read anew; until it is read what there was before counts
 )
@@ -42,7 +42,7 @@ class Source(Generic[Made]):
         self._found: dict[object, tuple[object, object]] = {}
 
     def get(self) -> Made | None:
-        """None while it is being read: then ``wait``.  Raises why it cannot be."""
+        """None while it is being read: then ``wait``.  Raises the error of reading it."""
         for lister, changes in self._current:  # each write comes this way
             if lister.changes != changes:
                 break
@@ -65,7 +65,7 @@ class Source(Generic[Made]):
         return self._made
 
     async def wait(self) -> Made:
-        """As it is now, or what there was before if it takes long.  Raises why it cannot be read."""
+        """The newest, or the previous one if reading takes long.  Raises the error of reading it."""
         reactor = self._initializer.reactor
         end = 0.0 if reactor is None else reactor.seconds() + MAX_WAIT_SECONDS
         while True:
@@ -87,8 +87,8 @@ class Source(Generic[Made]):
                 if waiting in self._waiting:
                     self._waiting.remove(waiting)
 
-    def remembered(self, attributes: Attributes, find: Callable[[Made], Found], made: Made) -> Found:
-        """What ``find`` has found in what was made by all that rules look at; found anew when it is read anew."""
+    def cached(self, attributes: Attributes, find: Callable[[Made], Found], made: Made) -> Found:
+        """The result of ``find`` for requests that rules cannot tell apart; found anew when the configurations have changed."""
         row = attributes.custom_resource  # a definition that changes has new rows, and perhaps other versions
         key = (
             attributes.operation, attributes.resource, attributes.subresource, attributes.kind,
@@ -98,8 +98,8 @@ class Source(Generic[Made]):
         if known is not None and made is self._made:
             return cast(Found, known[1])
         result = find(made)
-        if made is self._made:  # else it has been read anew meanwhile
-            if len(self._found) >= MAX_REMEMBERED:
+        if made is self._made:  # else the configurations have changed meanwhile
+            if len(self._found) >= MAX_CACHED:
                 self._found.clear()
             self._found[key] = row, result  # the row is kept, so that no other gets its id
         return result

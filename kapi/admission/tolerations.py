@@ -14,8 +14,8 @@ Toleration = Object
 _Key = tuple[str, str, str | None]
 
 
-class Covering:
-    """Tolerations by what they tolerate: whether one of them covers another is looked up."""
+class TolerationIndex:
+    """Tolerations indexed by key, effect and value, to find one that covers another."""
 
     def __init__(self, tolerations: Iterable[Toleration] = ()) -> None:
         self._known: set[bytes] = set()
@@ -60,14 +60,14 @@ def _encoded(toleration: Toleration) -> bytes:
 
 
 def merged(first: list[Toleration], second: list[Toleration]) -> list[Toleration]:
-    """Both lists without what another of them covers; of equal ones the first stays."""
+    """Both lists without tolerations that others cover; of equal ones the first stays."""
     everything = [*first, *second]
-    later = Covering()
+    later = TolerationIndex()
     covered_later = [False] * len(everything)
     for i in steps(range(len(everything) - 1, -1, -1)):
         covered_later[i] = later.covers(everything[i], equal=False)
         later.add(everything[i])
-    kept, known = [], Covering()
+    kept, known = [], TolerationIndex()
     for i, toleration in enumerate(steps(everything)):
         if not covered_later[i] and not known.covers(toleration):
             kept.append(toleration)

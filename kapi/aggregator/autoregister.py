@@ -1,7 +1,7 @@
-"""Keeps the APIServices of what is served here registered.
+"""Creates and deletes the APIServices of the group versions that this process serves.
 
-Upstream: kube-aggregator ``autoregister`` and apiextensions ``crdregistration``.  It talks to nobody but the store, so that
-no server elsewhere can make a new custom resource wait.
+Upstream: kube-aggregator ``autoregister`` and apiextensions ``crdregistration``.  It makes no requests to other servers, so
+that none of them can delay a new custom resource.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ WORKERS = 5
 
 
 class AutoRegistration:
-    """``built_in`` gives the built-in group versions, ``custom`` those of custom resources, ``is_custom`` says whether one
-    is of these; all as of now.
+    """``built_in`` returns the built-in group versions, ``custom`` those of custom resources, ``is_custom`` whether one is
+    among the latter; all return the current state.
     """
 
     log = Logger()
@@ -46,10 +46,10 @@ class AutoRegistration:
         self.complete = False
 
     async def start(self) -> None:
-        """Done when everything served here has its APIService."""
-        wanted = [registration.built_in(gv) for gv in self._built_in() if gv.group != GROUP]
-        wanted += [registration.custom(gv) for gv in self._custom()]
-        by_name = {obj["metadata"]["name"]: obj for obj in wanted}
+        """Returns when every served group version has its APIService."""
+        desired = [registration.built_in(gv) for gv in self._built_in() if gv.group != GROUP]
+        desired += [registration.custom(gv) for gv in self._custom()]
+        by_name = {obj["metadata"]["name"]: obj for obj in desired}
         existing = {obj["metadata"]["name"]: obj for obj in self._services.lister.list()}
         for name in [*by_name, *(name for name in existing if name not in by_name)]:
             await self._write(registration.decide(by_name.get(name), existing.get(name), starting=True))
@@ -58,15 +58,15 @@ class AutoRegistration:
     def stop(self) -> None:
         self._queue.stop()
 
-    def look_at(self, gv: GroupVersion) -> None:
-        """A custom resource of a group version, or its APIService, came, went or changed."""
+    def enqueue(self, gv: GroupVersion) -> None:
+        """Call it when a custom resource of a group version, or its APIService, was added, changed or removed."""
         if self.complete:
             self._queue.add(gv)
 
     async def _register(self, gv: GroupVersion) -> None:
-        wanted = registration.custom(gv) if self._is_custom(gv) else None
+        desired = registration.custom(gv) if self._is_custom(gv) else None
         found = self._services.lister.get("", service_name(gv))
-        await self._write(registration.decide(wanted, found, starting=False))
+        await self._write(registration.decide(desired, found, starting=False))
 
     async def _write(self, change: registration.Change | None) -> None:
         if change is None:
@@ -82,7 +82,7 @@ class AutoRegistration:
             await self._tolerate(deletion, status.Conflict, status.NotFound)
 
     async def _tolerate(self, action: Awaitable[object], *errors: type[status.StatusError]) -> None:
-        """Ignores the error: an event of the object is on its way and adds the key to the queue again."""
+        """Ignores these errors: an event of the object will follow and add the key to the queue again."""
         try:
             await action
         except errors as error:

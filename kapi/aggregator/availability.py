@@ -1,4 +1,4 @@
-"""Whether the server behind an APIService can be asked: decisions only (upstream: kube-aggregator ``status/remote``)."""
+"""Availability of the server behind an APIService: decisions without I/O (upstream: kube-aggregator ``status/remote``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 
 
 class Verdict(NamedTuple):
-    """The ``Available`` condition without its time."""
+    """The ``Available`` condition without its transition time."""
 
     status: str
     reason: str
@@ -20,7 +20,7 @@ class Verdict(NamedTuple):
 
 
 class Target(NamedTuple):
-    """Where requests go: an address, a port, and the name the certificate must have."""
+    """An address and port for requests, and the name that the server's certificate must have."""
 
     host: str
     port: int
@@ -28,15 +28,15 @@ class Target(NamedTuple):
 
 
 PASSED = Verdict("True", "Passed", "all checks passed")
-UNREACHABLE = "FailedDiscoveryCheck"  # the reason where the server itself did not answer as it should
+UNREACHABLE = "FailedDiscoveryCheck"  # the reason when the server itself fails
 
 
 def server_name(service: Object) -> str:
     return f"{service['name']}.{service['namespace']}.svc"
 
 
-def judge(reference: Object, service: Object | None, slices: Iterable[Object]) -> Verdict | None:
-    """What the objects alone say; None when the server itself has to be asked.
+def check(reference: Object, service: Object | None, slices: Iterable[Object]) -> Verdict | None:
+    """The verdict that follows from the objects; None when only a request to the server can tell.
 
     ``reference`` is ``spec.service``; ``slices`` are the EndpointSlices of the Service.
     """
@@ -79,7 +79,7 @@ def addresses(slices: Iterable[Object], port: Object) -> Iterable[tuple[str, int
 
 
 def resolve(reference: Object, service: Object | None, slices: Iterable[Object]) -> tuple[Target, ...]:
-    """Where requests may be sent: the ready endpoints (there is no kube-proxy to ask), else the cluster IP."""
+    """The targets for requests: the ready endpoints (kube-proxy may not run here), else the cluster IP."""
     if service is None:
         return ()
     number = reference.get("port", 443)
@@ -96,7 +96,7 @@ def resolve(reference: Object, service: Object | None, slices: Iterable[Object])
 
 
 def updated_status(obj: Object, verdict: Verdict, now: str) -> Object | None:
-    """The APIService with the condition set, or None when it says so already."""
+    """The APIService with the condition set, or None when it has it already."""
     old = available_condition(obj)
     if obj["spec"].get("service") is None:
         new = local_available(now)

@@ -1,6 +1,6 @@
-"""Connections to the servers behind APIServices: address, TLS name, trust and our own certificate.
+"""Connections to the servers behind APIServices: address, TLS name, CA bundle and client certificate.
 
-The server is dialled at an endpoint's address but must prove that it is ``<service>.<namespace>.svc``.
+A connection goes to an endpoint's address, but the certificate must be for ``<service>.<namespace>.svc``.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from twisted.internet import ssl
 from twisted.internet.endpoints import wrapClientTLS
-from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
-from twisted.web.iweb import IAgentEndpointFactory
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IReactorTime, IStreamClientEndpoint
+from twisted.web.iweb import IAgent, IAgentEndpointFactory
 from zope.interface import implementer
 
 from kapi.aggregator.availability import Target
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Backend:
-    """One server: how to reach it, at any of its ``targets`` (one or more), which go by one name."""
+    """One server, with one or more ``targets`` (addresses) that have the same TLS name."""
 
     def __init__(self, targets: Sequence[Target], spec: Object, identity: ssl.PrivateCertificate | None) -> None:
         self.targets = tuple(targets)
@@ -41,7 +41,7 @@ class Backend:
         return random.choice(self.targets)
 
     def endpoint(self, reactor: Reactor, target: Target | None = None) -> IStreamClientEndpoint:
-        """The way to a target, or to any."""
+        """The endpoint of a target, by default of a random one."""
         target = target or self.pick()
         plain = Dialer(reactor, network=CLUSTER).endpoint(target.host, target.port)
         wrapped: IStreamClientEndpoint = wrapClientTLS(self._creator, plain)
@@ -49,7 +49,7 @@ class Backend:
 
 
 def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
-    """Raises ValueError for a CA bundle that is none."""
+    """Raises ValueError for an invalid CA bundle."""
     insecure = bool(spec.get("insecureSkipTLSVerify"))
     try:
         bundle = base64.b64decode(spec.get("caBundle") or "")
@@ -62,7 +62,7 @@ def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -
 
 
 class _Known(NamedTuple):
-    """A server with its targets by their numbers, and the other way round."""
+    """A server, with the numbers of its targets in both directions."""
 
     backend: Backend
     numbers: dict[Target, int]
@@ -71,10 +71,10 @@ class _Known(NamedTuple):
 
 @implementer(IAgentEndpointFactory)
 class Backends:
-    """Chooses the endpoint of an Agent's request by the name and the number in its URI.
+    """The endpoints for an Agent's requests, selected by the name and the number in their URIs.
 
-    An Agent keeps connections by host and port; here the number of a target stands in the port's place, so that requests go
-    to all targets and a kept connection is used for no other.
+    An Agent pools connections by host and port.  Here the port is the number of a target, so that requests go to all targets and
+    a pooled connection is only used for its own target.
     """
 
     def __init__(self, reactor: Reactor) -> None:
@@ -101,10 +101,18 @@ class Backends:
         return None if known is None else known.backend
 
     def request(self, key: str, path: bytes, target: Target | None = None) -> tuple[bytes, bytes]:
-        """The URI of a request to a target, or to any, and the name for its Host header.  Raises KeyError."""
+        """(URI, Host header) of a request to a target, by default to a random one.  Raises KeyError."""
         known = self._known[key.encode()]
         number = known.numbers[target or known.backend.pick()]
         return b"https://%b:%d%b" % (key.encode(), number, path), known.backend.name.encode()
+
+    def agent(self, reactor: IReactorTime) -> IAgent:
+        """An Agent for requests of the server itself, each over a connection of its own."""
+        from twisted.web.client import Agent, HTTPConnectionPool  # for those alone who use it
+
+        pool = HTTPConnectionPool(reactor, persistent=False)
+        agent: IAgent = Agent.usingEndpointFactory(reactor, self, pool)
+        return agent
 
     def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
         known = self._known[uri.host]

@@ -1,7 +1,7 @@
-"""The controllers of APIServices: registration, availability and OpenAPI, each with a queue and workers of its own.
+"""The controllers of APIServices: registration, availability and OpenAPI, each with its own queue and workers.
 
-What they share are the events of APIServices and of the Services and EndpointSlices that these name.  Upstream:
-kube-aggregator ``apiserver.go``.
+They share the events of APIServices and of the Services and EndpointSlices that these name.
+Upstream: kube-aggregator ``apiserver.go``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.ssl import PrivateCertificate
 
-from kapi.aggregator.asking import Questions
 from kapi.aggregator.autoregister import GROUP, AutoRegistration
 from kapi.aggregator.availability import SERVICE_LABEL
 from kapi.aggregator.backend import Backends
+from kapi.aggregator.backend_client import BackendClient
 from kapi.aggregator.openapi import OpenAPIDownload
 from kapi.aggregator.probing import AvailabilityController
 from kapi.client.interface import Client
@@ -24,10 +24,10 @@ from kapi.machinery.tree import Object
 
 
 class APIServiceController:
-    """``built_in`` gives the built-in group versions, ``custom`` those of custom resources, ``is_custom`` says whether
-    one is of these; all as of now.  ``service_changed`` is called with every APIService's event, ``remote_changed`` of the
-    group version whose resources at another server changed; these are kept in ``remote``, in the form of aggregated
-    discovery.
+    """``built_in``, ``custom``, ``is_custom``: see ``AutoRegistration``.
+
+    ``service_changed`` is called with each event of an APIService, ``remote_changed`` when the resources of a group version at
+    another server have changed.  These are in ``remote``, in the form of aggregated discovery.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class APIServiceController:
         identity: Callable[[], PrivateCertificate | None] = lambda: None,
         remote: dict[GroupVersion, list[Object]] | None = None,
         openapi: RemoteDocuments | None = None,
-        questions: Questions | None = None,
+        backend_client: BackendClient | None = None,
         spread: bool = False,
     ) -> None:
         self._remote = remote if remote is not None else {}
@@ -54,23 +54,30 @@ class APIServiceController:
         self._backends = backends
         self._service_changed = service_changed
         self._remote_changed = remote_changed
-        questions = questions or Questions(reactor, backends)
+        backend_client = backend_client or BackendClient(reactor, backends)
         self._registration = AutoRegistration(
             self._services, reactor, built_in=built_in, custom=custom, is_custom=is_custom
         )
         self._availability = AvailabilityController(
-            client, reactor, backends, questions, resources=self._resources, now=now, identity=identity, spread=spread
+            client,
+            reactor,
+            backends,
+            backend_client,
+            resources=self._resources,
+            now=now,
+            identity=identity,
+            spread=spread,
         )
-        self._openapi = OpenAPIDownload(reactor, questions, openapi or RemoteDocuments())
+        self._openapi = OpenAPIDownload(reactor, backend_client, openapi or RemoteDocuments())
         self._stops: list[Callable[[], None]] = []
 
     @property
     def registered(self) -> bool:
-        """Everything served here has its APIService."""
+        """Whether every served group version has its APIService."""
         return self._registration.complete
 
     async def start(self) -> None:
-        """Done when everything served here has its APIService."""
+        """Returns when every served group version has its APIService."""
         self._stops.append(self._services.watch(self._on_service))
         await self._registration.start()
         self._stops.append(self._client.resource("", "services").watch(self._on_dependency))
@@ -83,32 +90,32 @@ class APIServiceController:
             part.stop()
 
     def failed(self, name: str) -> None:
-        """A request that was passed on did not reach the server of this APIService."""
+        """Call it when a proxied request did not reach the server of this APIService."""
         self._availability.failed(name)
 
     def custom_changed(self, gv: GroupVersion) -> None:
-        """A custom resource of a group version came or went: its APIService follows."""
-        self._registration.look_at(gv)
+        """Call it when a custom resource of a group version was added or removed."""
+        self._registration.enqueue(gv)
 
     def _resources(self, name: str, gv: GroupVersion, found: list[Object]) -> None:
         if self._remote.get(gv) != found:
             self._remote[gv] = found
             self._remote_changed(gv)
-        self._openapi.look_at(name, gv)
+        self._openapi.enqueue(name, gv)
 
     def _on_service(self, kind: str, obj: Object, old: Object | None) -> None:
         name, spec = obj["metadata"]["name"], obj["spec"]
         gv = GroupVersion(spec.get("group", ""), spec.get("version", ""))
-        if kind == "DELETED" or spec.get("service") is None:  # nobody to ask, any more
+        if kind == "DELETED" or spec.get("service") is None:  # there is no other server (any more)
             self._backends.remove(name)
             self._remote.pop(gv, None)
             self._openapi.forget(name)
         self._service_changed(kind, obj)
-        self.custom_changed(gv)  # it may be one that is always kept
+        self.custom_changed(gv)  # it may be one that autoregistration maintains
         if kind == "DELETED":
             return
         if old is None or old["spec"] != spec or obj.get("status") != old.get("status"):
-            self._availability.look_at(name)
+            self._availability.enqueue(name)
 
     def _on_dependency(self, kind: str, obj: Object, old: Object | None) -> None:
         self._touch(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
@@ -122,4 +129,4 @@ class APIServiceController:
         for service in self._services.lister.list():
             reference = service["spec"].get("service")
             if reference is not None and reference["namespace"] == namespace and reference["name"] == name:
-                self._availability.look_at(service["metadata"]["name"])
+                self._availability.enqueue(service["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""The groups that discovery shows: what is served here and what APIServices bring (upstream: kube-aggregator ``handler_apis.go``)."""  # noqa: E501
+"""The groups of discovery: those served here and those of APIServices (upstream: kube-aggregator ``handler_apis.go``)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kapi.resources.definition import Resource
 
 
 class GroupIndex:
-    """The groups of discovery, brought up to date one by one: with hundreds of custom resources a change costs what it changes.
+    """The groups of discovery, each updated on its own, so that a change is cheap with hundreds of custom resources.
 
-    ``names`` gives the groups that have resources here, ``rows`` the resources of one; ``remote`` has the resources of
-    other servers, in the form of aggregated discovery, as far as they were asked.
+    ``names`` returns the groups with resources here, ``rows`` the resources of one; ``remote`` has the known resources of other
+    servers, in the form of aggregated discovery.
     """
 
     def __init__(
@@ -30,17 +30,17 @@ class GroupIndex:
         self._rows = rows
         self._remote = remote
         self._services: dict[str, dict[str, Object]] = {}  # group -> name -> APIService
-        self._known: dict[str, GroupEntry | None] | None = None  # all of them once all were asked for
+        self._known: dict[str, GroupEntry | None] | None = None  # None until the first use; value None: to be made
         self._sorted: list[GroupEntry] | None = None
 
     def changed(self, group: str) -> None:
-        """Resources of a group came or went, here or elsewhere."""
+        """Call it when resources of a group were added or removed, here or at another server."""
         self._sorted = None
         if self._known is not None:
-            self._known[group] = None  # made when it is asked for
+            self._known[group] = None  # made on the next use
 
     def service(self, kind: str, obj: Object) -> None:
-        """An APIService came, went or changed (``kind`` is the type of its event)."""
+        """Call it with each event of an APIService; ``kind`` is the event's type."""
         group, name = obj["spec"].get("group", ""), obj["metadata"]["name"]
         if kind == "DELETED":
             self._services.get(group, {}).pop(name, None)
@@ -80,7 +80,7 @@ def merged_group(
     services: Iterable[Object],
     remote: Mapping[GroupVersion, list[Object]],
 ) -> GroupEntry | None:
-    """One group of the given resources and APIServices, its versions by priority; None when there is nothing of it."""
+    """The group of the given resources and APIServices, its versions by priority; None when it has no versions."""
     versions: dict[str, VersionEntry] = {}
     for row in resources:
         entry = versions.get(row.version)

@@ -1,4 +1,4 @@
-"""Which aggregated servers are away (upstream: kube-aggregator ``pkg/controllers/status/metrics``)."""
+"""The metric of unavailable aggregated servers (upstream: kube-aggregator ``pkg/controllers/status/metrics``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kapi.resources.definition import Lister
 
 
 def unavailable_services(lister: Lister) -> Iterator[Metric]:
-    """One series per APIService; ``lister`` is theirs."""
+    """One series for each APIService of ``lister``."""
     family = GaugeMetricFamily(
         "aggregator_unavailable_apiservice",
         "[ALPHA] Gauge of APIServices which are marked as unavailable broken down by APIService name.",

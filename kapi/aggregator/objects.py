@@ -1,4 +1,4 @@
-"""Objects at the servers behind APIServices, for controllers in this process, which read and write them as ourselves."""
+"""A client for objects of the servers behind APIServices, for controllers of this process."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
 from kapi.request.user import LOOPBACK_USER
 
-MAX_ANSWER = MAX_EVENT = 16 * 1024 * 1024  # bytes
-PAGE = 100  # objects of a list
-SECONDS = 30.0  # for an answer
-WATCH_SECONDS = 300  # after which a watch is to end by itself
-_FOLLOWED = frozenset(["list", "watch", "get", "patch", "delete"])
+MAX_ANSWER_BYTES = MAX_EVENT_BYTES = 16 * 1024 * 1024
+PAGE_SIZE = 100  # objects of a page of a list
+TIMEOUT_SECONDS = 30.0  # of a request
+WATCH_SECONDS = 300  # timeoutSeconds of a watch
+_NEEDED_VERBS = frozenset(["list", "watch", "get", "patch", "delete"])
 
 
 class RemoteObjects:
-    """Requests about objects.  ``backends`` knows where each APIService's server is, under its name."""
+    """Makes requests as the loopback user.  ``backends`` has the server of each APIService, by its name."""
 
     def __init__(self, reactor: IReactorTime, backends: Backends) -> None:
         self._reactor = reactor
@@ -43,18 +43,14 @@ class RemoteObjects:
 
     @cached_property
     def _agent(self) -> IAgent:
-        from twisted.web.client import Agent, HTTPConnectionPool  # for those alone who use it
+        return self._backends.agent(self._reactor)
 
-        pool = HTTPConnectionPool(self._reactor, persistent=False)
-        agent: IAgent = Agent.usingEndpointFactory(self._reactor, self._backends, pool)
-        return agent
-
-    async def ask(
+    async def request(
         self, key: str, method: str, path: str, body: object = None, media: str = "application/json"
     ) -> Object:
-        """The answer.  Raises StatusError: what the server says, or ServiceUnavailable when it cannot be asked."""
-        request: Deferred[Object] = Deferred.fromCoroutine(self._ask(key, method, path, body, media))
-        request.addTimeout(SECONDS, self._reactor)
+        """The decoded answer.  Raises StatusError: that of the server, or ServiceUnavailable when it cannot be reached."""
+        request: Deferred[Object] = Deferred.fromCoroutine(self._request(key, method, path, body, media))
+        request.addTimeout(TIMEOUT_SECONDS, self._reactor)
         try:
             return await request
         except (CancelledError, status.StatusError):
@@ -62,9 +58,9 @@ class RemoteObjects:
         except Exception as error:  # whatever the network does
             raise status.service_unavailable(f"{key}: {str(error) or type(error).__name__}") from error
 
-    async def _ask(self, key: str, method: str, path: str, body: object, media: str) -> Object:
+    async def _request(self, key: str, method: str, path: str, body: object, media: str) -> Object:
         answer = await self._send(key, method, path, body, media)
-        collected = Collected(MAX_ANSWER)
+        collected = Collected(MAX_ANSWER_BYTES)
         answer.deliverBody(collected)
         try:
             data = await collected.done
@@ -79,7 +75,7 @@ class RemoteObjects:
         return tree  # type: ignore[no-any-return]
 
     async def follow(self, key: str, path: str, on_line: Callable[[bytes], None]) -> None:
-        """A line after the other, until the server ends the answer.  Raises what ``ask`` does, and what ``on_line`` does."""
+        """Calls ``on_line`` with each line until the server ends the answer.  Raises as ``request``, and what it raises."""
         answer = await self._send(key, "GET", path, None, "")
         if answer.code >= 400:
             lines = _Lines()
@@ -109,7 +105,7 @@ class RemoteObjects:
 
 
 class _Lines(Protocol):
-    """The lines of a body as they come; the server waits while one is there that nobody has taken."""
+    """The lines of a body; the connection is paused while a line has not been taken."""
 
     def __init__(self) -> None:
         self._lines: deque[bytes] = deque()
@@ -120,7 +116,7 @@ class _Lines(Protocol):
         self._over = False
 
     async def next(self) -> bytes | None:
-        """Without its end; None at the end of the body.  Raises ValueError for one that is too long."""
+        """The next line without its end; None at the end of the body.  Raises ValueError for one that is too long."""
         while not self._lines:
             if self._end is not None:
                 if self._end.check(ValueError):
@@ -138,7 +134,7 @@ class _Lines(Protocol):
         return cast(IPushProducer, self.transport)
 
     def close(self) -> None:
-        """Nothing more is taken."""
+        """Aborts the connection."""
         if not self._over:
             self._over = True
             abort(self.transport)
@@ -153,18 +149,18 @@ class _Lines(Protocol):
             if self._size:
                 self._lines.append(b"".join(self._rest))
             self._rest, self._size = [other], len(other)
-        if self._size > MAX_EVENT:
+        if self._size > MAX_EVENT_BYTES:
             self.close()
-            self._wake(Failure(ValueError("an event is too long")))
+            self._notify(Failure(ValueError("an event is too long")))
         elif self._lines:
             self._producer.pauseProducing()
-            self._wake(None)
+            self._notify(None)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._over = True
-        self._wake(reason)
+        self._notify(reason)
 
-    def _wake(self, end: Failure | None) -> None:
+    def _notify(self, end: Failure | None) -> None:
         self._end = self._end or end
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
@@ -177,7 +173,7 @@ def _refused(code: int, message: str) -> status.StatusError:
 
 
 class RemoteResource:
-    """One resource of another server, in the version that it is known by."""
+    """One resource of another server, in one version."""
 
     def __init__(self, objects: RemoteObjects, group_version: GroupVersion, entry: Object) -> None:
         self._objects = objects
@@ -194,23 +190,23 @@ class RemoteResource:
         return f"{self._root}{place}/{self._plural}{tail}{asked}"
 
     async def get(self, name: str, namespace: str = "") -> Object:
-        return await self._objects.ask(self._key, "GET", self._path(namespace, name))
+        return await self._objects.request(self._key, "GET", self._path(namespace, name))
 
     async def page(self, continue_: str = "") -> Object:
-        """A part of the list over all namespaces."""
-        query = {"limit": str(PAGE), **({"continue": continue_} if continue_ else {})}
-        return await self._objects.ask(self._key, "GET", self._path(**query))
+        """One page of the list over all namespaces."""
+        query = {"limit": str(PAGE_SIZE), **({"continue": continue_} if continue_ else {})}
+        return await self._objects.request(self._key, "GET", self._path(**query))
 
     async def patch(self, name: str, patch: Object, namespace: str = "") -> None:
         path = self._path(namespace, name)
-        await self._objects.ask(self._key, "PATCH", path, patch, "application/merge-patch+json")
+        await self._objects.request(self._key, "PATCH", path, patch, "application/merge-patch+json")
 
     async def delete(self, name: str, namespace: str, options: Object) -> None:
         body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
-        await self._objects.ask(self._key, "DELETE", self._path(namespace, name), body)
+        await self._objects.request(self._key, "DELETE", self._path(namespace, name), body)
 
     async def watch(self, revision: str, on_event: Callable[[str, Object], None]) -> None:
-        """Done when the server ends it.  Raises StatusError for an error that it sends."""
+        """Returns when the server ends the watch.  Raises StatusError for an ERROR event."""
 
         def on_line(line: bytes) -> None:
             event = json_pieces.loads(line)
@@ -223,7 +219,7 @@ class RemoteResource:
 
 
 class RemoteResources:
-    """What other servers have, as discovery knows it now: ``remote`` is in the form of aggregated discovery."""
+    """The resources of other servers that discovery knows; ``remote`` has the form of aggregated discovery."""
 
     def __init__(self, objects: RemoteObjects, remote: Mapping[GroupVersion, list[Object]]) -> None:
         self._objects = objects
@@ -236,10 +232,10 @@ class RemoteResources:
             listener()
 
     def all(self) -> list[RemoteResource]:
-        """Those that can be followed and changed; of one that has several versions the first."""
+        """The resources that can be watched and changed, each in its first version."""
         found: dict[GroupResource, RemoteResource] = {}
         for group_version, entry in self._entries():
-            if _FOLLOWED <= set(entry.get("verbs") or ()):
+            if _NEEDED_VERBS <= set(entry.get("verbs") or ()):
                 made = RemoteResource(self._objects, group_version, entry)
                 found.setdefault(made.resource, made)
         return list(found.values())

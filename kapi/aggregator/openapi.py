@@ -8,37 +8,42 @@ import re
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.aggregator.asking import Questions
+from kapi.aggregator.backend_client import BackendClient
 from kapi.client.workqueue import WorkQueue
 from kapi.codecs import json_pieces
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Tree
+from kapi.request.response import Document
 
 WORKERS = 2
-TIMEOUT = 10.0  # seconds for a document
+TIMEOUT_SECONDS = 10.0  # of the request for a document
 MAX_DOCUMENTS = 256  # of one server
-_DIGEST = re.compile(r"[0-9A-Za-z]+").fullmatch  # what may stand in our URLs and headers
+_DIGEST = re.compile(r"[0-9A-Za-z]+").fullmatch  # allowed in URLs and headers
 MAX_BYTES = 64 * 1024 * 1024  # of all documents of one server
 
 
-class OpenAPIDownload:
-    """Keeps ``documents``: all that a server lists under ``/openapi/v3``, and the paths of its group version of v2."""
+class _Away(Exception):
+    """The server did not answer, or cannot now.  What is known of it stays until the next probe, as upstream keeps it."""
 
-    def __init__(self, reactor: IReactorTime, questions: Questions, documents: RemoteDocuments) -> None:
-        self._questions = questions
+
+class OpenAPIDownload:
+    """Updates ``documents``: those that a server lists under ``/openapi/v3``, and its paths of ``/openapi/v2``."""
+
+    def __init__(self, reactor: IReactorTime, backend_client: BackendClient, documents: RemoteDocuments) -> None:
+        self._backend_client = backend_client
         self._remote = documents
-        self._wanted: dict[str, GroupVersion] = {}  # by the APIService's name
+        self._services: dict[str, GroupVersion] = {}  # by the APIService's name
         self._keys: dict[str, set[str]] = {}  # documents of v3 that came from its server
         self._queue: WorkQueue[str] = WorkQueue(reactor, "apiservice openapi", self._sync, WORKERS)
 
-    def look_at(self, name: str, gv: GroupVersion) -> None:
-        """The server of an APIService can be asked; one that has a new document is asked for it."""
-        self._wanted[name] = gv
+    def enqueue(self, name: str, gv: GroupVersion) -> None:
+        """Call it after each successful probe: reads the documents of the server that are new."""
+        self._services[name] = gv
         self._queue.add(name)
 
     def forget(self, name: str) -> None:
-        self._wanted.pop(name, None)
+        self._services.pop(name, None)
         for key in self._keys.pop(name, ()):
             self._remote.documents.pop(key, None)
         self._remote.forget(name)
@@ -47,65 +52,80 @@ class OpenAPIDownload:
         self._queue.stop()
 
     async def _sync(self, name: str) -> None:
-        """Having no document is no fault of a server: it is asked again when it was probed again."""
-        gv = self._wanted.get(name)
+        """Reads the documents of a server.  Missing ones are no error; the next probe tries again."""
+        gv = self._services.get(name)
         if gv is None:
             return
         known = name in self._keys
         changed = await self._read_v3(name, gv)
         if changed or not known:
-            document = await self._read(name, "/openapi/v2")
-            if document is not None and self._wanted.get(name) == gv:
+            document = await self._read_now(name, "/openapi/v2")
+            if document is not None and self._services.get(name) == gv:
                 try:
                     self._remote.specify(name, f"/apis/{gv}/", json_pieces.loads(document))
-                except Exception:  # whatever a server may say
+                except Exception:  # the server may send anything
                     self._remote.forget(name)
 
     async def _read_v3(self, name: str, gv: GroupVersion) -> bool:
-        """Whether the server documents something new, or nothing at all in this form."""
-        index = await self._read(name, "/openapi/v3")
-        if self._wanted.get(name) != gv:
+        """Reads the documents of v3; True when one is new, or when the server has none."""
+        try:
+            index = await self._read(name, "/openapi/v3")
+        except _Away:
+            return False
+        if self._services.get(name) != gv:
             return False
         urls = _urls(index, f"apis/{gv}")
         documents, mine = self._remote.documents, self._keys.setdefault(name, set())
         for key in mine - {key for key, _ in urls}:
             del documents[key]
             mine.discard(key)
-        space = MAX_BYTES - sum(len(documents[key][1]) for key in mine)
+        space = MAX_BYTES - sum(len(documents[key][1].body) for key in mine)
         changed = not urls
         for key, url in urls:
             digest = url.partition("hash=")[2]
             digest = digest if _DIGEST(digest) else ""
             if key in documents and (key not in mine or (digest and documents[key][0] == digest)):
-                continue  # another server's, or as it was
-            body = await self._read(name, url)
+                continue  # the document of another server, or unchanged
+            body = await self._read_now(name, url)
             if self._keys.get(name) is not mine:
                 return False  # forgotten meanwhile
             if body is None or key in documents and key not in mine:
                 continue
-            before = len(documents[key][1]) if key in documents else 0
+            before = len(documents[key][1].body) if key in documents else 0
             if len(body) > space + before:
                 continue
             space += before - len(body)
             changed = True
-            documents[key] = (digest or hashlib.sha512(body).hexdigest().upper(), body)
+            documents[key] = (digest or hashlib.sha512(body).hexdigest().upper(), Document(body))
             mine.add(key)
         return changed
 
-    async def _read(self, name: str, path: str) -> bytes | None:
-        """A JSON document, or None."""
+    async def _read_now(self, name: str, path: str) -> bytes | None:
+        """A JSON document; None when there is none, or none now."""
         try:
-            code, body = await self._questions.get(name, path, TIMEOUT)
-            json_pieces.loads(body)
+            return await self._read(name, path)
+        except _Away:
+            return None
+
+    async def _read(self, name: str, path: str) -> bytes | None:
+        """A JSON document; None when there is none.  Raises _Away."""
+        try:
+            code, body = await self._backend_client.get(name, path, TIMEOUT_SECONDS)
         except CancelledError:
             raise
-        except Exception:  # whatever the network and the server do
+        except Exception as error:  # any error of the network
+            raise _Away from error
+        if code == 429 or code >= 500:
+            raise _Away
+        try:
+            json_pieces.loads(body)
+        except Exception:  # the server may send anything
             return None
         return body if code == 200 else None
 
 
 def _urls(index: bytes | None, first: str) -> list[tuple[str, str]]:
-    """Where a server says that its documents are; that of the group version ``first`` at the head."""
+    """(key, URL) of a server's documents; that of the group version ``first`` comes first."""
     try:
         paths: Tree = json_pieces.loads(index or b"{}")["paths"]
         found = [(key, item["serverRelativeURL"]) for key, item in paths.items()]

@@ -1,4 +1,4 @@
-"""Where the built-in group versions stand in discovery (upstream: ``pkg/controlplane/apiserver`` default priorities)."""
+"""Priorities of the built-in group versions in discovery (upstream: ``pkg/controlplane/apiserver`` default priorities)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSIONS = {
     ("resource.k8s.io", "v1beta2"): 15, ("admissionregistration.k8s.io", "v1beta1"): 12,
     ("admissionregistration.k8s.io", "v1alpha1"): 9,
 }  # fmt: skip
-#: of the group versions of custom resources
+#: priorities of the group versions of custom resources
 CUSTOM_GROUP, CUSTOM_VERSION = 1000, 100
 _FIRST = 20000  # apiregistration.k8s.io, which has no APIService of its own
 

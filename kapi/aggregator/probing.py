@@ -1,4 +1,4 @@
-"""Whether the servers behind APIServices can be asked: sets ``Available``, and takes their resources for discovery.
+"""Probes the servers behind APIServices: sets ``Available`` and reads their resources for discovery.
 
 Upstream: kube-aggregator ``status/remote`` and ``handler_discovery.go``.
 """
@@ -13,9 +13,9 @@ from twisted.internet.ssl import PrivateCertificate
 from twisted.logger import Logger
 
 from kapi.aggregator import availability
-from kapi.aggregator.asking import MAX_DISCOVERY, Questions
 from kapi.aggregator.availability import PASSED, SERVICE_LABEL, UNREACHABLE, Verdict
 from kapi.aggregator.backend import Backend, Backends
+from kapi.aggregator.backend_client import MAX_DISCOVERY_BYTES, BackendClient
 from kapi.aggregator.groups import from_legacy
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
@@ -25,18 +25,19 @@ from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.apiregistration.apiservices import available_condition
 
-WORKERS = 5  # servers asked at once: one that never answers holds one of them, for PROBE_TIMEOUT
-RESYNC = 30.0  # seconds between two looks at a server
-#: seconds until a server that did not answer is asked again: at first, and at most where it takes no longer to ask; upstream
-#: begins with 5 ms and ends with 30 s, which one that is silent for PROBE_TIMEOUT has here, too
-_FIRST, _MAX_DELAY = 0.05, 0.8
-PROBE_TIMEOUT = 5.0  # seconds
+WORKERS = 5  # concurrent probes; a silent server blocks one for PROBE_TIMEOUT_SECONDS
+RESYNC_SECONDS = 30.0  # between two probes of a server
+#: delay before a failed server is probed again, growing from the first to the second value.  Upstream begins with 5 ms and ends
+#: with 30 s; a server whose probe takes longer than the second value gets up to RESYNC_SECONDS here as well.
+_FIRST_DELAY_SECONDS, _MAX_DELAY_SECONDS = 0.05, 0.8
+PROBE_TIMEOUT_SECONDS = 5.0
 
 
 class AvailabilityController:
-    """``resources`` is called with what a server serves, in the form of aggregated discovery, whenever it answers; ``now``
-    gives the time for conditions, ``identity`` the certificate that servers know us by, as it is now; ``spread``: requests go
-    to all ready endpoints, else to the first.
+    """``resources`` is called with a server's resources, in the form of aggregated discovery, after each successful probe.
+
+    ``now`` returns the time for conditions, ``identity`` the current client certificate; ``spread``: requests go to all ready
+    endpoints instead of the first one.
     """
 
     log = Logger()
@@ -46,7 +47,7 @@ class AvailabilityController:
         client: Client,
         reactor: IReactorTime,
         backends: Backends,
-        questions: Questions,
+        backend_client: BackendClient,
         *,
         resources: Callable[[str, GroupVersion, list[Object]], None],
         now: Callable[[], str],
@@ -57,7 +58,7 @@ class AvailabilityController:
         self._services = client.resource("apiregistration.k8s.io", "apiservices")
         self._client = client
         self._backends = backends
-        self._questions = questions
+        self._backend_client = backend_client
         self._resources = resources
         self._now = now
         self._identity = identity
@@ -66,13 +67,13 @@ class AvailabilityController:
         self._queue: WorkQueue[str] = WorkQueue(reactor, "apiservice availability", self._sync, WORKERS)
 
     def failed(self, name: str) -> None:
-        """A request that was passed on did not reach the server: if that is news, it is looked at once."""
+        """Call it when a proxied request did not reach the server: it is probed at once if it counts as available."""
         service = self._services.lister.get("", name)
         found = available_condition(service) if service is not None else None
         if found is not None and found.get("status") == "True":
             self._queue.add(name)
 
-    def look_at(self, name: str) -> None:
+    def enqueue(self, name: str) -> None:
         self._queue.add(name)
 
     def stop(self) -> None:
@@ -90,21 +91,21 @@ class AvailabilityController:
         if reference is None:
             self._backends.remove(name)
         else:
-            verdict = await self._judge(service, reference)
-        longest = _MAX_DELAY if self._reactor.seconds() - begin < _MAX_DELAY else RESYNC
+            verdict = await self._check(service, reference)
+        longest = _MAX_DELAY_SECONDS if self._reactor.seconds() - begin < _MAX_DELAY_SECONDS else RESYNC_SECONDS
         await self._write(name, verdict)
         return None if reference is None else self._again(name, verdict, longest)
 
     def _again(self, name: str, verdict: Verdict, longest: float) -> float:
-        """Seconds until the next look; changes of objects come as events."""
+        """Seconds until the next probe; changes of objects come as events."""
         if verdict.reason != UNREACHABLE:
             self._failures.pop(name, None)
-            return RESYNC
+            return RESYNC_SECONDS
         failures = self._failures[name] = self._failures.get(name, 0) + 1
-        return float(min(longest, _FIRST * 2.0 ** min(failures - 1, 20)))
+        return float(min(longest, _FIRST_DELAY_SECONDS * 2.0 ** min(failures - 1, 20)))
 
     async def _write(self, name: str, verdict: Verdict) -> None:
-        """On the APIService as it is after all the asking."""
+        """Stores the condition; the APIService may have changed during the probe."""
         service = self._services.lister.get("", name)
         new = None if service is None else availability.updated_status(service, verdict, self._now())
         if new is None:
@@ -114,7 +115,7 @@ class AvailabilityController:
         except status.NotFound as error:
             self.log.info("apiservice: {message}", message=error.message)
 
-    async def _judge(self, service: Object, reference: Object) -> Verdict:
+    async def _check(self, service: Object, reference: Object) -> Verdict:
         name, namespace = service["metadata"]["name"], reference["namespace"]
         found = self._client.resource("", "services").lister.get(namespace, reference["name"])
         slices = [
@@ -122,7 +123,7 @@ class AvailabilityController:
             for item in self._client.resource("discovery.k8s.io", "endpointslices").lister.list(namespace)
             if (item["metadata"].get("labels") or {}).get(SERVICE_LABEL) == reference["name"]
         ]
-        verdict = availability.judge(reference, found, slices)
+        verdict = availability.check(reference, found, slices)
         targets = availability.resolve(reference, found, slices)
         if verdict is not None or not targets:
             self._backends.remove(name)
@@ -135,17 +136,17 @@ class AvailabilityController:
         return await self._probe(service, backend)
 
     async def _probe(self, service: Object, backend: Backend) -> Verdict:
-        """Asks the server for its resources, which is its proof of life."""
+        """Reads the resources of the server; that it answers makes it available."""
         name, gv = service["metadata"]["name"], GroupVersion(service["spec"]["group"], service["spec"]["version"])
         path = f"/apis/{gv}"
         first = backend.targets[0]
-        host = first.host if len(backend.targets) == 1 else first.name  # which of many was asked is not said
+        host = first.host if len(backend.targets) == 1 else first.name  # of several the message names none
         where = f"https://{host}:{first.port}{path}"
         try:
-            code, body = await self._questions.get(name, path, PROBE_TIMEOUT, MAX_DISCOVERY)
+            code, body = await self._backend_client.get(name, path, PROBE_TIMEOUT_SECONDS, MAX_DISCOVERY_BYTES)
         except CancelledError:
             raise
-        except Exception as error:  # whatever the network does
+        except Exception as error:  # any error of the network
             text = f"failing or missing response from {where}: {error}"
             return Verdict("False", UNREACHABLE, text)
         if not 200 <= code < 300:
@@ -153,7 +154,7 @@ class AvailabilityController:
             return Verdict("False", UNREACHABLE, text)
         try:
             found = from_legacy(json_pieces.loads(body))
-        except Exception:  # whatever the server says instead
+        except Exception:  # the answer is no APIResourceList
             found = []
         if self._services.lister.get("", name) is not None:
             self._resources(name, gv, found)

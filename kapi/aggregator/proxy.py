@@ -1,7 +1,7 @@
-"""Requests passed on to the server behind an APIService (upstream: kube-aggregator ``handler_proxy.go``).
+"""The proxy to the servers behind APIServices (upstream: kube-aggregator ``handler_proxy.go``).
 
-The backend learns who asks from request headers, which it believes because of our client certificate.  Redirects are
-neither followed nor handed to the client.
+The backend reads the user from request headers, which it trusts because of the proxy's client certificate.  Redirects are
+neither followed nor sent to the client.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from twisted.web.client import HTTPConnectionPool
 
 UNAVAILABLE = b"service unavailable\n"
-IDLE = 240.0  # seconds a connection to a backend is kept
+IDLE_SECONDS = 240.0  # after which an idle connection to a backend is closed
 
 
 def unavailable() -> Response:
@@ -33,10 +33,10 @@ def unavailable() -> Response:
 
 
 class ReverseProxy:
-    """Passes requests on.  ``backends`` knows where each APIService's server is, under its name.
+    """Proxies requests.  ``backends`` has the server of each APIService, by its name.
 
-    ``failed`` is called with the name of one that could not be asked; ``rejects_redirects``: a server's redirect is an error,
-    and no answer.
+    ``failed`` is called with the name of an APIService whose server could not be reached; ``rejects_redirects``: a redirect of
+    the server is an error.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class ReverseProxy:
 
     @cached_property
     def _agent(self) -> IAgent:
-        from twisted.web.client import Agent, HTTPConnectionPool  # for those alone who use it
+        from twisted.web.client import Agent, HTTPConnectionPool  # imported only when it is used
 
         self._pool = pool = HTTPConnectionPool(self._reactor, persistent=True)
-        pool.cachedConnectionTimeout = int(IDLE)
+        pool.cachedConnectionTimeout = int(IDLE_SECONDS)
         pool.retryAutomatically = False  # a request may have had its effect
         agent: IAgent = Agent.usingEndpointFactory(self._reactor, self.backends, pool)
         return agent

@@ -1,4 +1,4 @@
-"""Which APIServices the server keeps for what it serves itself: decisions only (upstream: kube-aggregator ``autoregister``).
+"""The APIServices of served group versions: decisions without I/O (upstream: kube-aggregator ``autoregister``).
 
 Built-in group versions are registered once, at the start; those of custom resources follow their definitions.
 """
@@ -16,7 +16,7 @@ ON_START, ALWAYS = "onstart", "true"
 
 
 class Change(NamedTuple):
-    """What is to be written: ``verb`` is create, update or delete."""
+    """A write: ``verb`` is create, update or delete."""
 
     verb: str
     service: Object
@@ -33,7 +33,7 @@ def built_in(group_version: GroupVersion) -> Object:
 
 
 def custom(group_version: GroupVersion) -> Object:
-    """The APIService of a group version that custom resources have."""
+    """The APIService of a group version of custom resources."""
     return _service(group_version, ALWAYS, CUSTOM_GROUP, CUSTOM_VERSION)
 
 
@@ -43,21 +43,20 @@ def _service(group_version: GroupVersion, managed: str, group_minimum: int, vers
     return {"metadata": {"name": service_name(group_version), "labels": {AUTOMANAGED: managed}}, "spec": spec}
 
 
-def decide(wanted: Object | None, found: Object | None, *, starting: bool) -> Change | None:
-    """What makes ``found``, the APIService of a name if there is one, be as ``wanted``.
+def decide(desired: Object | None, found: Object | None, *, starting: bool) -> Change | None:
+    """The write that turns ``found``, the existing APIService if there is one, into ``desired``; None when none is needed.
 
-    After the start only those that are always kept are looked at; one that somebody took over (label removed) is left
-    alone.
+    After the start only APIServices of custom resources are maintained.  One without the label belongs to its user.
     """
-    if wanted is not None and not starting and _managed(wanted) == ON_START:
+    if desired is not None and not starting and _managed(desired) == ON_START:
         return None
     if found is None:
-        return None if wanted is None else Change("create", wanted)
+        return None if desired is None else Change("create", desired)
     if _managed(found) not in ((ON_START, ALWAYS) if starting else (ALWAYS,)):
         return None
-    if wanted is None:
+    if desired is None:
         return Change("delete", found)
-    return None if found["spec"] == wanted["spec"] else Change("update", {**found, "spec": wanted["spec"]})
+    return None if found["spec"] == desired["spec"] else Change("update", {**found, "spec": desired["spec"]})
 
 
 def _managed(service: Object) -> str | None:

@@ -1,4 +1,4 @@
-"""The outermost of the three servers: discovery of everything, and the way to servers elsewhere.
+"""The outermost of the three servers: discovery of all groups, and the proxy to other servers.
 
 Upstream: kube-aggregator ``apiserver.go``, ``handler_proxy.go``, ``handler_apis.go``.
 """
@@ -28,7 +28,7 @@ from kapi.resources.definition import Lister
 from kapi.server.delegation import Answer, Delegate
 from kapi.server.generic import GenericServer
 
-#: what one controller does here, and several with hooks of their own do upstream
+#: upstream's hooks whose work one controller does here
 _STEPS = (
     "aggregator-reload-proxy-client-cert",
     "apiservice-discovery-controller",
@@ -43,7 +43,7 @@ _STEPS = (
 
 
 class AggregatorServer(GenericServer):
-    """A generic server that first looks whether another server serves the group version."""
+    """A generic server that proxies the group versions of other servers."""
 
     def __init__(self, delegate: Delegate, table: ResourceTable) -> None:
         super().__init__("kube-aggregator", delegate, table)
@@ -65,8 +65,8 @@ class AggregatorServer(GenericServer):
     ) -> APIServiceController:
         """Makes discovery, OpenAPI and the controller of APIServices; hooks start and stop it.
 
-        ``tables`` have everything that is served here, that of custom resources comes last; ``identity`` gives the
-        certificate that other servers know us by, as it is now; ``spread``: requests go to all endpoints of a server.
+        ``tables`` have all served resources, the last one those of custom resources; ``identity`` returns the current client
+        certificate; ``spread``: requests go to all endpoints of a server.
         """
         backends = Backends(reactor)
         self._lister = client.resource("apiregistration.k8s.io", "apiservices").lister
@@ -130,7 +130,7 @@ class AggregatorServer(GenericServer):
         return controller
 
     def api(self, ctx: RequestContext) -> Answer:
-        """As every server's, but for what an APIService says that another one serves."""
+        """Proxies the request if its group version belongs to another server, else answers as any server."""
         if ctx.path.startswith("/apis/") and self._lister is not None:
             service = self._remote_service(ctx.path)
             if service is not None:
@@ -139,7 +139,7 @@ class AggregatorServer(GenericServer):
         return super().api(ctx)
 
     def is_remote(self, uri: bytes) -> bool:
-        """Whether a request to this target goes to another server, as far as it can be seen without decoding it."""
+        """Whether a request with this target is proxied, judged without decoding the path."""
         if not uri.startswith(b"/apis/") or self._lister is None:
             return False
         return self._remote_service(uri.partition(b"?")[0].decode("latin-1")) is not None

@@ -10,8 +10,8 @@ from typing import overload
 import orjson
 from msgspec import Raw
 
-from kapi.apiextensions.jsonpath import Find, JSONPathError, compile_path
-from kapi.apiextensions.outline import whole
+from kapi.apiextensions.jsonpath import Below, JSONPathError, Path
+from kapi.apiextensions.outline import decode_raw
 from kapi.cel.values import format_double
 from kapi.machinery.ages import human_duration
 from kapi.machinery.checkpoint import steps
@@ -35,7 +35,7 @@ _AGE_COLUMN = {"name": "Age", "type": "date", "description": _AGE, "jsonPath": "
 
 
 class _Columns(Sequence[Column]):
-    """The columns of a version, of which there may be thousands: made when the first table is asked for."""
+    """The columns of a version; there may be thousands, so they are made with the first table."""
 
     def __init__(self, raw: Raw | None) -> None:
         self._raw = raw
@@ -52,20 +52,21 @@ class _Columns(Sequence[Column]):
 
     @cached_property
     def _given(self) -> list[Object]:
-        return whole(self._raw) or [_AGE_COLUMN]
+        return decode_raw(self._raw) or [_AGE_COLUMN]
 
     @cached_property
     def _shown(self) -> list[Column]:
         return [Column("Name", "string", _NAME, "name"), *map(_column, steps(self._given))]
 
     @cached_property
-    def _readers(self) -> list[tuple[str, Find]]:
-        return [(column.get("type", ""), _finder(column.get("jsonPath", ""))) for column in steps(self._given)]
+    def _readers(self) -> list[tuple[str, Path | None]]:
+        return [(column.get("type", ""), _path(column.get("jsonPath", ""))) for column in steps(self._given)]
 
     def cells(self, obj: Object, now: float) -> list[Tree]:
         row: list[Tree] = [obj["metadata"].get("name", "")]
-        for type_, find in steps(self._readers):
-            found = find(obj)
+        below = Below(obj)
+        for type_, path in steps(self._readers, 1):  # each may take milliseconds of a large object
+            found = path.find(obj, below) if path is not None else None
             row.append(cell(type_, found[0], now) if found else None)
         return row
 
@@ -82,20 +83,20 @@ def _column(given: Object) -> Column:
 
 
 def table(columns: Raw | None) -> TableColumns:
-    """The table of a version, from the bytes of its columns."""
+    """The table of a version; ``columns`` is the JSON of its additionalPrinterColumns."""
     made = _Columns(columns)
     return TableColumns(made, made.cells)
 
 
-def _finder(path: str) -> Find:
+def _path(text: str) -> Path | None:
     try:
-        return compile_path(path)
+        return Path(text)
     except JSONPathError:
-        return lambda value: []
+        return None  # which finds nothing
 
 
 def cell(type_: str, value: object, now: float) -> Tree:
-    """What a column of a type shows of a value; null for what does not fit."""
+    """The cell of a value in a column of a type; null for a value that does not fit."""
     if type_ == "string":
         return as_text(value)
     if value is None:
@@ -132,11 +133,11 @@ def as_text(value: object) -> str:
 
 
 def selectable(path: str) -> Callable[[Object], str]:
-    """The text of a selectable field; "" when absent."""
-    find = _finder(path)
+    """A function that returns the text of a selectable field, "" when it is absent."""
+    compiled = _path(path)
 
     def read(obj: Object) -> str:
-        found = find(obj)
+        found = compiled.find(obj) if compiled is not None else None
         return "" if not found or found[0] is None else as_text(found[0])
 
     return read

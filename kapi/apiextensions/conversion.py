@@ -1,5 +1,7 @@
-"""Conversion webhooks: ConversionReview, its answer checked (upstream: apiextensions
-``apiserver/conversion/webhook_converter.go``)."""
+"""Conversion webhooks: sends a ConversionReview and checks the answer.
+
+Upstream: apiextensions ``apiserver/conversion/webhook_converter.go``.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ from kapi.registry.conversion import Unconverted
 
 #: (client configuration, review, timeout in seconds) -> the decoded answer
 Post = Callable[[Mapping[str, Tree], Object, float], Awaitable[Object]]
-#: begins what goes on when who asked for it has gone
+#: starts a coroutine that goes on when the request that started it is cancelled
 Begin = Callable[[Coroutine[Deferred[object], object, None]], Deferred[None]]
 
-_TIMEOUT = 30.0
-_CACHE_SIZE = 4096  # conversions; a list of more objects is remembered while it is being answered
+_TIMEOUT_SECONDS = 30.0
+_CACHE_SIZE = 4096  # conversions; it grows while a list with more objects is answered
 _MAX_CACHE_SIZE = 100_000
 _REVIEWS = ("v1", "v1beta1")
 
@@ -36,62 +38,65 @@ class WebhookConverter:
     """The converter of one definition."""
 
     def __init__(self, crd: Object, post: Post, begin: Begin = Deferred.fromCoroutine) -> None:
-        """``begin`` runs a call that several may wait for."""
+        """``begin`` runs a call for which several requests may wait."""
         webhook = crd["spec"]["conversion"].get("webhook") or {}
         self._config = webhook.get("clientConfig") or {}
         self._reviews = webhook.get("conversionReviewVersions") or []
         self._post = post
         self._begin = begin
-        self._known: OrderedDict[bytes, Object] = OrderedDict()
-        self._used = 0  # how often one was wanted since the last call
-        self._asked: dict[bytes, _Call] = {}  # what is being asked for now
+        self._cache: OrderedDict[bytes, Object] = OrderedDict()
+        self._hits = 0  # uses of the cache since the last call
+        self._running: dict[bytes, _Call] = {}  # calls that have not been answered, by the keys of their objects
 
     def convert(self, obj: Object, api_version: str) -> Object:
-        """The converted object, a copy.  Raises Unconverted when the webhook has not been asked for it."""
+        """A copy of the converted object from the cache.  Raises Unconverted when it is not there."""
         if obj.get("apiVersion") == api_version:
             same: Object = tree.copy(obj)
             return same
         key = _key(obj, api_version)
-        found = self._known.get(key)
+        found = self._cache.get(key)
         if found is None:
             raise Unconverted(obj, api_version)
-        self._known.move_to_end(key)
-        self._used += 1
+        self._cache.move_to_end(key)
+        self._hits += 1
         copied: Object = tree.copy(found)
         return copied
 
     async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
-        """Converts all in one call; objects that another request is converting already are waited for."""
+        """Converts all objects in one call, and waits for calls of other requests that convert some of them.
+
+        The results are in the cache afterwards.  Raises StatusError.
+        """
         keyed = [(_key(obj, api_version), obj) for obj in steps(objects) if obj.get("apiVersion") != api_version]
-        wanted: dict[bytes, Object] = {}
+        missing: dict[bytes, Object] = {}
         calls: dict[_Call, None] = {}
-        for key, obj in keyed:  # without a checkpoint, at which others might ask for the same
-            if key in self._known:
+        for key, obj in keyed:  # without a checkpoint: another request might start the same call
+            if key in self._cache:
                 continue
-            call = self._asked.get(key)
+            call = self._running.get(key)
             if call is None:
-                wanted[key] = obj
+                missing[key] = obj
             else:
                 calls[call] = None
-        if wanted:
-            calls[_Call(self._asked, wanted, self._begin(self._fetch(wanted, api_version)))] = None
+        if missing:
+            calls[_Call(self._running, missing, self._begin(self._fetch(missing, api_version)))] = None
         for call in calls:
             await call.result()
 
-    async def _fetch(self, wanted: dict[bytes, Object], api_version: str) -> None:
-        first = next(iter(wanted.values()))
+    async def _fetch(self, objects: dict[bytes, Object], api_version: str) -> None:
+        first = next(iter(objects.values()))
         group_version = first.get("apiVersion", "")
         name = f"{group_version}, Kind={first.get('kind', '')}"
-        converted = await self._ask(list(wanted.values()), api_version, name)
-        for (key, original), result in zip(wanted.items(), converted, strict=True):
-            self._known[key] = _checked(original, result, api_version, name)
-        # who asked wants these together with what it has used already
-        capacity = max(_CACHE_SIZE, min(self._used + len(wanted), _MAX_CACHE_SIZE))
-        self._used = 0
-        while len(self._known) > capacity:
-            self._known.popitem(last=False)
+        converted = await self._request(list(objects.values()), api_version, name)
+        for (key, original), result in zip(objects.items(), converted, strict=True):
+            self._cache[key] = _checked(original, result, api_version, name)
+        # the request needs these together with what it has already used
+        capacity = max(_CACHE_SIZE, min(self._hits + len(objects), _MAX_CACHE_SIZE))
+        self._hits = 0
+        while len(self._cache) > capacity:
+            self._cache.popitem(last=False)
 
-    async def _ask(self, objects: list[Object], api_version: str, name: str) -> list[Object]:
+    async def _request(self, objects: list[Object], api_version: str, name: str) -> list[Object]:
         version = next((item for item in self._reviews if item in _REVIEWS), "")
         if not version:
             raise status.generic("no supported conversion review versions")
@@ -102,19 +107,19 @@ class WebhookConverter:
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
         }
         try:
-            answer = await self._post(self._config, review, _TIMEOUT)
+            answer = await self._post(self._config, review, _TIMEOUT_SECONDS)
         except status.StatusError:
             raise
         except Exception as error:
             raise _failed(name, str(error)) from error
-        return _answered(answer, review_version, uid, len(objects), name)
+        return _converted_objects(answer, review_version, uid, len(objects), name)
 
 
 class _Call:
-    """A call that several wait for.  It goes on when who made it has gone."""
+    """A running call for which several requests may wait.  It goes on when the first request is cancelled."""
 
     def __init__(self, asked: dict[bytes, _Call], keys: Iterable[bytes], call: Deferred[None]) -> None:
-        self._asked = asked
+        self._running = asked
         self._keys = list(keys)
         self._waiting: list[Deferred[None]] = []
         self._result: Failure | None = None
@@ -125,7 +130,7 @@ class _Call:
     def _end(self, result: Failure | None) -> None:
         self._done, self._result = True, result
         for key in self._keys:
-            self._asked.pop(key, None)
+            self._running.pop(key, None)
         waiting, self._waiting = self._waiting, []
         for deferred in waiting:
             if not deferred.called:
@@ -145,7 +150,7 @@ def _failed(name: str, why: str) -> status.StatusError:
     return status.generic(f"conversion webhook for {name} failed: {why}")
 
 
-def _answered(answer: Object, api_version: str, uid: str, count: int, name: str) -> list[Object]:
+def _converted_objects(answer: Object, api_version: str, uid: str, count: int, name: str) -> list[Object]:
     response = answer.get("response")
     if api_version.endswith("/v1") and (answer.get("apiVersion"), answer.get("kind")) != (
         api_version,
@@ -169,7 +174,7 @@ def _answered(answer: Object, api_version: str, uid: str, count: int, name: str)
 
 
 def _checked(original: Object, converted: object, api_version: str, name: str) -> Object:
-    """The converted object with the metadata that a webhook may change, and no other."""
+    """The converted object with the original metadata, except labels and annotations.  Raises StatusError."""
 
     def refuse(what: str, why: str) -> status.StatusError:
         return status.generic(f"conversion webhook for {name} returned invalid {what}: {why}")

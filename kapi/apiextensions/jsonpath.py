@@ -1,57 +1,101 @@
 """Kubernetes' JSONPath, as printer columns and selectable fields use it (upstream: client-go ``util/jsonpath``).
 
-A path compiles to a function from a value to the list of values found; what is missing is left out.
+A path finds a list of values in a value; what is missing is not in it.  Who uses one takes the first.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kapi.machinery.brackets import closing_bracket
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.tree import Tree
 
-Find = Callable[[Tree], list[Tree]]
 _Step = Callable[[list[Tree]], list[Tree]]
 _NAME = re.compile(r"(?:[^.\[\]'\"\\]|\\.)+")
 _SLICE = re.compile(r"(-?[0-9]*)(?::(-?[0-9]*))?(?::(-?[0-9]*))?")
 _FILTER = re.compile(r"(.+?)(==|!=|<=|>=|<|>)(.+)", re.DOTALL)
 
 
-#: values that a step may find: ``..`` after ``..`` finds each value many times
-MAX_FOUND = 100_000
+MAX_FOUND = 100_000  # values of a step: ``..`` after ``..`` finds each value many times
 
 
 class JSONPathError(ValueError):
-    """A path that cannot be read."""
+    """A malformed path."""
 
 
-def compile_path(text: str) -> Find:
-    """Reads ``.a.b[0]['c'][?(@.x=="y")].z``.  Raises JSONPathError."""
-    steps = _steps(text)
+class Below:
+    """All values below the top of one object, for the paths that begin with ``..``: walked once for all of them."""
 
-    def find(value: object) -> list[Tree]:
-        found = [value]
-        for step in steps:
-            found = step(found)[:MAX_FOUND]
+    def __init__(self, top: Tree) -> None:
+        self._top = top
+        self._values: list[Tree] | None = None
+        self._by_name: dict[str, list[Tree]] | None = None
+
+    def values(self) -> list[Tree]:
+        """What ``..`` finds."""
+        if self._values is None:
+            self._values = _descend([self._top])
+        return self._values
+
+    def named(self, name: str) -> list[Tree]:
+        """What ``..name`` finds."""
+        if self._by_name is None:
+            found: dict[str, list[Tree]] = {}
+            for value in steps(self.values()):
+                if isinstance(value, dict):
+                    for key, member in steps(value.items()):
+                        found.setdefault(key, []).append(member)
+            self._by_name = found
+        return self._by_name.get(name, [])
+
+
+class Path:
+    """A compiled path.
+
+    ``repeats``: a value is found as often as ``..`` leads to it; else once, which is all the same to who takes the first.
+    """
+
+    def __init__(self, text: str, repeats: bool = False) -> None:
+        """Raises JSONPathError."""
+        self._steps = _compiled(text, repeats)
+
+    def find(self, value: Tree, below: Below | None = None) -> list[Tree]:
+        """The values that are found in a value; ``below`` is what is below it."""
+        found, path = [value], self._steps
+        if below is not None and path and path[0] is _descend:
+            if len(path) > 1 and isinstance(path[1], _Field):
+                found, path = below.named(path[1].name), path[2:]
+            else:
+                found, path = below.values(), path[1:]
+        for step in path:
+            if len(found) > MAX_FOUND:
+                found = found[:MAX_FOUND]
+            found = step(found)
             if not found:
                 break
         return found
 
-    return find
+    @property
+    def name(self) -> str | None:
+        """The name when this is the path of one member."""
+        only = self._steps[0] if len(self._steps) == 1 else None
+        return only.name if isinstance(only, _Field) else None
 
 
-def _steps(text: str) -> list[_Step]:
-    steps: list[_Step] = []
+def _compiled(text: str, repeats: bool) -> list[_Step]:
+    found: list[_Step] = []
     position = 0
     while position < len(text):
+        checkpoint()
         if text.startswith("..", position):
-            steps.append(_descend)
+            # the first one starts at one value, so that it finds none twice
+            found.append(_descend_repeatedly if repeats and found else _descend)
             position += 2
             if position < len(text) and text[position] not in "[.":
                 name, position = _name(text, position)
-                steps.append(_field(name))
+                found.append(_Field(name))
         elif text[position] == ".":
             position += 1
             if position == len(text):
@@ -59,17 +103,17 @@ def _steps(text: str) -> list[_Step]:
             if text[position] in ".[":
                 continue
             name, position = _name(text, position)
-            steps.append(_wildcard if name == "*" else _field(name))
+            found.append(_wildcard if name == "*" else _Field(name))
         elif text[position] == "[":
             end = closing_bracket(text, position)
             if end < 0:
                 raise JSONPathError("unterminated array")
-            steps.append(_bracket(text[position + 1 : end]))
+            found.append(_bracket(text[position + 1 : end]))
             position = end + 1
         else:
             name, position = _name(text, position)
-            steps.append(_field(name))
-    return steps
+            found.append(_Field(name))
+    return found
 
 
 def _name(text: str, position: int) -> tuple[str, int]:
@@ -79,31 +123,59 @@ def _name(text: str, position: int) -> tuple[str, int]:
     return re.sub(r"\\(.)", r"\1", match.group()), match.end()
 
 
-def _field(name: str) -> _Step:
-    return lambda values: [value[name] for value in values if isinstance(value, dict) and name in value]
+class _Field:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, values: list[Tree]) -> list[Tree]:
+        name = self.name
+        return [value[name] for value in values if isinstance(value, dict) and name in value]
 
 
-def _wildcard(values: list[Tree]) -> list[Tree]:
+def _joined(parts: Iterable[Iterable[Tree]]) -> list[Tree]:
+    """All that is in the parts, up to what a step may find: a union can name the same list many times."""
     found: list[Tree] = []
-    for value in values:
-        if isinstance(value, list):
-            found.extend(value)
-        elif isinstance(value, dict):
-            found.extend(value[key] for key in sorted(value))
+    for part in parts:
+        found.extend(part)
+        if len(found) > MAX_FOUND:
+            break
+        checkpoint()
     return found
 
 
+def _wildcard(values: list[Tree]) -> list[Tree]:
+    return _joined(
+        value if isinstance(value, list) else [value[key] for key in sorted(value)]
+        for value in values
+        if isinstance(value, (list, dict))
+    )
+
+
 def _descend(values: list[Tree]) -> list[Tree]:
+    """The values and all below them, those below several of them once."""
+    return _walk(values, set() if len(values) > 1 else None)
+
+
+def _descend_repeatedly(values: list[Tree]) -> list[Tree]:
+    return _walk(values, None)
+
+
+def _walk(values: list[Tree], seen: set[int] | None) -> list[Tree]:
     found: list[Tree] = []
-    stack = list(reversed(values))
+    stack = values[::-1]
     while stack and len(found) < MAX_FOUND:
         checkpoint()
         value = stack.pop()
+        if isinstance(value, (dict, list)):
+            if seen is not None:
+                if id(value) in seen:
+                    continue
+                seen.add(id(value))
+            if isinstance(value, dict):
+                stack.extend([value[key] for key in sorted(value, reverse=True)])
+            else:
+                stack.extend(reversed(value))
         found.append(value)
-        if isinstance(value, dict):
-            stack.extend(reversed([value[key] for key in sorted(value)]))
-        elif isinstance(value, list):
-            stack.extend(reversed(value))
     return found
 
 
@@ -114,10 +186,10 @@ def _bracket(body: str) -> _Step:
     if body.startswith("?(") and body.endswith(")"):
         return _filter(body[2:-1])
     if body[:1] in ("'", '"') and body[-1:] == body[:1]:
-        return _field(body[1:-1])
+        return _Field(body[1:-1])
     if "," in body:
-        parts = [_bracket(part) for part in body.split(",")]
-        return lambda values: [item for part in parts for item in part(values)]
+        parts = [_bracket(part) for part in steps(body.split(","))]
+        return lambda values: _joined(part(values) for part in parts)
     match = _SLICE.fullmatch(body)
     if match is None or not body:
         raise JSONPathError(f"invalid array index {body}")
@@ -130,7 +202,7 @@ def _bracket(body: str) -> _Step:
         return _index(start)
     if step == 0:
         raise JSONPathError("step must be greater than 0")
-    return lambda values: [item for value in values if isinstance(value, list) for item in value[start:stop:step]]
+    return lambda values: _joined(value[start:stop:step] for value in values if isinstance(value, list))
 
 
 def _index(number: int) -> _Step:
@@ -143,20 +215,26 @@ def _filter(text: str) -> _Step:
     match = _FILTER.fullmatch(text.strip())
     if match is None or "\n" in match.group(1).strip() or "\n" in match.group(3).strip():
         exists = _operand(text)
-        return lambda values: [item for item in _wildcard(values) if exists(item)]
+        return lambda values: [item for item in steps(_wildcard(values)) if exists(item)]
     left, operator, right = _operand(match.group(1)), match.group(2), _operand(match.group(3))
 
     def keep(item: object) -> bool:
         one, other = left(item), right(item)
         return len(one) == 1 and len(other) == 1 and _compare(one[0], operator, other[0])
 
-    return lambda values: [item for value in values if isinstance(value, list) for item in value if keep(item)]
+    return lambda values: _joined(
+        [item for item in steps(value) if keep(item)] for value in values if isinstance(value, list)
+    )
 
 
-def _operand(text: str) -> Find:
+def _operand(text: str) -> Callable[[Tree], list[Tree]]:
     text = text.strip()
     if text.startswith("@"):
-        return compile_path(text[1:])
+        path = Path(text[1:], repeats=True)
+        name = path.name
+        if name is None:
+            return path.find
+        return lambda value: [value[name]] if isinstance(value, dict) and name in value else []
     constant: Tree
     if text[:1] in ("'", '"') and text[-1:] == text[:1] and len(text) > 1:
         constant = text[1:-1]
@@ -167,7 +245,8 @@ def _operand(text: str) -> Find:
             constant = float(text) if "." in text else int(text)
         except ValueError:
             raise JSONPathError(f"unrecognized identifier {text}") from None
-    return lambda value: [constant]
+    found = [constant]
+    return lambda value: found
 
 
 def _compare(one: Tree, operator: str, other: Tree) -> bool:

@@ -1,5 +1,7 @@
-"""Which of a definition's names are accepted, and its conditions: pure decisions (upstream: apiextensions
-``controller/status/naming_controller.go``, ``nonstructuralschema``, ``apiapproval``)."""
+"""Decisions about the accepted names of a definition and about its conditions, without I/O.
+
+Upstream: apiextensions ``controller/status/naming_controller.go``, ``nonstructuralschema``, ``apiapproval``.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
 
-_MAX_NAMES_AT_ONCE = 1000  # names of a definition
+_MAX_INDEXED_NAMES = 1000  # of a definition; more are in a set of their own
 _KEYS = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 _NAMING = (("plural", "PluralConflict", False), ("singular", "SingularConflict", False))
 _KINDS = (("kind", "KindConflict", True), ("listKind", "ListKindConflict", True))
 
 
 def set_condition(crd: Object, new: Object, now: str) -> None:
-    """Adds or changes a condition, in place; the transition time moves with the status only."""
+    """Adds or changes a condition, in place; the transition time changes only with the status."""
     conditions = crd["status"].get("conditions") or []
     crd["status"]["conditions"] = conditions
     fresh = {
@@ -40,95 +42,94 @@ def set_condition(crd: Object, new: Object, now: str) -> None:
     conditions.append(fresh)
 
 
-class Taken:
-    """The names of one group's resources (or kinds) with the definitions that hold them.
+class NameIndex:
+    """The names of one group's resources (or kinds) and the definitions that use them.
 
-    Who comes with thousands of short names is asked for each name instead: they would be too many to write down at once, and
-    half of them may not be seen.
+    A definition with thousands of short names has a set of its own: to add them to the index would take too long in one piece,
+    and other code must not see only half of them.
     """
 
     def __init__(self) -> None:
         self._holders: dict[str, set[str]] = {}
-        self._held: dict[str, tuple[str, ...]] = {}
-        self._many: dict[str, frozenset[str]] = {}
-        self._begun: dict[
-            str, object
-        ] = {}  # by definition: the call of ``hold`` that began last, while it makes such a set
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._large: dict[str, frozenset[str]] = {}
+        #: definition -> a token of its latest call of ``update``, while that makes a large set
+        self._updating: dict[str, object] = {}
 
-    def hold(self, crd: str, names: tuple[str, ...]) -> None:
-        """A definition holds these names from now on, and no others.  Of two calls the one that begins later counts."""
+    def update(self, crd: str, names: tuple[str, ...]) -> None:
+        """Sets the names of a definition.  Of two overlapping calls the one that began later counts."""
         many: frozenset[str] | None = None
-        call = self._begun[crd] = object()
-        if len(names) > _MAX_NAMES_AT_ONCE:
-            many = frozenset(steps(names))  # others may call meanwhile
-        if self._begun.get(crd) is not call:
+        call = self._updating[crd] = object()
+        if len(names) > _MAX_INDEXED_NAMES:
+            many = frozenset(steps(names))  # another call may run meanwhile
+        if self._updating.get(crd) is not call:
             return
-        del self._begun[crd]
-        old = self._held.get(crd, ())
+        del self._updating[crd]
+        old = self._names.get(crd, ())
         if old == names:
             return
-        if self._many.pop(crd, None) is None:
-            for name in set(old):  # a singular may well be its plural
+        if self._large.pop(crd, None) is None:
+            for name in set(old):  # singular and plural may be equal
                 self._holders[name].discard(crd)
                 if not self._holders[name]:
                     del self._holders[name]
-        self._held[crd] = names
+        self._names[crd] = names
         if many is not None:
-            self._many[crd] = many
+            self._large[crd] = many
             return
         for name in names:
             self._holders.setdefault(name, set()).add(crd)
 
-    def by_others(self, crd: str, name: str) -> bool:
-        """Whether another definition than ``crd`` holds a name."""
+    def used_by_others(self, crd: str, name: str) -> bool:
+        """Whether another definition than ``crd`` uses a name."""
         if self._holders.get(name, set()) - {crd}:
             return True
-        return any(name in held for other, held in self._many.items() if other != crd)
+        return any(name in names for other, names in self._large.items() if other != crd)
 
 
 class GroupNames:
-    """What the definitions of one group hold, kept up to date so that a new one need not look at all."""
+    """The names in use in one group, kept up to date so that a new definition is not compared with all others."""
 
     def __init__(self) -> None:
-        self.resources = Taken()
-        self.kinds = Taken()
-        self.waiting: set[str] = set()  # definitions whose names were not accepted
-        self.naming = DeferredLock()  # one of them is given names at a time
+        self.resources = NameIndex()
+        self.kinds = NameIndex()
+        self.waiting: set[str] = set()  # definitions without accepted names
+        self.naming = DeferredLock()  # names are accepted for one definition at a time
 
-    def hold(self, crd: Object) -> None:
-        """Takes a definition as it is now."""
+    def update(self, crd: Object) -> None:
+        """Records the state of a definition."""
         own, names = crd["metadata"]["name"], (crd.get("status") or {}).get("acceptedNames") or {}
         resources = (names.get("plural"), names.get("singular"), *(names.get("shortNames") or ()))
-        self.resources.hold(own, tuple(filter(None, resources)))
-        self.kinds.hold(own, tuple(name for name in (names.get("kind"), names.get("listKind")) if name))
+        self.resources.update(own, tuple(filter(None, resources)))
+        self.kinds.update(own, tuple(name for name in (names.get("kind"), names.get("listKind")) if name))
         if is_true(crd, "NamesAccepted"):
             self.waiting.discard(own)
         else:
             self.waiting.add(own)
 
-    def drop(self, crd: str) -> None:
-        self.resources.hold(crd, ())
-        self.kinds.hold(crd, ())
+    def remove(self, crd: str) -> None:
+        self.resources.update(crd, ())
+        self.kinds.update(crd, ())
         self.waiting.discard(crd)
 
 
-def accept_names(crd: Object, taken: GroupNames, now: str) -> bool:
-    """Brings accepted names and the two conditions up to date, in place; False when nothing changed."""
-    wanted, state = crd["spec"].get("names") or {}, crd.setdefault("status", {})
-    held = state.get("acceptedNames") or {}
-    if tree.equal(_plain(wanted), _plain(held)):
+def accept_names(crd: Object, in_use: GroupNames, now: str) -> bool:
+    """Updates the accepted names and two conditions, in place; False when nothing changed."""
+    desired, state = crd["spec"].get("names") or {}, crd.setdefault("status", {})
+    accepted_before = state.get("acceptedNames") or {}
+    if tree.equal(_plain(desired), _plain(accepted_before)):
         return False
     own = crd["metadata"]["name"]
-    accepted = dict(held)
+    accepted = dict(accepted_before)
     reason, message = "", ""
     for name, conflict, is_kind in (*_NAMING, ("shortNames", "ShortNamesConflict", False), *_KINDS):
-        others = functools.partial((taken.kinds if is_kind else taken.resources).by_others, own)
-        problem = _conflict(wanted.get(name), held.get(name), others)
+        others = functools.partial((in_use.kinds if is_kind else in_use.resources).used_by_others, own)
+        problem = _conflict(desired.get(name), accepted_before.get(name), others)
         if problem:
             reason, message = conflict, problem
         else:
-            accepted[name] = wanted.get(name)
-    accepted["categories"] = wanted.get("categories")
+            accepted[name] = desired.get(name)
+    accepted["categories"] = desired.get("categories")
     naming = {
         "type": "NamesAccepted",
         "status": "False" if reason else "True",
@@ -160,18 +161,18 @@ def _plain(names: Object) -> Object:
     return found
 
 
-def _conflict(wanted: Tree, held: Tree, taken: Callable[[str], bool]) -> str:
-    if isinstance(wanted, list) or isinstance(held, list):
-        known = set(steps(held or ()))
-        problems = [f'"{name}" is already in use' for name in steps(wanted or ()) if name not in known and taken(name)]
+def _conflict(desired: Tree, accepted_before: Tree, taken: Callable[[str], bool]) -> str:
+    if isinstance(desired, list) or isinstance(accepted_before, list):
+        known = set(steps(accepted_before or ()))
+        problems = [f'"{name}" is already in use' for name in steps(desired or ()) if name not in known and taken(name)]
         return problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]" if problems else ""
-    if (wanted or "") == (held or "") or not wanted or not taken(wanted):
+    if (desired or "") == (accepted_before or "") or not desired or not taken(desired):
         return ""
-    return f'"{wanted}" is already in use'
+    return f'"{desired}" is already in use'
 
 
 def establish(crd: Object, now: str) -> bool:
-    """Names are accepted: the resource may be served from now on."""
+    """Sets the condition Established once the names are accepted; False when nothing changed."""
     naming, established = condition(crd, "NamesAccepted"), condition(crd, "Established")
     if naming is None or naming.get("status") != "True" or (established or {}).get("status") == "True":
         return False
@@ -189,13 +190,13 @@ def establish(crd: Object, now: str) -> bool:
 
 
 def may_not_be_structural(crd: Object) -> bool:
-    """Whether schemas have to be looked at: validation takes no other ones than structural ones."""
+    """Whether the schemas must be checked: those of current definitions are structural by validation."""
     spec = crd.get("spec") or {}
     return condition(crd, "NonStructuralSchema") is not None or bool(spec.get("preserveUnknownFields"))
 
 
 def structural_condition(crd: Object, now: str) -> bool:
-    """The condition NonStructuralSchema, for definitions stored before schemas had to be structural."""
+    """Updates NonStructuralSchema of a definition from before schemas had to be structural; False without change."""
     if not may_not_be_structural(crd):
         return False
     from kapi.schema.structural.structure import conversion_error, structural_errors
@@ -234,7 +235,7 @@ def structural_condition(crd: Object, now: str) -> bool:
 
 
 def approval_condition(crd: Object, now: str) -> bool:
-    """The condition KubernetesAPIApprovalPolicyConformant of definitions in community groups."""
+    """Updates KubernetesAPIApprovalPolicyConformant of a definition in a community group; False without change."""
     from kapi.resources.apiextensions.approval import approval, is_protected
 
     if not is_protected((crd.get("spec") or {}).get("group", "")):

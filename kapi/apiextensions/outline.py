@@ -1,6 +1,6 @@
-"""A definition without what may be large in it: of most events nothing but its names and conditions matters.
+"""A CustomResourceDefinition with its large parts left undecoded: most events concern only names and conditions.
 
-Schemas and columns stay the bytes that they are, which costs a tenth of decoding them, and nothing is to be freed afterwards.
+Schemas and columns stay JSON bytes, which takes a tenth of the time, and there are no large trees to free.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from msgspec import Raw
 from kapi.codecs import json_pieces
 from kapi.machinery.tree import Object, Tree
 
-#: what stays bytes of a version
-_LEFT = ("schema", "additionalPrinterColumns")
+#: fields of a version that stay bytes
+_RAW_FIELDS = ("schema", "additionalPrinterColumns")
 
 
-# as classes they would have attributes that nobody reads
+# not classes, whose attributes no code would read
 _Metadata = TypedDict(  # noqa: UP013
     "_Metadata",
     {
@@ -66,17 +66,17 @@ _read = msgspec.json.Decoder(_Definition).decode
 
 
 def outline(data: bytes) -> Object:
-    """The definition in stored bytes; see ``whole`` for what is Raw in its versions."""
+    """The definition in stored bytes; ``decode_raw`` decodes the Raw parts of its versions."""
     try:
         found: Tree = _read(data)
-    except (msgspec.DecodeError, RecursionError):  # an older form, or deeper than this reader goes
+    except (msgspec.DecodeError, RecursionError):  # an older form, or nested too deeply for msgspec
         found = orjson.loads(data)
         for version in found["spec"].get("versions") or ():
-            version.update({name: Raw(orjson.dumps(version[name])) for name in _LEFT if name in version})
+            version.update({name: Raw(orjson.dumps(version[name])) for name in _RAW_FIELDS if name in version})
     crd: Object = found
     return crd
 
 
-def whole(raw: Raw | None) -> Tree:
-    """What stands there; None for nothing."""
+def decode_raw(raw: Raw | None) -> Tree:
+    """The tree of an undecoded field; None if it is missing."""
     return None if raw is None else json_pieces.loads(bytes(raw))

@@ -1,4 +1,4 @@
-"""Catalogue rows of a custom resource: one a version (upstream: apiextensions ``apiserver/customresource_handler.go``)."""
+"""Catalogue rows of a custom resource, one for each version (upstream: apiextensions ``apiserver/customresource_handler.go``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from kapi.apiextensions.columns import selectable, table
 from kapi.apiextensions.conversion import Begin, Post, WebhookConverter
-from kapi.apiextensions.outline import whole
+from kapi.apiextensions.outline import decode_raw
 from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
 from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
@@ -37,9 +37,8 @@ def storage_version(crd: Object) -> str:
     return ""
 
 
-def state_of(crd: Object) -> tuple[Tree, ...]:
-    """What has to be another for a definition to be served otherwise: itself, its spec, and what its status says of
-    names and stored versions."""
+def serving_state(crd: Object) -> tuple[Tree, ...]:
+    """The parts of a definition that determine how it is served: uid, generation, accepted names, stored versions."""
     metadata, state = crd["metadata"], crd.get("status") or {}
     return (
         metadata.get("uid", ""),
@@ -56,15 +55,15 @@ def storage_hash(group: str, version: str, kind: str) -> str:
 
 
 class Rows:
-    """The rows of one definition; ``stored`` is that of the storage version, served or not.
+    """The rows of one definition; ``stored`` is the row of the storage version, which need not be served.
 
     ``crd`` is an outline of it (``kapi/apiextensions/outline.py``).
     """
 
     def __init__(self, crd: Object, post: Post | None = None, begin: Begin = Deferred.fromCoroutine) -> None:
         spec = crd["spec"]
-        #: says which state of the definition this is: another one means other rows
-        self.state = state_of(crd)
+        #: state of the definition for which the rows were made
+        self.state = serving_state(crd)
         self.converter: WebhookConverter | None = None
         if (spec.get("conversion") or {}).get("strategy") == "Webhook" and post is not None:
             self.converter = WebhookConverter(crd, post, begin)
@@ -85,8 +84,8 @@ class Rows:
         self.types: dict[str, Type] = {}
         several = len(self.schemas) > 1
         stored = (crd.get("status") or {}).get("storedVersions") or []
-        # whether stored objects may be in another form than the storage version's now: of another version, with fields
-        # that it has lost, without defaults that it has
+        # whether stored objects may differ from the current storage version: in another version, with fields that its schema has
+        # lost, or without defaults that it has got
         self._mixed = several or len(stored) > 1 or crd["metadata"].get("generation", 1) > 1
         self._stored_form = self._to_storage() if several or len(stored) > 1 else None
         newest = _newest(versions)
@@ -97,16 +96,22 @@ class Rows:
     def stored(self) -> Resource:
         return self.all[self.storage]
 
-    def leave(self) -> None:
-        """Nobody is to be served by it any more; requests that have a row keep it.
+    def refuse_new(self) -> None:
+        """Refuses new objects in all versions, since the definition is being deleted."""
+        for row in steps(self.all.values()):
+            assert isinstance(row.strategy, CustomResourceStrategy)
+            row.strategy.refuses_new = row.group_resource
 
-        Each row leads back here, and of thousands of versions the garbage collector would free all in one piece.
+    def release(self) -> None:
+        """Frees what was made, in steps; call it when the rows are not served any more.  Requests that have a row keep it.
+
+        Rows refer to this object: with thousands of versions the garbage collector would free all in one piece.
         """
         for name, schema in steps(self.schemas.items()):
             made = self.types.get(name)
             if made is not None:
                 free_in_steps(made, schema.size)
-            schema.leave()
+            schema.release()
         self.served.clear()
         for name in steps(list(self.all)):
             del self.all[name]
@@ -118,11 +123,11 @@ class Rows:
         found = self.types.get(version)
         if found is None:
             made = type_of(self.schemas[version].schema, self.kind)
-            found = self.types.setdefault(version, made)  # another request may have been faster
+            found = self.types.setdefault(version, made)  # another request may have made it meanwhile
         return found
 
     def _converter(self, version: str) -> Convert:
-        """From what is stored: brought up to date by the schema of its own version, then converted."""
+        """Converts a stored object to a version, after pruning and defaulting by the schema of its own version."""
         schema, api_version, converter = self.schemas[version], self.api_version(version), self.converter
         by_api_version = self._by_api_version  # one for all versions, of which there may be thousands
 
@@ -132,7 +137,7 @@ class Rows:
             own = by_api_version.get(given)
             if own is not None and own.schema is not None:
                 prune(result, own.schema)
-                own.fill(result)
+                own.apply_defaults(result)
             if given == api_version:
                 return result
             if converter is not None:
@@ -145,7 +150,7 @@ class Rows:
         return convert
 
     def _to_storage(self) -> Convert:
-        """From any version: what the storage version does not know is not stored."""
+        """Converts an object of any version to the storage version, and prunes it."""
         stored, target, converter = self.schemas[self.storage], self.api_version(self.storage), self.converter
 
         def convert(obj: Object) -> Object:
@@ -160,7 +165,7 @@ class Rows:
         return convert
 
     def between(self, api_version: str) -> Convert:
-        """To a version, for managed fields: objects are converted as they are, nothing is pruned."""
+        """Converts to a version without pruning, for managed fields."""
 
         def convert(obj: Object) -> Object:
             if self.converter is not None:
@@ -245,7 +250,7 @@ def _selector(path: str | None) -> Callable[[Object], str]:
 
 
 def _schema(raw: Raw | None) -> Schema | None:
-    found: Schema | None = (whole(raw) or {}).get("openAPIV3Schema")
+    found: Schema | None = (decode_raw(raw) or {}).get("openAPIV3Schema")
     return found
 
 
@@ -259,7 +264,7 @@ def _newest(versions: Iterable[Object]) -> str:
 
 
 def _deprecation(group: str, kind: str, version: Object, newest: str) -> str:
-    """The warning of a deprecated version; it names the newest version that is not, if that is newer."""
+    """The warning of a deprecated version; it names the newest version that is not deprecated, if that is newer."""
     if not version.get("deprecated"):
         return ""
     own = version.get("deprecationWarning")
@@ -273,7 +278,7 @@ def _deprecation(group: str, kind: str, version: Object, newest: str) -> str:
 
 
 class OtherVersions(Mapping[str, tuple[Type, Convert, Convert]]):
-    """All versions but one, by apiVersion: its type, the way there and the way back.  There may be thousands."""
+    """The versions other than one: apiVersion -> (type, conversion to it, conversion back).  There may be thousands."""
 
     def __init__(self, rows: Rows, version: str) -> None:
         self._rows = rows

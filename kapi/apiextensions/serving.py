@@ -1,10 +1,11 @@
-"""Custom resources come and go: the controllers of the extensions server in one informer (upstream: apiextensions
-``controller/status``, ``establish``, ``finalizer``, ``nonstructuralschema``, ``apiapproval``; ``customresource_handler.go``).
+"""The controllers of the extensions server, on one watch of CustomResourceDefinitions.
 
-A definition's event changes what is served at once, those of large ones one after the other in slices; what has to be
-written goes through queues of names, several at once, since admission may be slow and a removal takes as long as there are
-instances.  Names are given to one definition of a group after the other.  Nobody here decodes schemas; what serves by them is
-loaded with the first definition.
+An event of a definition changes at once what is served; events of large definitions are handled one after the other in slices.
+Writes go through work queues with several workers, since admission may be slow, and a removal lasts as long as there are
+instances.  Names are accepted for one definition of a group at a time.  Schemas stay undecoded here; the code that serves custom
+resources is imported with the first definition.
+Upstream: apiextensions ``controller/status``, ``establish``, ``finalizer``, ``nonstructuralschema``, ``apiapproval``,
+``customresource_handler.go``.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object
-from kapi.registry.client import Subscription
+from kapi.registry.client import CacheReflector
 from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
 from kapi.request.reactor import Reactor
@@ -40,6 +42,7 @@ from kapi.resources.apiextensions.internal import is_true
 from kapi.schema import mergepatch
 from kapi.watchcache.cache import Batch
 from kapi.watchcache.entry import Entry
+from kapi.watchcache.unreadable import Unreadable
 
 if TYPE_CHECKING:
     from kapi.apiextensions.rows import Rows
@@ -47,14 +50,14 @@ if TYPE_CHECKING:
 log = Logger()
 GROUP, PLURAL = "apiextensions.k8s.io", "customresourcedefinitions"
 WORKERS = 5  # definitions whose conditions are written at once
-FINALIZERS = 5  # removed at once
-_LARGE_BYTES = 64 * 1024  # bytes of a definition that may have so many names or versions that its event takes long
+FINALIZER_WORKERS = 5  # definitions removed at once
+_LARGE_BYTES = 64 * 1024  # bytes of a definition whose event may take long, since it may have many names or versions
 _POLL_SECONDS = 0.05
 _MAX_POLL_SECONDS = 5.0
 
 
 class CustomResources:
-    """Serves what the definitions say."""
+    """Serves the resources of all definitions."""
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class CustomResources:
         built_in: frozenset[GroupResource],
         post: Post | None = None,
     ) -> None:
-        """``post`` asks conversion webhooks."""
+        """``post`` calls conversion webhooks."""
         self.registry = registry
         self.table = table
         self.crds = client.resource(GROUP, PLURAL)
@@ -77,24 +80,24 @@ class CustomResources:
         self.served: dict[str, Rows] = {}
         self._groups: dict[str, names.GroupNames] = {}
         self._queue: WorkQueue[str] = WorkQueue(reactor, "definitions", self._reconcile, WORKERS)
-        self._finalizing: WorkQueue[str] = WorkQueue(reactor, "definitions' removal", self._finalize, FINALIZERS)
+        self._finalizing: WorkQueue[str] = WorkQueue(reactor, "definitions' removal", self._finalize, FINALIZER_WORKERS)
         self._seen: dict[str, int] = {}  # name -> revision of its last event
-        #: events of large definitions, and what comes of the same; the first one is being handled
-        self._late: deque[tuple[str, Entry]] = deque()
-        self._late_names: Counter[str] = Counter()
-        self._subscription: Subscription | None = None
+        #: events of large definitions, and later events of the same; the first one is being handled
+        self._large_events: deque[tuple[str, Entry]] = deque()
+        self._large_names: Counter[str] = Counter()
+        self._reflector: CacheReflector | None = None
         self._delays: dict[str, float] = {}
 
     async def start(self) -> None:
         for entry in self._cache.list()[0]:  # served before the first request
             self._changed("ADDED", entry)
-        self._subscription = Subscription(self._cache, self._on_batch)
+        self._reflector = CacheReflector(self._cache, self._on_batch)
 
     def stop(self) -> None:
-        if self._subscription is not None:
-            self._subscription.stop()
-            self._subscription = None
-        self._late.clear()
+        if self._reflector is not None:
+            self._reflector.stop()
+            self._reflector = None
+        self._large_events.clear()
         self._queue.stop()
         self._finalizing.stop()
 
@@ -105,40 +108,51 @@ class CustomResources:
             entry = event.entry
             if entry is None:
                 continue
-            if len(entry.data) < _LARGE_BYTES and entry.name not in self._late_names:
+            if len(entry.data) < _LARGE_BYTES and entry.name not in self._large_names:
                 self._changed(event.type, entry)
                 continue
-            self._late.append((event.type, entry))
-            self._late_names[entry.name] += 1
-            if len(self._late) == 1:
+            self._large_events.append((event.type, entry))
+            self._large_names[entry.name] += 1
+            if len(self._large_events) == 1:
                 self._next()
 
     def _next(self) -> None:
-        """The first of the late events, in slices; what waits behind it when it is done."""
-        if not self._late:
+        """Handles the first of the large events in slices."""
+        if not self._large_events:
             return  # it has been stopped
         call = call_of(self.reactor)
         if call is None:
-            work = maybeDeferred(self._changed, *self._late[0])
+            work = maybeDeferred(self._changed, *self._large_events[0])
         else:
-            work = call(self._changed, *self._late[0])
-        work.addErrback(self._failed, self._late[0][1].name).addCallback(self._handled)
+            work = call(self._changed, *self._large_events[0])
+        work.addErrback(self._failed, self._large_events[0][1].name).addCallback(self._handled)
 
     def _failed(self, failure: Failure, name: str) -> None:
-        """It is a fault of this definition alone."""
+        """Logs an error, which concerns only this definition."""
         log.failure("An event of the definition {name} was not handled", failure, name=name)
 
     def _handled(self, _: None) -> None:
-        if not self._late:
+        if not self._large_events:
             return  # it has been stopped
-        name = self._late.popleft()[1].name
-        self._late_names[name] -= 1
-        if not self._late_names[name]:
-            del self._late_names[name]
-        if self._late:
+        name = self._large_events.popleft()[1].name
+        self._large_names[name] -= 1
+        if not self._large_names[name]:
+            del self._large_names[name]
+        if self._large_events:
             self.reactor.callLater(0, self._next)
 
     def _changed(self, kind: str, entry: Entry) -> None:
+        """Handles an event.  Only logs an error, which concerns this definition alone."""
+        try:
+            self._handle(kind, entry)
+        except Exception:
+            try:
+                entry.check()  # one of another shape is not read again
+            except Unreadable:
+                return
+            log.failure("an event of the definition {name} was not handled", name=entry.name)
+
+    def _handle(self, kind: str, entry: Entry) -> None:
         name = entry.name
         if self._seen.get(name) == entry.revision:
             return
@@ -147,19 +161,18 @@ class CustomResources:
         if kind == "DELETED":
             del self._seen[name]
             self._unserve(name)
-            self._names(crd).drop(name)
+            self._group_names(crd).remove(name)
             self._enqueue_waiting(crd)  # a name may be free now
             return
-        self._names(crd).hold(crd)
+        self._group_names(crd).update(crd)
         if is_true(crd, "Terminating") and name in self.served:
-            rows = self.served[name]
-            for row in steps(rows.all.values()):
-                row.strategy.refuses_new = GroupResource(rows.group, rows.plural)  # type: ignore[attr-defined]
+            self.served[name].refuse_new()
         if is_true(crd, "Established"):
-            from kapi.apiextensions.rows import state_of
+            import_in_thread("kapi.apiextensions.rows")
+            from kapi.apiextensions.rows import serving_state
 
             known = self.served.get(name)
-            if known is None or known.state != state_of(crd):
+            if known is None or known.state != serving_state(crd):
                 self._serve(name, crd)
         self._queue.add(name)
 
@@ -184,7 +197,7 @@ class CustomResources:
             for row in steps(old.served):
                 if row.version not in kept:
                     self.table.remove(row.group, row.version, row.plural)
-            old.leave()
+            old.release()
 
     def _store(self, resource: GroupResource, rows: Rows) -> ResourceStore:
         registry, row = self.registry, rows.stored
@@ -200,7 +213,7 @@ class CustomResources:
         for row in steps(rows.served):
             self.table.remove(row.group, row.version, row.plural)
         self.registry.remove(GroupResource(rows.group, rows.plural))
-        rows.leave()
+        rows.release()
 
     # status
 
@@ -215,43 +228,43 @@ class CustomResources:
             return
         before = _changeable(crd)
         crd.setdefault("status", {})
-        held = self._names(crd)
-        if await self._accept_names(crd, held, now):
+        group_names = self._group_names(crd)
+        if await self._accept_names(crd, group_names, now):
             try:
-                self._judge(crd, entry, now)
+                self._update_conditions(crd, entry, now)
                 await self._write(crd, before)
             except BaseException:
-                self._hold_again(name, crd)
+                self._restore_names(name, crd)
                 raise
             self._enqueue_waiting(crd)
-        elif self._judge(crd, entry, now):
+        elif self._update_conditions(crd, entry, now):
             await self._write(crd, before)
         before = _changeable(crd)
         if names.establish(crd, now):
             await self._write(crd, before)
 
-    async def _accept_names(self, crd: Object, held: names.GroupNames, now: str) -> bool:
-        """As ``names.accept_names``.  They are its own from here on: who is given names next must know, written or not."""
-        await held.naming.acquire()
+    async def _accept_names(self, crd: Object, group_names: names.GroupNames, now: str) -> bool:
+        """As ``names.accept_names``, and records them at once, so that the next definition does not get them too."""
+        await group_names.naming.acquire()
         try:
-            changed = names.accept_names(crd, held, now)
+            changed = names.accept_names(crd, group_names, now)
             if changed:
-                held.hold(crd)
+                group_names.update(crd)
             return changed
         finally:
-            held.naming.release()
+            group_names.naming.release()
 
-    def _hold_again(self, name: str, crd: Object) -> None:
-        """What it was given could not be written: it has what is stored."""
-        entry, held = self._cache.get("", name), self._names(crd)
+    def _restore_names(self, name: str, crd: Object) -> None:
+        """Call it when accepted names could not be written: records the stored ones again."""
+        entry, group_names = self._cache.get("", name), self._group_names(crd)
         if entry is None:
-            held.drop(name)
+            group_names.remove(name)
         else:
-            held.hold(outline(entry.data))
+            group_names.update(outline(entry.data))
         self._enqueue_waiting(crd)
 
-    def _judge(self, crd: Object, entry: Entry, now: str) -> bool:
-        """Brings the other conditions up to date, in place; False when nothing changed."""
+    def _update_conditions(self, crd: Object, entry: Entry, now: str) -> bool:
+        """Updates the other conditions, in place; False when nothing changed."""
         structural = False
         if names.may_not_be_structural(crd):
             full: Object = json_pieces.loads(entry.data)
@@ -260,9 +273,9 @@ class CustomResources:
         return structural | names.approval_condition(crd, now)
 
     async def _write(self, crd: Object, before: Object) -> None:
-        """Stores what has changed since ``before`` of the status and the finalizers, if nobody else has written meanwhile.
+        """Stores changes of status and finalizers since ``before``; ``crd`` then has what is stored.
 
-        ``crd`` has what is stored afterwards.  Raises StatusError.
+        Raises StatusError: Conflict if another writer was first.
         """
         change = mergepatch.difference(before, _changeable(crd))
         metadata = crd["metadata"]
@@ -271,18 +284,18 @@ class CustomResources:
         metadata["resourceVersion"] = stored["metadata"]["resourceVersion"]
         crd["status"] = tree.copy(stored["status"])
 
-    def _names(self, crd: Object) -> names.GroupNames:
-        """What the definitions of its group hold."""
+    def _group_names(self, crd: Object) -> names.GroupNames:
+        """The names in use in the group of a definition."""
         return self._groups.setdefault(crd["spec"].get("group", ""), names.GroupNames())
 
     def _enqueue_waiting(self, crd: Object) -> None:
-        for name in sorted(self._names(crd).waiting - {crd["metadata"]["name"]}):
+        for name in sorted(self._group_names(crd).waiting - {crd["metadata"]["name"]}):
             self._queue.add(name)
 
     # deletion
 
     async def _finalize(self, name: str) -> float | None:
-        """The seconds after which to look again whether everything is gone."""
+        """Removes the instances and the finalizer; returns the seconds until the next check while instances are left."""
         entry = self._cache.get("", name)
         if entry is None:
             return None
@@ -314,7 +327,7 @@ class CustomResources:
         return None
 
     async def _delete_instances(self, rows: Rows) -> bool:
-        """True when none is left."""
+        """Deletes all instances; True when none is left."""
         resource = self.client.resource(rows.group, rows.plural)
         if not resource.lister.list():
             return True
@@ -330,7 +343,7 @@ class CustomResources:
 
 
 def _changeable(crd: Object) -> Object:
-    """What the controllers here write of a definition."""
+    """The parts of a definition that the controllers here write."""
     finalizers = crd["metadata"].get("finalizers")
     metadata = {"finalizers": list(finalizers)} if finalizers else {}
     return {"metadata": metadata, "status": tree.copy(crd.get("status") or {})}

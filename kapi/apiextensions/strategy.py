@@ -37,9 +37,9 @@ _ROOT = Path("")
 
 
 class VersionSchema:
-    """The schema of one version; ``load`` gives it when it is first needed, and then what is compiled from it is made.
+    """The schema of one version, loaded and compiled on first use; ``size`` is that of its JSON in bytes.
 
-    Of hundreds of definitions few are in use: the others cost their bytes only.  ``size``: bytes of it.
+    Of hundreds of definitions few are in use; the others take only the memory of their bytes.
     """
 
     def __init__(self, load: Callable[[], Schema | None], size: int = 0) -> None:
@@ -62,8 +62,8 @@ class VersionSchema:
     def rules(self) -> RuleValidator | None:
         return validator(self.schema)
 
-    def fill(self, obj: Object) -> None:
-        """Nulls that mean nothing go, defaults come, in place."""
+    def apply_defaults(self, obj: Object) -> None:
+        """Removes nulls of fields that are not nullable and sets defaults, in place."""
         if self.schema is None:
             return
         if self.embedded:
@@ -72,8 +72,8 @@ class VersionSchema:
         if self.defaults:
             default(obj, self.schema)
 
-    def leave(self) -> None:
-        """What was made of it is freed in steps, once no request has it."""
+    def release(self) -> None:
+        """Frees what was made of the schema in steps, as soon as no request uses it."""
         for name in ("rules", "schema"):
             made = self.__dict__.get(name)
             if made is not None:
@@ -81,7 +81,7 @@ class VersionSchema:
 
 
 class CustomResourceStrategy(Strategy):
-    """``api_version`` and ``kind`` are those of the served version, in which objects come."""
+    """``api_version`` and ``kind`` are those of the served version, in which the strategy gets objects."""
 
     allow_unconditional_update = False
 
@@ -101,10 +101,10 @@ class CustomResourceStrategy(Strategy):
         self.has_status = has_status
         self.scale = scale
         self.reset_fields = ("status",) if has_status else ()
-        self.refuses_new: GroupResource | None = None  # set while the definition is going away
+        self.refuses_new: GroupResource | None = None  # set while the definition is being deleted
 
     def default(self, obj: Object) -> None:
-        self.schema.fill(obj)
+        self.schema.apply_defaults(obj)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         if self.refuses_new is not None:
@@ -127,7 +127,7 @@ class CustomResourceStrategy(Strategy):
         if errors:
             return errors
         validate_metadata(obj, errors, namespaced=self.namespaced, name=subdomain_name, qualified_finalizers=False)
-        errors.extend(value_errors(obj, self.schema.schema, seconds=ctx.patience))
+        errors.extend(value_errors(obj, self.schema.schema, seconds=ctx.validation_seconds))
         errors.extend(self._scale_spec(obj))
         errors.extend(self._scale_status(obj))
         if self.schema.embedded:
@@ -140,7 +140,7 @@ class CustomResourceStrategy(Strategy):
         errors = self._type_meta(obj)
         if not errors:
             validate_metadata_update(obj, old, errors, qualified_finalizers=False)
-            errors.extend(value_errors(obj, self.schema.schema, None, old, ctx.patience))
+            errors.extend(value_errors(obj, self.schema.schema, None, old, ctx.validation_seconds))
             errors.extend(self._scale_spec(obj))
             errors.extend(self._scale_status(obj))
         if self.schema.embedded:
@@ -169,7 +169,7 @@ class CustomResourceStrategy(Strategy):
             return []
         if any(error.type.value[0] in _BLOCKING for error in errors):
             return [invalid("<nil>", None, _BLOCKED)]
-        return rules.validate(_ROOT, obj, old, Budget(seconds=ctx.patience), warn)
+        return rules.validate(_ROOT, obj, old, Budget(seconds=ctx.validation_seconds), warn)
 
     def _type_meta(self, obj: Object) -> list[FieldError]:
         errors = []
@@ -198,7 +198,7 @@ class CustomResourceStrategy(Strategy):
 
 
 class CustomStatusStrategy(CustomResourceStrategy):
-    """The status subresource: all but the status stays as it was."""
+    """The strategy of the status subresource, which changes only the status."""
 
     def __init__(self, main: CustomResourceStrategy) -> None:
         super().__init__(main.api_version, main.kind, main.namespaced, main.schema, main.has_status, main.scale)
@@ -228,7 +228,9 @@ class CustomStatusStrategy(CustomResourceStrategy):
             status_schema = ((schema or {}).get("properties") or {}).get("status")
             if "status" in obj:
                 before = old.get("status", ABSENT)
-                errors.extend(value_errors(obj["status"], status_schema, Path("status"), before, ctx.patience))
+                errors.extend(
+                    value_errors(obj["status"], status_schema, Path("status"), before, ctx.validation_seconds)
+                )
             errors.extend(self._scale_status(obj))
         if not list_errors(_ROOT, schema, old):
             errors.extend(list_errors(_ROOT, schema, obj))
@@ -251,7 +253,7 @@ def _nested(obj: Object, path: str) -> Tree:
     return node
 
 
-def _accessor(path: str, value: object, wanted: str) -> str:
+def _accessor(path: str, value: object, expected: str) -> str:
     names: dict[type, str] = {
         str: "string",
         bool: "bool",
@@ -262,7 +264,9 @@ def _accessor(path: str, value: object, wanted: str) -> str:
     }
     from kapi.apiextensions.columns import as_text
 
-    return f"{path} accessor error: {as_text(value)} is of the type {names.get(type(value), 'nil')}, expected {wanted}"
+    return (
+        f"{path} accessor error: {as_text(value)} is of the type {names.get(type(value), 'nil')}, expected {expected}"
+    )
 
 
 def _replicas(obj: Object, path: str) -> list[FieldError]:

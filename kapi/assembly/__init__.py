@@ -1,6 +1,6 @@
-"""What a server is made of: options become parts (upstream: ``pkg/controlplane`` and ``cmd/kube-apiserver/app/server.go``).
+"""Builds a server from the options (upstream: ``pkg/controlplane`` and ``cmd/kube-apiserver/app/server.go``).
 
 Here belongs construction only: which authenticators, authorizers, admission plugins, filters, servers and controllers there
-are, and in which order.  Not here: anything that answers a request, and starting and stopping (``kapi.service``).
+are, and in which order.  Not here: code that answers requests, and starting and stopping (``kapi.service``).
 Start reading with ``server.py`` (the stages in their order) and ``filters.py`` (DefaultBuildHandlerChain).
 """

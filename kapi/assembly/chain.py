@@ -1,4 +1,4 @@
-"""New: three servers, each with the next one behind it (upstream: cmd/kube-apiserver ``app/server.go``, CreateServerChain)."""
+"""The stage New: a chain of three servers (upstream: cmd/kube-apiserver ``app/server.go``, CreateServerChain)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kapi.core.install import install
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.dispatch import Endpoint, ResourceTable
 from kapi.endpoints.reviews.handlers import review_handlers
-from kapi.endpoints.reviews.question import ReviewServices
+from kapi.endpoints.reviews.posted_review import ReviewServices
 from kapi.machinery import status
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.registry.registry import Registry
@@ -29,7 +29,7 @@ from kapi.server.generic import GenericServer
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """How other servers are reached: kubelets, and what is behind an APIService."""
+    """Settings for connections to other servers: kubelets, and the servers of APIServices."""
 
     kubelets: KubeletSettings
     proxy_identity: Callable[[], PrivateCertificate | None]
@@ -37,7 +37,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class ServerChain:
-    """Requests come to the aggregator; what a server does not know it hands to the next."""
+    """The three servers.  A request comes to the aggregator; a server passes on what it does not serve."""
 
     aggregator: AggregatorServer
     core: GenericServer
@@ -45,7 +45,7 @@ class ServerChain:
 
     @property
     def tables(self) -> tuple[ResourceTable, ...]:
-        """That of custom resources comes last."""
+        """The tables of resources; that of custom resources is the last."""
         return self.core.table, self.aggregator.table, self.extensions.table
 
 
@@ -57,9 +57,9 @@ def create_server_chain(
     end: Delegate,
     table: ResourceTable | None = None,
 ) -> ServerChain:
-    """The chain from the aggregator down to ``end``, with what it cannot serve without.  Raises ConfigError.
+    """The chain from the aggregator down to ``end``, with all resources installed.  Raises ConfigError.
 
-    ``table`` has what the core server serves; None is a new one.
+    ``table`` already has the core server's resources; without it they are installed into a new one.
     """
     handlers = _handlers(config, storage, policy, outgoing)
     extensions = GenericServer("apiextensions-apiserver", end, ResourceTable(handlers))
@@ -91,7 +91,7 @@ def create_server_chain(
 
 
 def _handlers(config: CompletedConfig, storage: Storage, policy: Policy, outgoing: Outgoing) -> dict[str, Endpoint]:
-    """The endpoints that are not plain objects, by name."""
+    """The special endpoints by name."""
     authentication, environment = config.options.authentication, storage.registry.environment
     reviews = ReviewServices(
         environment,
@@ -117,7 +117,7 @@ def _serve(server: GenericServer, registry: Registry, built_in: BuiltIn) -> None
 
 
 def _install_custom_resources(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:
-    """What definitions define, on the last server."""
+    """Serves custom resources on the last server."""
     registry, extensions = storage.registry, chain.extensions
     built_in = frozenset(
         row.group_resource for server in (chain.core, chain.aggregator) for row in server.table.resources()
@@ -131,7 +131,7 @@ def _install_custom_resources(config: CompletedConfig, storage: Storage, policy:
 
 
 def answer_by(handler: Handler) -> Callable[[RequestContext], Response | Awaitable[Response]]:
-    """What the chain answers, by ``handler``.  Raises NotFound when no server does."""
+    """``handler`` of the whole chain, which raises NotFound when no server answers."""
 
     def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
         answer = handler(ctx)

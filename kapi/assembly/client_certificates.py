@@ -1,4 +1,4 @@
-"""Certificates that this server shows to others, taken up when their files change.
+"""Client certificates of this server, reloaded when their files change.
 
 Upstream: hook ``aggregator-reload-proxy-client-cert``, client-go ``transport/cert_rotation.go``.
 """
@@ -20,8 +20,8 @@ _log = Logger()
 T = TypeVar("T")
 
 
-class Reread(Generic[T]):
-    """What ``read`` made of its files the last time they were right."""
+class ReloadedFiles(Generic[T]):
+    """The value that ``read`` last returned without an error.  ``take`` is called with each new value."""
 
     def __init__(self, read: Callable[[], T], take: Callable[[T], None] = lambda _: None) -> None:
         self._read, self._take = read, take
@@ -32,7 +32,7 @@ class Reread(Generic[T]):
         return self.value
 
     def reload(self) -> None:
-        """Files that are wrong, or just being replaced, change nothing; this is logged once."""
+        """Reads again.  Invalid files, or files that are just being replaced, change nothing; the error is logged once."""
         try:
             self.value = self._read()
         except ConfigError as error:
@@ -45,7 +45,7 @@ class Reread(Generic[T]):
 
 
 def kubelet_settings(config: CompletedConfig) -> KubeletSettings:
-    """Raises ConfigError."""
+    """The settings of connections to kubelets, whose TLS files are reloaded.  Raises ConfigError."""
     kubelet = config.options.kubelet
     settings = kubelet.settings()
     settings.bytes_per_second = config.options.control_plane.max_connection_bytes_per_sec
@@ -53,12 +53,12 @@ def kubelet_settings(config: CompletedConfig) -> KubeletSettings:
     def take(tls: TLS) -> None:
         settings.tls = tls
 
-    config.reloaders.add(Reread(kubelet.tls, take).reload)
+    config.reloaders.add(ReloadedFiles(kubelet.tls, take).reload)
     return settings
 
 
 def proxy_identity(config: CompletedConfig) -> Callable[[], PrivateCertificate | None]:
-    """Raises ConfigError."""
-    identity = Reread(config.options.aggregator.identity)
+    """Returns the current certificate for aggregated API servers and webhooks.  Raises ConfigError."""
+    identity = ReloadedFiles(config.options.aggregator.identity)
     config.reloaders.add(identity.reload)
     return identity

@@ -1,7 +1,7 @@
-"""The servers of a logical cluster and what writes go through, made when something else than reading built-in resources is
-asked of it (docs/adr/0029).
+"""The server chain of a logical cluster, built with the first request that is no read of a built-in resource (docs/adr/0029).
 
-What costs much or is the process's is the server's: sockets, TLS, keys, priority and fairness, audit log, metrics.
+It shares with the process's server what is expensive or exists once: sockets, TLS, keys, priority and fairness, audit log,
+metrics.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from kapi.server.routes import install_index
 from kapi.server.settled import Settled
 from kapi.store.memory import MemoryStore
 from kapi.store.sweeper import Sweeper
-from kapi.watchcache.late_caches import SharedScopes
+from kapi.watchcache.lazy_caches import SharedScopes
 
-#: what the process's server answers, by a cluster's policy: nothing that shows other clusters or changes the process
+#: paths that the process's server answers for a cluster: none that show other clusters or change the process
 _SHARED_PATHS = ("/healthz", "/livez", "/readyz", "/version", "/metrics", "/.well-known", "/openid")
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What logical clusters have of the process's server."""
+    """The parts of the process's server that logical clusters share."""
 
     config: CompletedConfig
     storage: Storage
@@ -58,7 +58,7 @@ class Shared:
 
 
 def shared_scopes(storage: Storage) -> SharedScopes:
-    """Of what is built in."""
+    """The caches' scopes of the built-in resources, in the process's store."""
     return SharedScopes(
         storage.caches.parts[0],
         {resource: (row.selectable_fields, row.namespaced) for resource, row in storage.registry.rows.items()},
@@ -66,15 +66,15 @@ def shared_scopes(storage: Storage) -> SharedScopes:
 
 
 def without_credentials(outgoing: Outgoing) -> Outgoing:
-    """For where a cluster's own objects point to: what comes there proves nothing of this process."""
+    """Without the process's client certificates: a cluster's own objects decide which servers are contacted."""
     kubelets = outgoing.kubelets
     return Outgoing(msgspec.structs.replace(kubelets, tls=TLS(kubelets.tls.ca)), lambda: None)
 
 
 class ProcessPaths(NotFound):
-    """The end of a cluster's chain: health, version, metrics and the issuer's keys are those of the process.
+    """The end of a cluster's chain: health, version, metrics and the issuer's keys come from the process's server.
 
-    Nothing else is: a cluster says itself who is a member of system:masters, which counts nowhere outside of it.
+    Other paths do not: a cluster's administrators (system:masters) have no rights outside of their cluster.
     """
 
     def __init__(self, server: GenericServer) -> None:
@@ -88,7 +88,10 @@ class ProcessPaths(NotFound):
 
 
 class ClusterChain:
-    """``handle`` answers a request that filters let through.  ``table`` has the core server's resources."""
+    """The server chain of one cluster.
+
+    ``handle`` answers a request that has passed the filters.  ``table`` has the core server's resources.
+    """
 
     def __init__(
         self,
@@ -101,7 +104,7 @@ class ClusterChain:
         store: MemoryStore,
         clock: MovedClock,
     ) -> None:
-        self.running = False  # everything that the cluster may define is served
+        self.running = False  # also custom resources and APIServices are served
         storage = storage_over(shared.storage, config.options, registry, authorization)
         policy = complete_policy(config, storage, identity, authorization, shared.configurations)
         outgoing, end = without_credentials(shared.outgoing), ProcessPaths(shared.chain.aggregator)
@@ -130,8 +133,10 @@ class ClusterChain:
         self.running = True
 
     def begin(self, *, makes_policy: bool) -> Awaitable[object] | None:
-        """Starts the controllers, once; fails when they do.  Without ``makes_policy`` the default policy is there already, and
-        what somebody took away of it since is to stay away.
+        """Starts the controllers, once.  Fails when they do.
+
+        ``makes_policy`` also creates the default RBAC policy.  Without it the policy exists already, and objects that a client
+        has deleted from it are not created again.
         """
         if self._controllers is not None:
             return None
@@ -139,7 +144,7 @@ class ClusterChain:
         before = core.post_start_hooks()
         install_controllers(self._config, self._storage, self._chain)
         hooks = {name: hook for name, hook in core.post_start_hooks().items() if name not in before}
-        hooks.pop(IdentityController.name, None)  # the process's own Lease is the server's
+        hooks.pop(IdentityController.name, None)  # the process has one identity Lease, in the server's own store
         if not makes_policy:
             hooks.pop(POLICY_HOOK)
         self._controllers = Hooks(hooks)

@@ -1,8 +1,8 @@
-"""What serves a logical cluster (docs/adr/0029): its caches and who may do what there, and behind these, when it is needed,
-the chain of its servers with policy and controllers.
+"""The server of a logical cluster (docs/adr/0029): caches and authorization, and when needed a server chain with controllers.
 
-Most of what tests ask of a fresh cluster is about built-in resources.  Reading these takes no chain, and writing them none
-whose controllers run; what somebody may have defined waits for these.  Discovery is that of all fresh clusters.
+Most requests of tests to a fresh cluster are for built-in resources.  Reading these needs no chain.  Writing them needs a chain,
+but not its start.  Requests for custom resources wait until the chain is started.  Discovery is the same for all fresh clusters,
+and is answered by a model.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kapi.apiextensions.serving import PLURAL as DEFINITIONS
 from kapi.assembly.cluster_chain import ClusterChain, Shared
 from kapi.assembly.config import Reloaders
 from kapi.assembly.filters import build_handler_chain
-from kapi.assembly.sleeping import Admitted
+from kapi.assembly.sleeping import KnownUserFirst
 from kapi.authorization.build import build_authorization
-from kapi.authorization.node.late_graph import LateNodeGraph
-from kapi.authorization.rbac.late_index import LatePolicyIndex
+from kapi.authorization.node.lazy_graph import LazyNodeGraph
+from kapi.authorization.rbac.lazy_index import LazyPolicyIndex
 from kapi.client import work
 from kapi.core.install import AGGREGATOR_GROUP
-from kapi.endpoints.late_table import LateTable
+from kapi.endpoints.lazy_table import LazyTable
 from kapi.filters.chain import Filter, FilterChain, Handler
 from kapi.machinery import status
 from kapi.registry.identities import Identities
@@ -40,29 +40,28 @@ from kapi.server.moved_clock import MovedClock
 from kapi.server.past_reads import OPTION as AS_OF
 from kapi.store.memory import MemoryStore
 from kapi.store.table import Table
-from kapi.watchcache.late_caches import LateCaches
+from kapi.watchcache.lazy_caches import LazyCaches
 
 log = Logger()
 _DEFINITIONS = f"{EXTENSIONS_GROUP}/{DEFINITIONS}/"
 SERVICES = f"{AGGREGATOR_GROUP}/apiservices"
-_ELSEWHERE = b'"service":'  # in an APIService of another server
-_OWN_PATHS = "/kapi/"  # of each cluster alone, among those that are about no resource
+_REMOTE_MARK = b'"service":'  # in the JSON of an APIService of another server
+_OWN_PATHS = "/kapi/"  # non-resource paths that each cluster answers itself
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The chain of a cluster that nobody has changed, and by which APIServices it answers."""
+    """The chain of an unchanged cluster, which answers discovery, and its table of APIServices."""
 
     chain: ClusterChain
     services: Table
 
 
 class ClusterServer:
-    """What serves one store, until it is stopped.  Controllers, expiry and the ends of watches go by ``clock``, requests by
-    the process's.
+    """Serves one store until it is stopped.
 
-    ``behind``: filters that requests pass last, as those of the process's server do.  ``model`` answers discovery as long as
-    it would be the same here.
+    Controllers, expiry and time-outs of watches use ``clock``; requests use the process's clock.  ``behind`` are filters that
+    come last, as with the process's server.  ``model`` answers discovery as long as the answers are the same here.
     """
 
     def __init__(
@@ -74,46 +73,52 @@ class ClusterServer:
         identities: Identities | None = None,
         model: Model | None = None,
     ) -> None:
-        given = replace(shared.config.given, reactor=cast(Reactor, clock))  # which passes on what it has not
+        given = replace(
+            shared.config.given, reactor=cast(Reactor, clock)
+        )  # which delegates everything else to the reactor
         config = replace(shared.config, given=given, reloaders=Reloaders())
         store.max_object_bytes = config.options.storage.redis_max_object_bytes
         store.call = config.slices.call
         work.run_by(given.reactor, config.slices.call)
         main, environment = shared.storage.caches.parts[0], shared.storage.registry.environment
-        self.caches = LateCaches(store, config.given.reactor, shared.scopes, main=main, call=config.slices.call)
+        self.caches = LazyCaches(store, config.given.reactor, shared.scopes, main=main, call=config.slices.call)
         environment = msgspec.structs.replace(
             environment, listers={}, clock=clock.time, identities=identities, authors=None, timers=clock
         )
-        registry = Registry(store, self.caches, AdmissionChain(), environment, late=shared.storage.registry.rows)
+        registry = Registry(store, self.caches, AdmissionChain(), environment, lazy_rows=shared.storage.registry.rows)
         self.client = registry.client
-        index, graph = LatePolicyIndex(registry.client), LateNodeGraph(registry.client)
+        index, graph = LazyPolicyIndex(registry.client), LazyNodeGraph(registry.client)
         index.call = config.slices.call
         self._authorization = build_authorization(config.authorization.settings, index, graph)
         environment.authorizer = authorizer = self._authorization.authorizer
-        identity = shared.policy.identity.over(registry)
+        identity = shared.policy.identity.over(registry, store.realm)
         self._shared, self._config, self._registry, self._identity = shared, config, registry, identity
         self._store, self._clock = store, clock
-        self._table = LateTable(shared.chain.core.table, registry.stores.__getitem__)
+        self._table = LazyTable(shared.chain.core.table, registry.stores.__getitem__)
         self._chain: ClusterChain | None = None
-        self._starting: Deferred[None] | None = None  # the chain
+        self._starting: Deferred[None] | None = None  # the start of the chain, while it is under way
         self._beginning: Deferred[None] | None = None
         self._stopped = False
-        self._simple = False  # nobody has defined resources, or says that another server has some
+        self._only_built_in = False  # the store has no custom resources and no APIServices of other servers
         self._model = model
         self._makes_policy = store.foreign
-        #: watches that faults may meet are known to these
+        #: verbs that need no chain; with fault injection watches need it, since faults can end them
         self._reads = {"get", "list"} if config.options.features.enable_fault_injection else {"get", "list", "watch"}
-        known = replace(identity, requests=Admitted(identity.requests))
+        known = replace(identity, requests=KnownUserFirst(identity.requests))
         filters = build_handler_chain(shared.config, known, authorizer, shared.flow, self._serves)
         self.handle: Handler = FilterChain([*filters, *behind], self._answer).handle
 
     async def start(self) -> None:
-        """Done when requests can be answered."""
+        """Returns when requests can be answered."""
         await self.caches.start()
-        self._simple = not self._store.matching(_DEFINITIONS) and not any(
-            _ELSEWHERE in data for _, data in self._store.matching(SERVICES)
+        self._only_built_in = not self._store.matching(_DEFINITIONS) and not any(
+            _REMOTE_MARK in data for _, data in self._store.matching(SERVICES)
         )
-        if not self._simple or self._model is None or self._store.tables().get(SERVICES) is not self._model.services:
+        if (
+            not self._only_built_in
+            or self._model is None
+            or self._store.tables().get(SERVICES) is not self._model.services
+        ):
             self._model = None
 
     # -- requests
@@ -122,31 +127,31 @@ class ClusterServer:
         chain = self._chain
         if chain is not None and chain.running:
             return chain.handle(ctx)
-        if self._simple and self._is_built_in(ctx):
+        if self._only_built_in and self._is_built_in(ctx):
             info = ctx.info
             assert info is not None
             if info.verb in self._reads and not info.subresource and AS_OF not in ctx.query:
                 answer = self._table.handle(ctx)
                 assert answer is not None
                 return answer
-            return self._made().handle(ctx)
+            return self._ensure_chain().handle(ctx)
         if self._model is not None and self._is_discovery(ctx):
             return self._model.chain.handle(ctx)
-        return self._later(ctx)
+        return self._answer_by_chain(ctx)
 
     def _is_discovery(self, ctx: RequestContext) -> bool:
-        """Whether it is about what all clusters serve, or about the process."""
+        """Whether the answer is the same in all clusters: discovery, or a path of the process."""
         return ctx.info is not None and not ctx.info.is_resource and not ctx.path.startswith(_OWN_PATHS)
 
     def _is_built_in(self, ctx: RequestContext) -> bool:
-        """Whether it is about a resource that nobody can define, or let another server serve, before the chain runs."""
+        """Whether it is for a built-in resource, which needs no started chain."""
         info = ctx.info
         if info is None or not info.is_resource or ctx.path.startswith("//"):
             return False
         scope = self._table.scope(info.group, info.version, info.resource)
         return scope is not None and (not scope.resource.handler or info.verb == "create")
 
-    async def _later(self, ctx: RequestContext) -> Response:
+    async def _answer_by_chain(self, ctx: RequestContext) -> Response:
         answer = (await self.running()).handle(ctx)
         return answer if isinstance(answer, Response) else await answer
 
@@ -157,7 +162,7 @@ class ClusterServer:
 
     # -- the chain
 
-    def _made(self) -> ClusterChain:
+    def _ensure_chain(self) -> ClusterChain:
         chain = self._chain
         if chain is None:
             chain = self._chain = ClusterChain(
@@ -167,8 +172,8 @@ class ClusterServer:
         return chain
 
     async def running(self) -> ClusterChain:
-        """The chain, which has been started.  Raises ServiceUnavailable."""
-        chain = self._made()
+        """The started chain.  Raises ServiceUnavailable."""
+        chain = self._ensure_chain()
         if not chain.running and self._starting is None:
             starting = Deferred.fromCoroutine(self._start(chain))
             if not starting.called:
@@ -182,11 +187,11 @@ class ClusterServer:
         return chain
 
     async def _start(self, chain: ClusterChain) -> None:
-        """One that cannot be started is made anew for the next request."""
+        """Starts the chain.  After a failure the next request builds a new one."""
         try:
             await chain.start()
         except CancelledError:
-            pass  # it has been stopped
+            pass  # the cluster was stopped
         except Exception:
             log.failure("the servers of a logical cluster could not be started")
             self._chain = None

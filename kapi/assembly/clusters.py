@@ -1,4 +1,4 @@
-"""The logical clusters of a server: what each begins with, and what serves it (docs/adr/0029)."""
+"""The logical clusters of a server: their initial objects, and their servers (docs/adr/0029)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kapi.server.moved_clock import MovedClock
 from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.value import Value
 
-_IDENTIFIED = ("core/namespaces/", "core/serviceaccounts/")  # what is known by its uid outside of its cluster
-_READY_TIMEOUT = 30.0  # seconds for the controllers to make what a new cluster has
+_IDENTIFIED = ("core/namespaces/", "core/serviceaccounts/")  # need a uid of their own: tokens name it
+_READY_TIMEOUT = 30.0  # seconds for the controllers to create the initial objects
 
 
 class Template:
-    """What each new cluster begins with: made once, by the controllers that make it in any cluster."""
+    """The initial objects of new clusters: created once, by the same controllers as in any cluster."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -34,7 +34,7 @@ class Template:
         self._model_server: ClusterServer | None = None
 
     async def make(self) -> None:
-        """Runs a cluster until its controllers have nothing to do.  Raises RuntimeError when that does not happen."""
+        """Runs a cluster until its controllers have nothing left to do.  Raises RuntimeError after a time-out."""
         shared = self._shared
         reactor = shared.config.reactor
         store = MemoryStore(None, shared.storage.registry.environment.clock)
@@ -48,13 +48,13 @@ class Template:
             if reactor.seconds() > end:
                 raise RuntimeError("the controllers of a new logical cluster do not come to an end")
             await deferLater(reactor, 0.005)
-        self._snapshot = store.snapshot()._replace(foreign=False)
+        self._snapshot = store.snapshot()._replace(foreign=False, realm="")
         self._identified = [value for value in self._snapshot.values() if value.key.startswith(_IDENTIFIED)]
         await cluster.stop()
         await self._make_model(self._snapshot)
 
     async def _make_model(self, snapshot: Snapshot) -> None:
-        """Nobody asks it but other clusters."""
+        """Builds the model, which answers discovery for the other clusters."""
         environment = self._shared.storage.registry.environment
         clock = MovedClock(self._shared.config.reactor, environment.clock)
         server = ClusterServer(self._shared, MemoryStore(None, environment.clock, snapshot=snapshot), clock)
@@ -67,7 +67,7 @@ class Template:
             await self._model_server.stop()
 
     def fresh(self, identities: Identities | None = None) -> MemoryStore:
-        """The store of a new cluster, whose namespaces and ServiceAccounts are its own."""
+        """The store of a new cluster, with new uids for its namespaces and ServiceAccounts."""
         snapshot = self._snapshot
         if snapshot is None:
             raise status.service_unavailable("the first logical cluster is still being made", 1)
@@ -85,7 +85,7 @@ class Template:
 
 
 def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
-    """Adds ``/clusters`` to the server ``core``; what is under it goes by ``Clusters.around``."""
+    """Adds ``/clusters`` to the server ``core``; requests to paths below it are handled by ``Clusters.around``."""
     environment = shared.storage.registry.environment
     template = Template(shared)
 

@@ -1,4 +1,4 @@
-"""Config and Complete: what a server is put together from, before any part of it knows another.
+"""The stages Config and Complete: the parts of a server that do not depend on each other.
 
 Upstream: cmd/kube-apiserver ``app/config.go`` (NewConfig, Complete) and ``pkg/controlplane/apiserver/config.go``
 (BuildGenericConfig).
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from kapi.audit.build import Auditor
 
 _log = Logger()
-_MAX_NAMED = 5  # resources of a store
+_MAX_NAMED = 5  # resources in the description of a store
 
 
 class Reloaders:
-    """What reads files again, when they may have changed."""
+    """Functions that read files again, called periodically and on SIGHUP."""
 
     def __init__(self) -> None:
         self._all: list[Callable[[], object]] = []
@@ -54,12 +54,12 @@ class Reloaders:
         for reload in self._all:
             try:
                 reload()
-            except Exception:  # what one file has keeps no other from being read
+            except Exception:  # an error of one file must not keep the others from being read
                 _log.failure("reading files again failed")
 
 
 class LifecycleSignals:
-    """How far the server is on its way to the end, and what is under way (upstream: ``server/lifecycle_signals.go``)."""
+    """The state of the shutdown, and what is under way (upstream: ``server/lifecycle_signals.go``)."""
 
     def __init__(self) -> None:
         self.stopping = False  # not ready any more
@@ -70,7 +70,7 @@ class LifecycleSignals:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What is given: the flags, the stores, and where clients find the server."""
+    """The input: flags, stores, and the address of the server."""
 
     options: Options
     reactor: Reactor
@@ -78,20 +78,22 @@ class Config:
     store: RedisStore
     advertise: str  # address
     port: int
-    overrides: Mapping[GroupResource, RedisStore] = field(default_factory=dict)  # of what is not in ``store``
+    overrides: Mapping[GroupResource, RedisStore] = field(
+        default_factory=dict
+    )  # the stores of resources that are not in ``store``
 
     @property
     def stores(self) -> Sequence[RedisStore]:
-        """Each once, the main one first: their numbers in metrics and health checks."""
+        """Each store once, the main one first; the position is its number in metrics and health checks."""
         return (self.store, *dict.fromkeys(self.overrides.values()))
 
     def kept_by(self, store: Store) -> str:
-        """The names of the resources that are in a store other than the main one."""
+        """The names of the resources in a store other than the main one, shortened."""
         names = sorted(str(resource) for resource, keeper in self.overrides.items() if keeper is store)
         return ", ".join(names[:_MAX_NAMED]) + (f" and {len(names) - _MAX_NAMED} more" if names[_MAX_NAMED:] else "")
 
     def complete(self) -> CompletedConfig:
-        """Adds what every later stage has in common.  Raises ConfigError."""
+        """Adds the parts that all later stages use.  Raises ConfigError."""
         options, reactor = self.options, self.reactor
         metrics = build_metrics(options, self.stores, reactor)
         select_egress(options, reactor, metrics.registry)
@@ -119,14 +121,14 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class CompletedConfig:
-    """What all stages share."""
+    """The parts that all later stages use."""
 
     given: Config
     metrics: Metrics
     identity_meter: IdentityMeter
     admission_meter: AdmissionMeter
     slices: Slices
-    scheduler: ThreadScheduler | None  # without priority and fairness all work is done as it comes
+    scheduler: ThreadScheduler | None  # None without priority and fairness: work is done in order of arrival
     reloaders: Reloaders
     signals: LifecycleSignals
     authorization: Authorization
@@ -147,7 +149,7 @@ class CompletedConfig:
 
 
 def is_fair(options: Options) -> bool:
-    """Whether there is priority and fairness."""
+    """Whether priority and fairness is enabled."""
     generic = options.generic
     return bool(
         options.features.enable_priority_and_fairness
@@ -191,7 +193,7 @@ def _auditor(options: Options, reactor: Reactor, metrics: Metrics) -> Auditor | 
     meter = AuditMeter(metrics.registry)
     if not options.audit.audit_policy_file:
         return None
-    from kapi.audit.build import build  # for those alone who use it
+    from kapi.audit.build import build  # imported only when it is used
 
     try:
         return build(options.audit, reactor, meter)

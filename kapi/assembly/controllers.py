@@ -1,4 +1,4 @@
-"""What runs besides requests: the controllers, and the hooks that start and stop them."""
+"""The controllers, and the hooks that start and stop them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kapi.registry.registry import Registry
 from kapi.request.reactor import Reactor
 
 POLICY_HOOK = "rbac/bootstrap-roles"
-#: what upstream has hooks of its own for
+#: upstream has separate hooks for these parts of ours
 _BOOTSTRAP = (
     "scheduling/bootstrap-system-priority-classes",
     "start-kubernetes-service-cidr-controller",
@@ -36,7 +36,7 @@ _BOOTSTRAP = (
 
 
 def install_controllers(config: CompletedConfig, storage: Storage, chain: ServerChain) -> None:
-    """Adds them to the core server by its hooks.  Raises ConfigError for names in --controllers that nobody has."""
+    """Adds hooks for the controllers to the core server.  Raises ConfigError for unknown names in --controllers."""
     core = chain.core
     options, reactor, given, registry = config.options, config.reactor, config.given, storage.registry
     now = registry.environment.now
@@ -49,7 +49,7 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
         port=given.port,
         node_port=options.control_plane.kubernetes_service_node_port,
         now=now,
-        leases=_leases(registry) if publishes and not registry.store.exclusive else None,
+        leases=_leases(registry, reactor) if publishes and not registry.store.exclusive else None,
         publishes=publishes,
         ranges_client=registry.client.named("kubernetes-service-cidr-controller"),
     )
@@ -102,9 +102,9 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
 def _elected(
     options: Options, reactor: Reactor, registry: Registry, make: Callable[[], list[Controller]]
 ) -> list[Controller]:
-    """The controllers that ``make`` gives, in the one of several servers that holds the Lease.
+    """The controllers of ``make``, behind a leader election: one of several servers runs them.
 
-    A server that has the store for itself needs no election.
+    A server with an exclusive store needs no election.
     """
     wanted = options.controllers
     if registry.store.exclusive or not wanted.leader_elect:
@@ -122,7 +122,7 @@ def _elected(
 
 
 def _coordination(options: Options, reactor: Reactor, registry: Registry) -> Controller:
-    """Elects leaders from their candidates, in one of several servers."""
+    """The controller that elects leaders from LeaseCandidates; one of several servers runs it."""
     client, clock = registry.client.named(CONTROLLER), registry.environment.clock
 
     def make() -> CoordinatedElection:
@@ -142,5 +142,6 @@ def _coordination(options: Options, reactor: Reactor, registry: Registry) -> Con
     )
 
 
-def _leases(registry: Registry) -> ServerLeases:
-    return ServerLeases(registry.store, registry.caches.cache(LEASES, {}, False), registry.environment.clock)
+def _leases(registry: Registry, reactor: Reactor) -> ServerLeases:
+    cache = registry.caches.cache(LEASES, {}, namespaced=False)
+    return ServerLeases(registry.store, cache, registry.environment.clock, reactor.seconds)

@@ -1,4 +1,4 @@
-"""Egress selections as they are configured: the proxies, and what is counted of them.
+"""Sets up the proxies of the egress configuration, and their metrics.
 
 Upstream: apiserver ``server/egressselector/egress_selector.go`` and its ``metrics``.
 """
@@ -27,7 +27,10 @@ _LABELS = ("protocol", "transport")
 
 
 def select_egress(options: Options, reactor: Reactor, registry: CollectorRegistry) -> None:
-    """Nothing without ``--egress-selector-config-file``; before anything is made that connects.  Raises ConfigError."""
+    """Makes connections use the proxies of ``--egress-selector-config-file``.  Raises ConfigError.
+
+    Called before anything is built that may connect.
+    """
     selections = options.egress.selections()
     if selections:
         meter = EgressMeter(registry)
@@ -35,7 +38,7 @@ def select_egress(options: Options, reactor: Reactor, registry: CollectorRegistr
 
 
 def _endpoint(selection: Selection) -> tuple[Callable[[Reactor], IStreamClientEndpoint], str, str]:
-    """How to reach the proxy, its name in errors, and the transport.  Raises ConfigError."""
+    """(endpoint factory, name in errors, transport) of a proxy.  Raises ConfigError."""
     if selection.socket:
 
         def local(reactor: Reactor) -> IStreamClientEndpoint:
@@ -66,7 +69,7 @@ def _endpoint(selection: Selection) -> tuple[Callable[[Reactor], IStreamClientEn
 
 
 class EgressMeter:
-    """Figures of dials through proxies."""
+    """Metrics of dials through proxies."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         prefix = "apiserver_egress_dialer_dial_"

@@ -1,4 +1,4 @@
-"""Encryption at rest while the server runs: its figures, and the file that may change.
+"""Encryption at rest while the server runs: its metrics, and the reload of its configuration.
 
 Upstream: apiserver ``server/options/encryptionconfig/controller``.
 """
@@ -15,14 +15,14 @@ _log = Logger()
 
 
 def install_encryption(config: CompletedConfig) -> None:
-    """Nothing without ``--encryption-provider-config``."""
+    """Registers metrics and the reload; does nothing without ``--encryption-provider-config``."""
     options, stores = config.options, config.given.stores
     encryptions = [store.encryption for store in stores if store.encryption is not None]
     if not encryptions:
         return
-    from kapi.store.encryption.configuration import load_encryption  # for those alone who use it
+    from kapi.store.encryption.configuration import load_encryption  # imported only when it is used
 
-    encryptions[0].register(config.metrics.registry)  # all count together
+    encryptions[0].register(config.metrics.registry)  # the stores share their counters
     if not options.storage.encryption_provider_config_automatic_reload:
         return
     reloads = Reloads("encryption", config.metrics.registry)
@@ -30,7 +30,7 @@ def install_encryption(config: CompletedConfig) -> None:
     reloads.applied(seen)
 
     def reload() -> None:
-        """A file that is wrong changes nothing; this is logged each time, since it has to be corrected."""
+        """Applies a changed file.  An invalid file changes nothing, and is logged each time until it is corrected."""
         nonlocal seen
         try:
             rules, content = options.storage.encryption()

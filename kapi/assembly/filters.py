@@ -1,4 +1,4 @@
-"""What every request passes, in upstream's order (DefaultBuildHandlerChain)."""
+"""The filters of every request, in upstream's order (DefaultBuildHandlerChain)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kapi.filters.authorization import authorization
 from kapi.filters.cache_control import cache_control
 from kapi.filters.chain import Filter
 from kapi.filters.cors import cors
+from kapi.filters.cross_origin import cross_origin
 from kapi.filters.deadline import request_deadline
 from kapi.filters.goaway import goaway
 from kapi.filters.hsts import hsts
@@ -58,7 +59,7 @@ def flow_control(config: CompletedConfig, storage: Storage, core: GenericServer)
 
 
 def _install_dumps(core: GenericServer, controller: FlowController, reactor: Reactor) -> None:
-    """What waits and runs, for people who look for the reason of a 429."""
+    """Debug pages that list waiting and running requests, to find the reason of a 429."""
 
     def wall(seconds: float) -> float:
         return time.time() - float(reactor.seconds() - seconds)
@@ -85,14 +86,14 @@ def build_handler_chain(
     flow: Filter | None,
     serves: Callable[[str, str, str, str], bool],
 ) -> list[Filter]:
-    """DefaultBuildHandlerChain, outermost first.  ``serves`` says which (sub)resources there are."""
+    """The filters, outermost first.  ``serves(group, version, resource, subresource)`` says whether it exists."""
     generic, signals = config.options.generic, config.signals
     clock, meter, recorder, tracing = config.reactor.seconds, config.identity_meter, config.auditor, config.tracing
     constrained = generic.features["ConstrainedImpersonation"]
     begin_audit: Filter | None = None
     ask_audit_policy: Filter | None = None
     if recorder is not None:
-        from kapi.filters.audit import audit, audit_init  # for those alone who use it
+        from kapi.filters.audit import audit, audit_init  # imported only when it is used
 
         begin_audit, ask_audit_policy = audit_init(recorder), audit(recorder)
 
@@ -120,6 +121,7 @@ def build_handler_chain(
             identity.proxy_headers,
             config.authorization.settings.public,
         ),
+        cross_origin() if config.options.features.enable_console else None,
         tracing.requests.filter if tracing is not None else None,
         traced("audit", ask_audit_policy) if ask_audit_policy is not None else None,
         traced(

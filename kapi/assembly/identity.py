@@ -1,4 +1,4 @@
-"""Authentication as the flags set it up: authenticators, the keys of ServiceAccounts, what extension servers may rely on."""
+"""Sets up authentication from the flags: authenticators, the keys of ServiceAccounts, the trust data for extension servers."""
 
 from __future__ import annotations
 
@@ -43,19 +43,22 @@ AnyIssuer = Union[Issuer[str], Issuer[Awaitable[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The authenticators of requests and of tokens, and what issues tokens."""
+    """The authenticators of requests and of tokens, and the issuer of tokens."""
 
     requests: Authenticator
     tokens: TokenAuthenticator
     issuer: AnyIssuer
-    paths: Mapping[str, Handler]  # of the issuer's discovery
-    proxy_headers: ProxyHeaders  # that nobody behind authentication may see
-    settings: AuthenticationSettings  # what it was made from
-    usage: LegacyTokenUsage  # of tokens that stand in Secrets
-    signer: ExternalSigner | None  # which has to be started
+    paths: Mapping[str, Handler]  # the issuer's discovery documents
+    proxy_headers: ProxyHeaders  # removed from requests by authentication
+    settings: AuthenticationSettings  # from which the authenticators were built
+    usage: LegacyTokenUsage  # last use of tokens in Secrets
+    signer: ExternalSigner | None  # has to be started
 
     async def start(self, max_token_seconds: int) -> None:
-        """Waits for the signer, if there is one.  ``max_token_seconds`` is the limit of the flags.  Raises ConfigError."""
+        """Starts the external signer, if there is one, and waits for it.  Raises ConfigError.
+
+        ``max_token_seconds`` is the flag's limit of a token's lifetime.
+        """
         if self.signer is None:
             return
         try:
@@ -67,22 +70,25 @@ class Identity:
         if self.signer is not None:
             self.signer.stop()
 
-    def over(self, registry: Registry) -> Identity:
-        """Of another registry in the process: the same keys, certificates and issuers, its own ServiceAccounts and Secrets."""
+    def over(self, registry: Registry, realm: str) -> Identity:
+        """The Identity for another registry in the process: the same keys and issuers, other ServiceAccounts and Secrets.
+
+        ``realm`` is that of the registry's store.
+        """
         environment = registry.environment
         usage = LegacyTokenUsage(registry.client.named("kube-apiserver"), environment.clock)
         settings = msgspec.structs.replace(
-            self.settings, listers=environment.listers, mark_used=usage, clock=environment.clock
+            self.settings, listers=environment.listers, mark_used=usage, clock=environment.clock, realm=realm
         )
         built = build_authentication(settings)
-        issuer = self.issuer.by(environment.clock)
+        issuer = self.issuer.of_realm(realm, environment.clock)
         return Identity(
             built.requests, built.tokens, issuer, self.paths, self.proxy_headers, settings, usage, self.signer
         )
 
 
 def trusted(options: Options, files: Files) -> TrustedIdentities:
-    """What extension API servers may rely on, as the files are now."""
+    """The trust data that is published for extension API servers, from the current files."""
     flags = options.authentication
     headers = _proxy_headers(flags)
 
@@ -98,7 +104,7 @@ def trusted(options: Options, files: Files) -> TrustedIdentities:
 
 
 def _proxy_headers(flags: AuthenticationOptions) -> tuple[list[str], list[str], list[str], list[str]]:
-    """Of names, uids and groups, and the prefixes of extras."""
+    """The proxy headers of user names, uids and groups, and the header prefixes of extras."""
     return (
         flags.requestheader_username_headers or ["X-Remote-User"],
         flags.requestheader_uid_headers,
@@ -109,7 +115,7 @@ def _proxy_headers(flags: AuthenticationOptions) -> tuple[list[str], list[str], 
 
 def _authority(path: str, flag: str, reloaders: Reloaders, more: bytes = b"") -> CertificateAuthority:
     def bundle() -> bytes:
-        """Raises ValueError for a file without certificates, whatever else is given."""
+        """Raises ValueError for a file without certificates, even when ``more`` has some."""
         if not path:
             return more
         content = read_file(path, flag)
@@ -128,7 +134,7 @@ def _authority(path: str, flag: str, reloaders: Reloaders, more: bytes = b"") ->
             if content != seen[0]:
                 authority.reload(content)
                 seen[0] = content
-        except (ConfigError, ValueError) as error:  # a bundle that is being replaced: the next look will find it whole
+        except (ConfigError, ValueError) as error:  # a file that is just being replaced is complete at the next reload
             _log.error("Not reloading --{flag}: {error}", flag=flag, error=str(error))
 
     reloaders.add(reload)
@@ -139,7 +145,7 @@ def _signer(config: CompletedConfig) -> ExternalSigner | None:
     endpoint = config.options.authentication.service_account_signing_endpoint
     if not endpoint:
         return None
-    # for those alone who use it
+    # imported only when it is used
     from kapi.authentication.service_account.signer import ExternalSigner
     from kapi.authentication.service_account.signer_metrics import SignerMeter
 
@@ -147,7 +153,7 @@ def _signer(config: CompletedConfig) -> ExternalSigner | None:
 
 
 def _keys(flags: AuthenticationOptions, files: Files) -> tuple[TokenIssuer, KeySet]:
-    """Of the files.  Raises ConfigError."""
+    """The issuer of tokens and the verification keys, from their files.  Raises ConfigError."""
     given = flags.service_account_signing_key_file
     signing = given or str(files.service_account_key)
     try:
@@ -164,7 +170,7 @@ def _keys(flags: AuthenticationOptions, files: Files) -> tuple[TokenIssuer, KeyS
 
 
 def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
-    """Raises ConfigError."""
+    """The Identity of the process's server.  Raises ConfigError."""
     flags, files, reloaders, collectors = (
         config.options.authentication, config.given.files, config.reloaders, config.metrics.registry,
     )  # fmt: skip
@@ -205,7 +211,7 @@ def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
     if signer is None:
         issuer, settings.keys = _keys(flags, files)
     else:
-        from kapi.authentication.service_account.signer import ExternalIssuer  # for those alone who use it
+        from kapi.authentication.service_account.signer import ExternalIssuer  # imported only when it is used
 
         issuer, settings.keys = ExternalIssuer(flags.issuers[0], signer), signer.keys
         settings.refresh_keys = signer.keys.refresh
@@ -216,7 +222,7 @@ def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
         documents = IssuerDiscovery(flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys)
         paths = dict(documents.paths)
     except ValueError:
-        pass  # an issuer that is no https URL has no discovery, as upstream
+        pass  # as upstream, an issuer without an https URL has no discovery
     users, uids, groups, extras = _proxy_headers(flags)
     hidden = ProxyHeaders((*users, *uids, *groups), tuple(extras)) if settings.front_proxy else STANDARD_HEADERS
     return Identity(built.requests, built.tokens, issuer, paths, hidden, settings, usage, signer)

@@ -1,6 +1,6 @@
-"""Registers what the parts of a server count (upstream: component-base ``metrics/legacyregistry``).
+"""Registers the metrics of all packages (upstream: component-base ``metrics/legacyregistry``).
 
-What a package counts for the whole process stands in its module ``metrics``.
+Metrics that exist once in a process are defined in the module ``metrics`` of their package.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from prometheus_client.registry import Collector
 from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.client import metrics as client
-from kapi.client import tls_faults
-from kapi.client.workqueue_figures import FIGURES
+from kapi.client import tls_faults, workqueue_metrics
 from kapi.controllers.servicerepair.controller import FAILURES
 from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
 from kapi.endpoints.dispatch import ResourceTable
@@ -35,8 +34,8 @@ from kapi.store.encryption import kms_metrics
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import StorageSize, size_families
 
-_OF_THE_PROCESS: tuple[Collector, ...] = (
-    FIGURES,
+_PROCESS_COLLECTORS: tuple[Collector, ...] = (
+    workqueue_metrics.METRICS,
     TOKEN_CACHES,
     COMPILATION,
     EVALUATION,
@@ -56,11 +55,11 @@ _OF_THE_PROCESS: tuple[Collector, ...] = (
 
 
 def build_metrics(options: Options, stores: Sequence[RedisStore], reactor: Reactor) -> Metrics:
-    """Of the process and its stores."""
+    """The metrics of the process and its stores."""
     metrics = Metrics()
     if options.metrics.disabled_metrics or options.metrics.labels:
         metrics.shape = Shape(options.metrics.disabled_metrics, options.metrics.labels)
-    for collector in _OF_THE_PROCESS:
+    for collector in _PROCESS_COLLECTORS:
         metrics.registry.register(collector)
     metrics.add(lambda: build_families(options.generic.features))
     metrics.add(lambda: store_requests(metrics.store))
@@ -73,7 +72,7 @@ def build_metrics(options: Options, stores: Sequence[RedisStore], reactor: React
 def install_resource_metrics(
     metrics: Metrics, registry: Registry, tables: Iterable[ResourceTable], ports: NodePorts
 ) -> None:
-    """Of what is served."""
+    """Adds the metrics of the served resources."""
     tables = tuple(tables)
 
     def deprecated(group: str, version: str, resource: str) -> str | None:

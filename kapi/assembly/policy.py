@@ -1,4 +1,4 @@
-"""Policy: who somebody is, and what is checked and changed before it is stored (upstream: BuildGenericConfig)."""
+"""The stage Policy: authentication and admission (upstream: BuildGenericConfig)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from kapi.authorization.build import Authorization
 from kapi.machinery.tree import Object, Tree
 from kapi.options.errors import ConfigError
 
-#: whose configuration is the credentials they show
+#: plugins whose configuration contains credentials
 _WEBHOOKS = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides about requests."""
+    """Authentication, authorization and admission."""
 
     identity: Identity
     authorization: Authorization
     admission: AdmissionChain
-    conversion: WebhookClient  # asks the webhooks that convert custom resources
+    conversion: WebhookClient  # calls the conversion webhooks of custom resources
     configurations: Mapping[str, Tree]  # of admission plugins
 
 
 def build_policy(config: CompletedConfig, storage: Storage) -> Policy:
-    """That of the process.  Raises ConfigError."""
+    """The policy of the process's server.  Raises ConfigError."""
     identity = build_identity(config, storage.registry)
     return complete_policy(config, storage, identity, config.authorization)
 
@@ -47,9 +47,9 @@ def complete_policy(
     authorization: Authorization,
     configurations: Mapping[str, Tree] | None = None,
 ) -> Policy:
-    """Adds admission, and gives it to the registry.  Raises ConfigError.
+    """Builds admission, and makes the registry use it.  Raises ConfigError.
 
-    ``configurations``: of plugins; None are those of the flag's file.
+    ``configurations`` are those of plugins; None: they are read from the file of --admission-control-config-file.
     """
     options, registry = config.options, storage.registry
     initializer = Initializer(
@@ -84,10 +84,10 @@ def complete_policy(
 
 
 def without_webhook_credentials(configurations: Mapping[str, Tree]) -> Object:
-    """The configurations without those of webhooks: the operator's credentials are not for webhooks that others name."""
+    """Without the webhook plugins: their credentials must not be sent to webhooks of a logical cluster."""
     return {name: given for name, given in configurations.items() if name not in _WEBHOOKS}
 
 
 def _webhook_configuration(configurations: Mapping[str, Tree]) -> Tree:
-    """Of webhooks that no plugin calls: what one of the webhook plugins has, mutating first."""
+    """The configuration for conversion webhooks: that of a webhook plugin, the mutating one first."""
     return next((configurations[name] for name in _WEBHOOKS if configurations.get(name)), None)

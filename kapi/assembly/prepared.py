@@ -1,4 +1,4 @@
-"""PrepareRun: health, fixed paths, hooks and the filters before the chain (upstream: ``genericapiserver.go``, PrepareRun)."""
+"""The stage PrepareRun: health, fixed paths, hooks and filters (upstream: ``genericapiserver.go``, PrepareRun)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kapi.server.clusters import Clusters
     from kapi.server.past_reads import PastReads
 
-#: what is followed from the start, and counted, is there when the informers are
+#: upstream has separate hooks for these; here they are done when the informers are synced
 _INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
 
 
@@ -57,9 +57,10 @@ class PreparedServer:
     def handler_chain(
         self, delegate: Handler | None = None, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()
     ) -> FilterChain:
-        """Filters, and what answers behind them.
+        """The filters with the handler behind them.
 
-        ``delegate`` finds the endpoint, by default the short cut; further filters come before all or behind them.
+        ``delegate`` finds the endpoint; the default is the short cut over the tables.  The filters ``before`` and ``behind`` come
+        before and after the server's own.
         """
         handler = answer_by(delegate or self.chain.aggregator.handle)
         if self.past is not None:
@@ -81,7 +82,7 @@ class PreparedServer:
 def prepare_run(
     config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain, outgoing: Outgoing
 ) -> PreparedServer:
-    """Adds to the chain what is the process's.  Raises ConfigError."""
+    """Adds everything that only the process's own server has, and builds the filters.  Raises ConfigError."""
     options, server, core = config.options, chain.aggregator, chain.core
     _install_identity(policy, chain)
     _install_informers(config, storage, chain)
@@ -91,7 +92,7 @@ def prepare_run(
     flow = flow_control(config, storage, core)
     clusters = past = None
     if options.features.enable_logical_clusters:
-        # for those alone who use it
+        # imported only when it is used
         from kapi.assembly.cluster_chain import Shared, shared_scopes
         from kapi.assembly.clusters import install_clusters
         from kapi.server.past_reads import PastReads
@@ -126,7 +127,7 @@ def prepare_run(
 
 
 def _install_identity(policy: Policy, chain: ServerChain) -> None:
-    """The issuer's documents, and the use of old tokens."""
+    """Serves the issuer's discovery documents, and starts tracking the use of legacy tokens."""
     for path, handler in policy.identity.paths.items():
         chain.core.route(path, handler)
         chain.core.route(path + "/", handler, listed=False)
@@ -174,11 +175,11 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
     """/healthz, /livez and /readyz."""
     reactor, store, caches, signals = config.reactor, config.given.store, storage.caches, config.signals
     flags = config.options.storage
-    # so long /livez does not ask what runs at the start
-    patient_until = reactor.seconds() + config.options.generic.livez_grace_period
+    # until then /livez ignores the post-start hooks
+    grace_ends = reactor.seconds() + config.options.generic.livez_grace_period
 
-    def patient(check: Check) -> Check:
-        return lambda: "" if reactor.seconds() < patient_until else check()
+    def after_grace_period(check: Check) -> Check:
+        return lambda: "" if reactor.seconds() < grace_ends else check()
 
     _, livez, readyz = endpoints = [HealthChecks("/healthz"), HealthChecks("/livez"), HealthChecks("/readyz")]
     for checks in endpoints:
@@ -192,16 +193,16 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
             main, *others = caches.parts
             checks.add("informer-sync", lambda: "" if caches.ready else "caches are not loaded")
             checks.add("watch-cache", main.failing)
-            checks.note("store-entries", main.oddities)
+            checks.note("store-entries", main.store_warnings)
             for number, part in enumerate(others, 1):
                 name = f"the store of {config.given.kept_by(part.store)}"
                 answers = store_check(config.given.stores[number], flags.etcd_readycheck_timeout, name)
-                checks.note(store_id(number), partial(_trouble, part, name, answers))
+                checks.note(store_id(number), partial(_store_problems, part, name, answers))
         if store.encryption is not None:
-            checks.add("kms-providers", partial(_undecryptable, config.given.stores))
+            checks.add("kms-providers", partial(_encryption_problems, config.given.stores))
         for name in hooks.names:
             check = _hook_check(hooks, name)
-            checks.add(f"poststarthook/{name}", patient(check) if checks is livez else check)
+            checks.add(f"poststarthook/{name}", after_grace_period(check) if checks is livez else check)
         for name, check in server.health_checks().items():
             checks.add(name, check)
     readyz.add("shutdown", lambda: "process is shutting down" if signals.stopping else "")
@@ -209,7 +210,7 @@ def _health(config: CompletedConfig, storage: Storage, server: GenericServer, ho
 
 
 def store_check(store: RedisStore, timeout: float, name: str = "the store") -> Check:
-    """The store is there, and has owed nobody an answer for longer than this many seconds."""
+    """A check that the store is connected, and that no command has waited for a reply longer than ``timeout`` seconds."""
 
     def check() -> str:
         if not store.available:
@@ -219,17 +220,17 @@ def store_check(store: RedisStore, timeout: float, name: str = "the store") -> C
     return check
 
 
-def _trouble(caches: Caches, name: str, answers: Check) -> str:
-    """What is wrong with a store of single resources, which is no reason to take the server with all others out of service.
+def _store_problems(caches: Caches, name: str, answers: Check) -> str:
+    """The problems of a store of single resources.  They do not make the server unready, since its other resources are served.
 
-    Anybody may read it: the reasons are in the log.
+    Without reasons, which are in the log: /readyz is public.
     """
     failing = ", ".join(each for each, check in caches.store.checks().items() if check())
-    found = (answers(), failing and f"{name} fails {failing}", caches.failing(), caches.oddities())
+    found = (answers(), failing and f"{name} fails {failing}", caches.failing(), caches.store_warnings())
     return "; ".join(filter(None, found))
 
 
-def _undecryptable(stores: Iterable[RedisStore]) -> str:
+def _encryption_problems(stores: Iterable[RedisStore]) -> str:
     problems = (store.encryption.problem() for store in stores if store.encryption is not None)
     return "; ".join(dict.fromkeys(filter(None, problems)))
 

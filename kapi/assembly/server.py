@@ -1,7 +1,7 @@
-"""From flags to a server that only has to be started, stage by stage; each returns what it made.
+"""Builds a server from flags in stages, each of which returns a dataclass (upstream: cmd/kube-apiserver ``app/server.go``).
 
-A later stage adds to what earlier ones made (admission to the registry, routes and hooks to the servers) and replaces none of it.
-No I/O but reading the files that flags name; nothing runs yet (upstream: cmd/kube-apiserver ``app/server.go``, Run).
+A later stage may add to the results of earlier ones (admission to the registry, routes and hooks to the servers), but replaces
+nothing.  The only I/O is reading files that flags name; nothing runs yet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kapi.server.not_found import NotFound
 
 
 def assemble(given: Config) -> PreparedServer:
-    """Raises ConfigError."""
+    """A server that only has to be started.  Raises ConfigError."""
     config = given.complete()
     storage = open_storage(config)
     policy = build_policy(config, storage)

@@ -1,12 +1,13 @@
-"""Who may wake a logical cluster: somebody whom its store knows, or who may do there what he asks for without a name.
+"""Decides whether a request may wake a logical cluster: by a known user, or allowed to anonymous users.
 
-Waking costs milliseconds and memory, so that credentials are judged before: by the ServiceAccounts, Secrets and RBAC objects that
-the store holds, a few of which are decoded.
+Waking costs milliseconds and memory.  So credentials are checked first, against the ServiceAccounts, Secrets and RBAC objects in
+the cluster's store, of which only a few are decoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import builtins
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from inspect import isawaitable
 
@@ -28,6 +29,7 @@ from kapi.filters.chain import Filter, FilterChain
 from kapi.filters.request_info import request_info
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.selectors import with_labels
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -36,12 +38,12 @@ from kapi.resources.definition import Lister
 from kapi.server.moved_clock import MovedClock
 from kapi.store.memory import MemoryStore
 
-_NOBODY = (ANONYMOUS.encode(), ALL_UNAUTHENTICATED.encode())
+_ANONYMOUS_NAMES = (ANONYMOUS.encode(), ALL_UNAUTHENTICATED.encode())
 _BINDINGS = (f"{GROUP}/clusterrolebindings/", f"{GROUP}/rolebindings/")
 
 
 class StoredLister:
-    """A lister of one resource in a store that no cache follows."""
+    """A lister of one resource that reads the store itself, since a sleeping cluster has no caches."""
 
     def __init__(self, store: MemoryStore, prefix: str) -> None:
         self._store = store
@@ -55,13 +57,16 @@ class StoredLister:
         start = f"{self._prefix}{namespace}/" if namespace else self._prefix
         return [_tree(data) for _, data in self._store.matching(start)]
 
+    def labelled(self, labels: Mapping[str, str], namespace: str = "") -> builtins.list[Object]:
+        return with_labels(labels, self.list(namespace))
+
     @property
     def changes(self) -> int:
         return self._store.newest
 
 
 class StoredListers(dict[GroupResource, Lister]):
-    """Made when asked for."""
+    """Listers by resource, made on access."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__()
@@ -72,8 +77,8 @@ class StoredListers(dict[GroupResource, Lister]):
         return lister
 
 
-class Admitted:
-    """Asks nobody about a request whose user was known before the cluster woke: its credentials are gone."""
+class KnownUserFirst:
+    """Accepts the user that was authenticated before the cluster woke: the request has no credentials any more."""
 
     def __init__(self, otherwise: Authenticator) -> None:
         self._otherwise = otherwise
@@ -82,8 +87,8 @@ class Admitted:
         return ctx.user if ctx.user is not None else self._otherwise.authenticate(ctx)  # type: ignore[return-value]
 
 
-class _Known:
-    """Knows who was found out before, and nobody else."""
+class _OnlyKnownUser:
+    """Accepts only a user that was authenticated before."""
 
     def authenticate(self, ctx: RequestContext) -> RequestAnswer:
         if ctx.user is None:
@@ -92,16 +97,16 @@ class _Known:
 
 
 class Gate:
-    """What is asked about a request to a cluster that sleeps."""
+    """Authenticates a request to a sleeping cluster, and checks anonymous ones by its RBAC policy."""
 
     def __init__(self, config: CompletedConfig, identity: Identity, flow: Filter | None) -> None:
         self._settings, self._authorization = identity.settings, config.authorization.settings
-        nobody = replace(identity, requests=_Known())
-        filters = build_handler_chain(config, nobody, UnionAuthorizer(()), flow, lambda *_: True)
+        only_known = replace(identity, requests=_OnlyKnownUser())
+        filters = build_handler_chain(config, only_known, UnionAuthorizer(()), flow, lambda *_: True)
         self._refusal = FilterChain(filters, _unreachable)
 
     async def __call__(self, ctx: RequestContext, store: MemoryStore, clock: MovedClock) -> Response | None:
-        """None when the cluster is to be woken, else the refusal.  Raises StatusError."""
+        """Returns None when the request may wake the cluster, else the refusal.  Raises StatusError."""
         try:
             user = await self._user(ctx, store, clock)
         except AuthenticationError:
@@ -119,15 +124,16 @@ class Gate:
             clock=clock.time,
             token_meter=TokenMeter(),
             lifetimes=None,
+            realm=store.realm,
         )
         answer = build_authentication(settings).requests.authenticate(ctx)
         return await answer if isawaitable(answer) else answer
 
     async def _may(self, ctx: RequestContext, store: MemoryStore) -> bool:
-        """Whether everybody may do in this cluster what is asked for."""
+        """Whether anonymous users may make this request in the cluster."""
         request_info(ctx)
         index = PolicyIndex()
-        for kind, obj in _policy_of_nobody(store):
+        for kind, obj in _anonymous_policy(store):
             (index.on_binding if kind else index.on_role)("ADDED", obj)
         answer = build_authorization(self._authorization, index).authorizer.authorize(attributes_of(ctx))
         verdict = await answer if isawaitable(answer) else answer
@@ -138,11 +144,11 @@ class Gate:
         return await answer if isawaitable(answer) else answer
 
 
-def _policy_of_nobody(store: MemoryStore) -> Iterator[tuple[bool, Object]]:
-    """The bindings of who has no name (True), and the roles that they give (False)."""
+def _anonymous_policy(store: MemoryStore) -> Iterator[tuple[bool, Object]]:
+    """(True, binding) for the bindings of anonymous users, and (False, role) for their roles."""
     for prefix in _BINDINGS:
         for _, data in store.matching(prefix):
-            if any(name in data for name in _NOBODY):
+            if any(name in data for name in _ANONYMOUS_NAMES):
                 binding = _tree(data)
                 ref, namespace = binding["roleRef"], binding["metadata"].get("namespace", "")
                 place = (

@@ -1,4 +1,4 @@
-"""Storage: the caches over the store, and the registry of everything built in (upstream: BuildGenericConfig, StorageFactory)."""
+"""The stage Storage: caches, and the registry of built-in resources (upstream: BuildGenericConfig, StorageFactory)."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from kapi.watchcache.split_caches import AnyCaches, split
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """What one server of the chain has."""
+    """The built-in resources of one server of the chain."""
 
     groups: frozenset[str]
-    rows: list[Resource]  # that the flags leave on
+    rows: list[Resource]  # those that the flags enable
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Every built-in resource, ready to be served; nothing has been read yet."""
+    """The registry of all built-in resources.  Nothing has been read from the store yet."""
 
     registry: Registry
     extensions: BuiltIn
@@ -51,7 +51,7 @@ class Storage:
 
 
 def open_storage(config: CompletedConfig) -> Storage:
-    """That of the process."""
+    """The storage of the process's server."""
     options, store = config.options, config.given.store
     caches = _open_caches(config)
     config.metrics.add(families(caches, counts=options.storage.etcd_count_metric_poll_period > 0))
@@ -86,20 +86,20 @@ def _open_caches(config: CompletedConfig) -> AnyCaches:
 
 
 def build_storage(options: Options, registry: Registry, authorization: Authorization) -> Storage:
-    """Registers what is built in; admission comes later, as its plugins read what is registered."""
+    """Registers the built-in resources.  Admission comes later, since its plugins use the registry."""
     extensions = _register(registry, options, rows_of(EXTENSIONS_GROUP))
     core = _register(registry, options, core_rows())
     aggregator = _register(registry, options, rows_of(AGGREGATOR_GROUP))
-    return Storage(registry, extensions, core, aggregator, _amended(options, registry, authorization))
+    return Storage(registry, extensions, core, aggregator, _install_checks(options, registry, authorization))
 
 
 def storage_over(storage: Storage, options: Options, registry: Registry, authorization: Authorization) -> Storage:
-    """The same resources in another registry of the process, which has the rows."""
-    return replace(storage, registry=registry, node_ports=_amended(options, registry, authorization))
+    """The same resources in another registry of the process, which already has the rows."""
+    return replace(storage, registry=registry, node_ports=_install_checks(options, registry, authorization))
 
 
-def _amended(options: Options, registry: Registry, authorization: Authorization) -> NodePorts:
-    """Gives rows what leads to their registry."""
+def _install_checks(options: Options, registry: Registry, authorization: Authorization) -> NodePorts:
+    """Installs the allocators and checks that need the registry."""
     ranges = [str(network) for network in options.control_plane.service_ranges]
     node_ports = install_allocators(registry, ranges, options.control_plane.service_node_port_range)
     install_escalation_checks(registry, authorization.escalation)

@@ -1,7 +1,7 @@
-"""Where the spans of requests go: OpenTelemetry's SDK with an exporter over gRPC, as ``--tracing-config-file`` says.
+"""Sends the spans of requests with OpenTelemetry's SDK, over gRPC, as configured by ``--tracing-config-file``.
 
-Upstream: component-base ``tracing`` (NewProvider), apiserver ``server/options/tracing.go``.  Spans wait in the SDK's queue, which
-has a bound; a thread of its own sends them, so that a collector that is slow or away costs spans and never a request.
+Upstream: component-base ``tracing`` (NewProvider), apiserver ``server/options/tracing.go``.  Spans wait in the SDK's bounded
+queue, and one thread sends them.  So with a slow collector spans are lost, but no request is delayed.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _log = Logger()
 _SERVICE = "apiserver"
 _MAX_WAITING = 2048  # spans
 _MAX_BATCH = 512  # spans
-_SEND_INTERVAL_SECONDS = 1.0  # seconds
-_SEND_TIMEOUT_SECONDS = 5.0  # seconds for a batch
-_STOP_TIMEOUT_SECONDS = 2.0  # seconds for the last spans when the server stops
-_LOG_INTERVAL_SECONDS = 60.0  # seconds between two lines about the same trouble
+_SEND_INTERVAL_SECONDS = 1.0
+_SEND_TIMEOUT_SECONDS = 5.0  # for a batch
+_STOP_TIMEOUT_SECONDS = 2.0  # for the last spans when the server stops
+_LOG_INTERVAL_SECONDS = 60.0  # between two log lines of the same module
 
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """What makes the spans of requests, and what sends the last of them when the server stops."""
+    """Makes the spans of requests; ``stop`` sends the last ones."""
 
     requests: RequestTracing
     stop: Callable[[], Awaitable[None]]
 
 
 def build_tracing(options: Options, reactor: Reactor) -> Tracing | None:
-    """None without ``--tracing-config-file``.  Raises ConfigError."""
+    """Tracing as configured; None without ``--tracing-config-file``.  Raises ConfigError."""
     configuration = options.tracing.configuration()
     if configuration is None:
         return None
@@ -73,8 +73,8 @@ def build_tracing(options: Options, reactor: Reactor) -> Tracing | None:
 
 
 def make_provider(configuration: TracingConfiguration, host: str = "") -> TracerProvider:
-    """Raises ImportError without the extra."""
-    # the store's server is forked, and is another program at once
+    """The SDK's provider of tracers.  Raises ImportError without the extra ``kapi[tracing]``."""
+    # forks of this process (the store's server) run another program at once, and need no gRPC
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
@@ -104,7 +104,7 @@ def make_provider(configuration: TracingConfiguration, host: str = "") -> Tracer
 
 
 class _Complaints(logging.Handler):
-    """The SDK's own log, in ours: each trouble once a minute."""
+    """Forwards the SDK's warnings to our log, at most one a minute from each module."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,6 +1,6 @@
-"""Auditing: who did what, written down (upstream: apiserver ``pkg/audit`` and ``plugin/pkg/audit``).
+"""Auditing: a record of who did what (upstream: apiserver ``pkg/audit`` and ``plugin/pkg/audit``).
 
-Here belong the policy, the event of one request while it is made, and the back ends (log file, webhook) with their
-batching.  Not here: the filter that begins and ends an event (``kapi.filters.audit``).
+Here belong the policy, the audit event of one request, and the back ends (log file, webhook) with their batching.  Not here: the
+filter that begins and ends an event (``kapi.filters.audit``).
 Start reading with ``event.py`` and ``sinks.py``.
 """

@@ -1,24 +1,28 @@
-"""Makes the auditing that the flags ask for (upstream: apiserver ``server/options/audit.go``)."""
+"""Builds auditing from the flags (upstream: apiserver ``server/options/audit.go``)."""
 
 from __future__ import annotations
 
+import errno
+import threading
 import time
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.audit.log_file import LogFile
+from kapi.audit.log_writer import LogWriter
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import Policy, load_policy
-from kapi.audit.sinks import Backend, Batching, Blocking, Several, Sink, Truncating
+from kapi.audit.sinks import Backend, Batching, Blocking, Sink, Truncating, UnionSink
 from kapi.audit.webhook import Webhook
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.request.reactor import Reactor
 
 log = Logger()
 Value = TypeVar("Value")
+MAX_OPEN_SECONDS = 10.0  # to open the log file; a start without limit would tell nobody what it waits for
 
 
 class Options(Protocol):
@@ -30,21 +34,24 @@ class Options(Protocol):
 
 
 class Auditor:
-    """The policy and where its events go.  ``clock`` gives unix seconds."""
+    """The policy, and the sink for its events.  ``clock`` gives unix seconds."""
 
-    def __init__(self, policy: Policy, sink: Several, meter: Meter, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, policy: Policy, sink: UnionSink, meter: Meter, clock: Callable[[], float] = time.time) -> None:
         self.policy = policy
         self.sink = sink
         self.meter = meter
         self.clock = clock
 
     async def stop(self) -> None:
-        """Sends what is still waiting."""
+        """Sends the waiting events, and closes the back ends."""
         await self.sink.stop()
 
 
 def build(options: Options, reactor: Reactor, meter: Meter) -> Auditor | None:
-    """By a policy file that is named; None when nothing is to be recorded.  Raises PolicyError, KubeconfigError, OSError."""
+    """The auditor of ``options``, which name a policy file; None without a back end.
+
+    Raises PolicyError, kapi.client.config_error.ConfigError, OSError.
+    """
     policy, warnings = load_policy(options.audit_policy_file)
     for text in warnings:
         log.warn("audit policy: {text}", text=text)
@@ -52,28 +59,69 @@ def build(options: Options, reactor: Reactor, meter: Meter) -> Auditor | None:
     if options.audit_log_path:
         sinks.append(_wrap("log", _log_file(options, reactor), options, reactor, meter))
     if options.audit_webhook_config_file:
-        from kapi.client.https import HTTPSClient  # for those alone who use it
+        from kapi.client.https import HTTPSClient  # imported only when it is used
 
         client = HTTPSClient(reactor, load_kubeconfig(options.audit_webhook_config_file))
         webhook = Webhook(client, reactor, initial_backoff=_option(options, "audit_webhook_initial_backoff", 10.0))
         sinks.append(_wrap("webhook", webhook, options, reactor, meter))
-    return Auditor(policy, Several(sinks, meter), meter) if sinks else None
+    return Auditor(policy, UnionSink(sinks, meter), meter) if sinks else None
 
 
-def _log_file(options: Options, reactor: Reactor) -> LogFile:
+def _log_file(options: Options, reactor: Reactor) -> LogWriter:
+    tidying = threading.Lock()
+
+    def tidy(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:
+            failure = Failure()
+            reactor.callFromThread(lambda: log.failure("tidying old audit logs failed", failure))
+        finally:
+            tidying.release()
+
     def in_thread(work: Callable[[], None]) -> None:
-        done = deferToThreadPool(reactor, reactor.getThreadPool(), work)
-        done.addErrback(lambda failure: log.failure("tidying old audit logs failed", failure))
+        """Once at a time, and in no thread that the server's end waits for: the disk may hang."""
+        if not tidying.acquire(blocking=False):
+            return
+        try:
+            threading.Thread(target=tidy, args=(work,), name="audit log tidying", daemon=True).start()
+        except RuntimeError as error:  # the limit of processes, which also counts threads
+            tidying.release()
+            log.warn("old audit logs stay until the next rotation: {error}", error=str(error))
 
-    return LogFile(
-        options.audit_log_path,
-        legacy=_option(options, "audit_log_format", "json") == "legacy",
-        max_size=_option(options, "audit_log_maxsize", 100),
-        max_age=_option(options, "audit_log_maxage", 366),
-        max_backups=_option(options, "audit_log_maxbackup", 100),
-        compress=_option(options, "audit_log_compress", False),
-        in_thread=in_thread,
-    )
+    def open_file() -> LogFile:
+        return LogFile(
+            options.audit_log_path,
+            legacy=_option(options, "audit_log_format", "json") == "legacy",
+            max_size=_option(options, "audit_log_maxsize", 100),
+            max_age=_option(options, "audit_log_maxage", 366),
+            max_backups=_option(options, "audit_log_maxbackup", 100),
+            compress=_option(options, "audit_log_compress", False),
+            in_thread=in_thread,
+        )
+
+    return LogWriter(_in_time(open_file, options.audit_log_path), reactor)
+
+
+def _in_time(work: Callable[[], Value], path: str) -> Value:
+    """What ``work`` returns or raises; OSError when a mount that hangs holds it for too long."""
+    found: list[Value] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="audit log opening", daemon=True)
+    thread.start()
+    thread.join(MAX_OPEN_SECONDS)
+    if errors:
+        raise errors[0]
+    if not found:
+        raise OSError(errno.ETIMEDOUT, f"not opened within {MAX_OPEN_SECONDS:.0f} seconds", path)
+    return found[0]
 
 
 def _wrap(name: str, backend: Backend, options: Options, reactor: Reactor, meter: Meter) -> Sink:

@@ -1,11 +1,12 @@
-"""The audit event of one request while it is under construction: ``ctx.audit``.
+"""The audit event of one request, which collects what filters and endpoints report: ``ctx.audit``.
 
 Upstream: ``audit/context.go``, audit.k8s.io/v1.
 
-Nothing is encoded before a stage is recorded; a request that the policy does not want costs one policy lookup.
+Nothing is encoded before a stage is recorded.  A request with the level None costs one policy lookup.
 
-A read hands its two stages over together, just before its answer leaves: nobody can have seen anything of it earlier.
-Answers that leave together are recorded together (``complete``), so that the log is written once for all of them.
+A read has no effect before its answer is sent.  So its stage RequestReceived is deferred, and recorded together with
+ResponseComplete just before the answer.  Answers that are sent together are recorded together (``complete``), with one write to
+the log.
 """
 
 from __future__ import annotations
@@ -33,31 +34,31 @@ from kapi.request.user import encoded_user
 log = Logger()
 
 _READS = frozenset({"get", "list"})
-_NOBODY = Raw(b"{}")
+_NO_USER = Raw(b"{}")
 _STATUS_FIELDS = ("status", "message", "reason", "details", "code")
 _STATUS_START = b'{"kind":"Status",'
 _CLOSED = {"metadata": {}, "status": "Success", "message": "Connection closed early", "code": 200}
-_MAX_STATUS = 64 * 1024  # bytes of an answer that is looked at for a Status
-#: annotations that show parts of bodies: for those who are to see bodies
-_OF_BODIES = "patch.webhook.admission.k8s.io/"
-_OF_AUTHORIZATION = 2  # annotations that every request has before those of admission come
+_MAX_STATUS_BYTES = 64 * 1024  # a larger answer is not parsed as a Status
+#: annotations with parts of bodies, which are recorded only from the level Request on
+_BODY_ANNOTATION_PREFIX = "patch.webhook.admission.k8s.io/"
+_AUTHORIZATION_ANNOTATIONS = 2  # how many every request has; any more are of admission
 
 
 class AuditEvent:
-    """``received`` is unix seconds."""
+    """The event of ``ctx``.  ``received`` is the time of the request in unix seconds."""
 
     config: AuditConfig | None = None
     _long_running = False
     _status: Object | None = None
     _request: bytes | None = None
     _response: bytes | None = None
-    _reference: Object | None = None  # what the request's object adds to objectRef
-    _event: Event | None = None  # as it was last recorded
-    #: the annotations of a RequestReceived that goes to the back ends with the stage that follows
-    _held: dict[str, str] | None = None
+    _reference: Object | None = None  # fields of the request's object that are added to objectRef
+    _event: Event | None = None  # as last recorded
+    #: the annotations of a deferred RequestReceived
+    _deferred: dict[str, str] | None = None
     _started = False
     _panic = ""
-    _over = False
+    _finished = False
 
     def __init__(self, ctx: RequestContext, sink: Sink, received: float) -> None:
         self.sink = sink
@@ -66,13 +67,13 @@ class AuditEvent:
 
     @property
     def level(self) -> int:
-        """NONE .. REQUEST_RESPONSE; METADATA until the policy was asked."""
+        """NONE .. REQUEST_RESPONSE; METADATA before the policy was evaluated."""
         return METADATA if self.config is None else self.config.level
 
     # -- what the endpoints report
 
     def request_object(self, obj: Object) -> None:
-        """The decoded body, before anything changes it."""
+        """Takes the decoded body, before it is changed."""
         metadata = obj.get("metadata")
         if isinstance(metadata, dict):
             self._reference = {
@@ -82,7 +83,7 @@ class AuditEvent:
             self._request = json_pieces.dumps(self._trimmed(obj))
 
     def request_patch(self, patch: bytes) -> None:
-        """The body of a patch; what is no JSON is recorded as a string."""
+        """Takes the body of a patch; one that is not JSON is recorded as a string."""
         if self.level >= REQUEST:
             try:
                 free_in_steps(json_pieces.loads(patch), len(patch))
@@ -91,25 +92,25 @@ class AuditEvent:
             self._request = one_line(patch)
 
     def response_object(self, obj: Object) -> None:
-        """The object of the answer, in case its bytes are no JSON."""
+        """Takes the object of an answer whose bytes are not JSON."""
         if self.level >= REQUEST_RESPONSE:
             self._response = json_pieces.dumps(self._trimmed(obj))
 
     def panicked(self, error: BaseException) -> None:
-        """An unexpected exception ended the request."""
+        """Notes that an unexpected exception ended the request."""
         self._panic = f"APIServer panic'd: {error}"
 
-    def answered(self, response: Response) -> None:
-        """The answer is known."""
+    def answered(self, response: Response) -> Outcome:
+        """Takes the answer: its status, and its body at the level RequestResponse."""
         level = self.level
         if level == NONE:
-            return
+            return True
         if self._status is None:
             self._status = {"metadata": {}, "code": response.status}
         body = response.body
         if body and response.content_type.startswith(b"application/json"):
             first = body if isinstance(body, bytes) else body[0]
-            if first.startswith(_STATUS_START) and len(first) < _MAX_STATUS:
+            if first.startswith(_STATUS_START) and len(first) < _MAX_STATUS_BYTES:
                 self._read_status(body if isinstance(body, bytes) else b"".join(body), response.status)
             if level >= REQUEST_RESPONSE:
                 whole = body if isinstance(body, bytes) else b"".join(body)
@@ -117,8 +118,9 @@ class AuditEvent:
         if self._long_running and not self._started and self.config is not None:
             self._started = True
             self.record("ResponseStarted")
-        if self.config is not None and self._held is not None and not leaves_whole(response):
-            self.sink.process(*self._let_go(self.config))
+        if self.config is not None and self._deferred is not None and not leaves_whole(response):
+            return self.sink.process(*self._take_deferred(self.config))
+        return True
 
     def _read_status(self, body: bytes, code: int) -> None:
         try:
@@ -129,40 +131,40 @@ class AuditEvent:
         self._status["code"] = code
 
     def error(self, status: Object) -> None:
-        """The Status of an error, whatever form it is answered in."""
+        """Takes the Status of an error, in whatever media type it is answered."""
         self._status = {"metadata": {}, **{name: status[name] for name in _STATUS_FIELDS if name in status}}
 
     # -- stages
 
     def begin(self, config: AuditConfig, long_running: bool) -> Outcome:
-        """The policy has spoken; records RequestReceived.  False when that failed and must not."""
+        """Takes the policy's decision, and records or defers RequestReceived.  Returns False when the request must fail."""
         self.config = config
         self._long_running = long_running
         if config.level == NONE or "RequestReceived" in config.omit_stages:
             return True
         info = self._ctx.info
         if self.sink.lenient and not long_running and info is not None and info.verb in _READS:
-            self._held = dict(self._ctx.annotations)
+            self._deferred = dict(self._ctx.annotations)
             return True
         return self.record("RequestReceived", self._received)
 
     def finish(self, config: AuditConfig | None = None) -> None:
-        """The answer is out.  ``config`` is given for a request that failed before the policy was asked."""
+        """Records the end.  ``config`` is given for a request that failed before the policy was evaluated."""
         if self.config is None:
             if config is None or config.level == NONE:
                 return
             self.config = config
             self.record("ResponseStarted")
             return
-        records = self.last()
+        records = self.last_records()
         if records:
             self.sink.process(*records)
 
-    def last(self) -> list[Record]:
-        """What is left to be recorded at the end."""
-        if self._over or self.level == NONE:
+    def last_records(self) -> list[Record]:
+        """The records of the last stage, once."""
+        if self._finished or self.level == NONE:
             return []
-        self._over = True
+        self._finished = True
         if self._panic:
             self._status = {
                 "metadata": {}, "status": "Failure", "message": self._panic, "reason": "InternalError", "code": 500,
@@ -176,37 +178,38 @@ class AuditEvent:
         return self._stage("ResponseComplete")
 
     @staticmethod
-    def complete(events: Sequence[AuditEvent]) -> None:
-        """Their answers are about to leave, whole: records their ends.  Raises nothing; a fault concerns one of them.
+    def complete(events: Sequence[AuditEvent]) -> Outcome:
+        """Records the last stages of events whose complete answers are about to be sent, which is to wait for a Deferred.
 
-        Those that the policy was not asked about end later.
+        Raises nothing; a fault of one event does not affect the others.  ``finish`` ends events without a policy decision.
         """
         records: list[Record] = []
         for event in events:
             try:
                 if event.config is not None:
-                    records += event.last()
+                    records += event.last_records()
             except Exception:
                 log.failure("an audit event could not be encoded")
         try:
             if records:
-                events[0].sink.process(*records)
+                return events[0].sink.process(*records)
         except Exception:
             log.failure("audit events could not be recorded")
+        return True
 
     def record(self, stage: str, at: float | None = None) -> Outcome:
-        """Hands the event as it is now to the back ends.  False when one failed that must not."""
+        """Sends the current state of the event to the back ends.  Returns False when the request must fail."""
         records = self._stage(stage, at)
         return self.sink.process(*records) if records else True
 
     def _stage(self, stage: str, at: float | None = None) -> list[Record]:
-        """Its record, behind that of the RequestReceived that was held."""
+        """The record of a stage, after that of a deferred RequestReceived."""
         config = self.config
         assert config is not None
-        records = self._let_go(config)
+        records = self._take_deferred(config)
         if stage not in config.omit_stages:
             event = self._event or self._begin_event(config)
-            self._note(event)
+            self._update(event)
             event.stage = stage
             event.stageTimestamp = micro_time(time.time() if at is None else at)
             annotations = self._ctx.annotations
@@ -214,9 +217,9 @@ class AuditEvent:
             records.append(Record(encode(event), config.level))
         return records
 
-    def _let_go(self, config: AuditConfig) -> list[Record]:
-        """The RequestReceived, if it was held."""
-        held, self._held = self._held, None
+    def _take_deferred(self, config: AuditConfig) -> list[Record]:
+        """The record of a deferred RequestReceived, if there is one."""
+        held, self._deferred = self._deferred, None
         if held is None:
             return []
         event = self._event or self._begin_event(config)
@@ -225,7 +228,7 @@ class AuditEvent:
         return [Record(encode(event), config.level)]
 
     def _begin_event(self, config: AuditConfig) -> Event:
-        """What is known when the request has come."""
+        """The event with everything known at the beginning."""
         ctx, info = self._ctx, self._ctx.info
         user = ctx.original_user or ctx.user
         addresses, agent = origin(ctx)
@@ -238,7 +241,7 @@ class AuditEvent:
             stage="",
             requestURI=ctx.http.uri.decode("utf-8", "replace"),
             verb=info.verb if info is not None else ctx.method.lower(),
-            user=_NOBODY if user is None else encoded_user(user),
+            user=_NO_USER if user is None else encoded_user(user),
             sourceIPs=addresses or None,
             userAgent=agent,
             objectRef=reference(info) if info is not None and info.is_resource else None,
@@ -247,8 +250,8 @@ class AuditEvent:
         )
         return event
 
-    def _note(self, event: Event) -> None:
-        """Adds what has become known since."""
+    def _update(self, event: Event) -> None:
+        """Adds to the event what has become known since its beginning."""
         ctx = self._ctx
         event.responseStatus = self._status
         if ctx.original_user is not None and ctx.user is not None and event.impersonatedUser is None:
@@ -284,10 +287,12 @@ class AuditEvent:
 
 
 def _shown(annotations: dict[str, str], level: int) -> dict[str, str]:
-    if len(annotations) <= _OF_AUTHORIZATION:
+    if len(annotations) <= _AUTHORIZATION_ANNOTATIONS:
         return annotations
     return {
-        name: annotations[name] for name in sorted(annotations) if level >= REQUEST or not name.startswith(_OF_BODIES)
+        name: annotations[name]
+        for name in sorted(annotations)
+        if level >= REQUEST or not name.startswith(_BODY_ANNOTATION_PREFIX)
     }
 
 

@@ -1,7 +1,6 @@
-"""The log back end: a line an event, into a file that is rotated by size, age and count, or to standard output.
+"""The log back end: one line for each event, to standard output or to a file that is rotated by size, age and count.
 
-Upstream: ``plugin/pkg/audit/log`` over lumberjack: rotated files are ``name-2006-01-02T15-04-05.000.ext`` next to the
-log.
+Upstream: ``plugin/pkg/audit/log`` with lumberjack.  Rotated files are named ``name-2006-01-02T15-04-05.000.ext``.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ import contextlib
 import gzip
 import os
 import re
+import select
 import shutil
 import stat
 import sys
@@ -20,7 +20,9 @@ from pathlib import Path
 
 from twisted.logger import Logger
 
+from kapi.audit.mounts import may_wait
 from kapi.audit.record import Record
+from kapi.machinery.descriptors import without_waiting
 
 log = Logger()
 MEGABYTE = 1024 * 1024
@@ -30,14 +32,12 @@ InThread = Callable[[Callable[[], None]], None]
 
 
 class LogFile:
-    """``max_size`` in MB (0 = never rotated), ``max_age`` in days, ``max_backups`` files (0 = all are kept).
+    """Writes events to a file.
 
-    ``in_thread`` runs compression and removal off the reactor.  Raises OSError when the file cannot be written.  A FIFO
-    that nobody reads fails when it is full; it holds up nobody.
+    ``max_size`` is in MB (0: never rotated), ``max_age`` in days, ``max_backups`` in files (0: all are kept).  ``in_thread`` runs
+    compression and removal outside the reactor's thread.  Raises OSError when the file cannot be written.  A write to a full FIFO
+    without a reader fails; it does not block.  Not thread-safe.
     """
-
-    name = "log"
-    immediate = True
 
     def __init__(
         self,
@@ -62,10 +62,11 @@ class LogFile:
         self._stdout = path == "-"
         self._file = -1
         self._size = 0
-        self._torn = False  # a line was begun and could not be ended
+        self._torn = False  # the last line is incomplete
         self._stuck = False  # the last rotation failed
         if self._stdout:
-            self._file = sys.stdout.fileno()
+            self._file = without_waiting(sys.stdout.fileno()) or sys.stdout.fileno()
+            self._limit = 0
         else:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file = self._open()
@@ -73,34 +74,57 @@ class LogFile:
             self._size = status.st_size
             if not stat.S_ISREG(status.st_mode):  # a FIFO, a device: nothing to rotate
                 self._limit = 0
+        self.may_wait = may_wait(self._file, Path(f"/proc/self/fd/{self._file}") if self._stdout else self.path)
 
-    def send(self, records: Sequence[Record]) -> None:
+    def lines(self, records: Sequence[Record]) -> bytes:
+        """What is written of them."""
         if self._legacy:
-            data = "".join([record.legacy() + "\n" for record in records]).encode()
-        else:
-            data = b"\n".join([*[record.data for record in records], b""])
-        if self._limit and not self._stdout and self._size + len(data) > self._limit and self._size:
-            self._rotate()
+            return "".join([record.legacy() + "\n" for record in records]).encode()
+        return b"\n".join([*[record.data for record in records], b""])
+
+    def append(self, data: bytes, patient: bool = True) -> bytes:
+        """Writes lines.  Returns what standard output does not take at once; who is ``patient`` waits until it does."""
+        if self._limit and self._size + len(data) > self._limit and self._size:
+            self._size = os.fstat(self._file).st_size  # somebody may have copied and emptied it
+            if self._size and self._size + len(data) > self._limit:
+                self._rotate()
         if self._torn:
             data = b"\n" + data
-        written = os.write(self._file, data)
+        written = os.write(self._file, data) if not self._stdout else 0
         if written < len(data):
-            written = self._write_on(data, written)
+            return self._write_on(data, written, patient)
         self._torn = False
         self._size += written
+        return b""
 
-    def _write_on(self, data: bytes, written: int) -> int:
+    def _write_on(self, data: bytes, written: int, patient: bool) -> bytes:
         try:
             while written < len(data):
-                written += os.write(self._file, data[written:])
+                try:
+                    written += os.write(self._file, data[written:])
+                except BlockingIOError:
+                    if not self._stdout:
+                        raise
+                    if not patient:
+                        break
+                    waiting = select.poll()
+                    waiting.register(self._file, select.POLLOUT)
+                    waiting.poll()
         except OSError:
-            self._torn = data[written - 1 : written] != b"\n"
+            if written:
+                self._torn = data[written - 1 : written] != b"\n"
             self._size += written
             raise
-        return written
+        self._torn = False
+        self._size += written
+        return data[written:]
+
+    def leave_off(self) -> None:
+        """Called when what ``append`` has returned is not written: the next line is not to continue that one."""
+        self._torn = True
 
     def close(self) -> None:
-        if self._file >= 0 and not self._stdout:
+        if self._file >= 0 and not (self._stdout and self._file == sys.stdout.fileno()):
             os.close(self._file)
             self._file = -1
 
@@ -110,16 +134,16 @@ class LogFile:
             fifo = stat.S_ISFIFO(os.stat(self.path).st_mode)
         except FileNotFoundError:
             fifo = False
-        # opened for both, a FIFO does not wait for who reads it
+        # opened for reading and writing, a FIFO does not wait for a reader
         return os.open(self.path, flags | (os.O_RDWR | os.O_NONBLOCK if fifo else os.O_WRONLY), 0o600)
 
     def _rotate(self) -> None:
-        """Goes on in the file of before when there can be no other."""
+        """Begins a new file; goes on with the old one when that fails."""
         now = self._clock()
         stamp = datetime.fromtimestamp(now, UTC).strftime(_STAMP) + f".{int(now * 1000) % 1000:03d}"
         backup = self.path.with_name(f"{self.path.stem}-{stamp}{self.path.suffix}")
         try:
-            with contextlib.suppress(FileNotFoundError):  # somebody took it away, or the last attempt came so far
+            with contextlib.suppress(FileNotFoundError):  # removed by hand, or renamed by the last attempt
                 self.path.rename(backup)
             file = self._open()
         except OSError as error:

@@ -16,8 +16,8 @@ class Meter(Collector):
         self.rejected = 0
         self.levels: dict[str, int] = {}
         self.errors: dict[str, int] = {}
-        #: by plugin when its errors were last logged (monotonic seconds), and the events lost since
-        self.said: dict[str, tuple[float, int]] = {}
+        #: by plugin: when its errors were last logged (monotonic seconds), and the events lost since
+        self.last_logged: dict[str, tuple[float, int]] = {}
         if registry is not None:
             registry.register(self)
 

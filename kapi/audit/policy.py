@@ -1,4 +1,4 @@
-"""The audit policy: how much is recorded of which request.
+"""The audit policy: the level of detail that is recorded for a request.
 
 Upstream: apiserver ``audit/policy``; audit.k8s.io/v1 Policy.
 """
@@ -37,12 +37,12 @@ _LISTS = {"users", "userGroups", "verbs", "namespaces", "nonResourceURLs", "omit
 
 
 class PolicyError(ValueError):
-    """A policy that cannot be used; ``str(error)`` says why."""
+    """An invalid policy; ``str(error)`` says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditConfig:
-    """What the policy says of one request."""
+    """The policy's decision about one request."""
 
     level: int
     level_name: str
@@ -106,7 +106,7 @@ def _path_matches(path: str, pattern: str) -> bool:
 
 
 class Policy:
-    """The first rule that matches decides; what no rule matches is not recorded."""
+    """The first matching rule decides; a request without a matching rule is not recorded."""
 
     def __init__(self, rules: tuple[Rule, ...], otherwise: AuditConfig) -> None:
         self.rules = rules
@@ -121,7 +121,7 @@ class Policy:
 
 def load_policy(path: str) -> tuple[Policy, list[str]]:
     """The policy of a file, and warnings about what was ignored in it.  Raises PolicyError."""
-    from kapi.codecs import yaml_reading  # for those alone who use it
+    from kapi.codecs import yaml_reading  # imported only when it is used
 
     try:
         text = Path(path).read_bytes()
@@ -136,7 +136,7 @@ def load_policy(path: str) -> tuple[Policy, list[str]]:
 
 
 def read_policy(tree: object) -> tuple[Policy, list[str]]:
-    """The policy of a decoded document.  Unknown fields are warned of and ignored.  Raises PolicyError."""
+    """The policy of a decoded document, and warnings about unknown fields, which are ignored.  Raises PolicyError."""
     if not isinstance(tree, dict) or tree.get("kind") != "Policy" or tree.get("apiVersion") != "audit.k8s.io/v1":
         kind = f"{tree.get('apiVersion')}, Kind={tree.get('kind')}" if isinstance(tree, dict) else "nothing"
         raise PolicyError(f"unknown group version field {kind} in policy")

@@ -1,6 +1,6 @@
-"""Bodies in audit events, without making trees of them: an answer may be a list of 100 MB, and nobody is served meanwhile.
+"""Edits JSON bodies for audit events without decoding them: an answer may be a list of 100 MB, and decoding blocks the thread.
 
-Members are cut out by their place in the text; what is kept stays the text that it was.
+Members are cut out of the text; the rest of the text is not changed.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _MANAGED = b'"managedFields"'
 
 
 def one_line(text: bytes) -> bytes:
-    """JSON without the line ends of an indented form; a text in it has none."""
+    """JSON without line ends: only indented JSON has any, since strings escape them."""
     return msgspec.json.format(text, indent=-1) if b"\n" in text else text
 
 
 def without(text: bytes, *names: str) -> Members:
-    """The members of an object but those of some names.  Raises msgspec.DecodeError for what is no object."""
+    """The members of an object except ``names``.  Raises msgspec.DecodeError when ``text`` is no object."""
     return {name: value for name, value in _members(text).items() if name not in names}
 
 
 def without_managed_fields(text: bytes) -> bytes:
-    """An object, a list of objects or a table, as JSON.  Raises msgspec.DecodeError for what is none of them."""
+    """The JSON of an object, a list or a table, without managedFields.  Raises msgspec.DecodeError when it is no object."""
     if _MANAGED not in text:
         return text
     found = _members(text)

@@ -1,4 +1,4 @@
-"""A finished audit event on its way to the back ends, as JSON and as one line of text."""
+"""An encoded audit event for the back ends, as JSON or as one line of text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Record:
-    """``data`` is an audit.k8s.io/v1 Event: one line of JSON without its end."""
+    """``data`` is an audit.k8s.io/v1 Event: one line of JSON without the line end."""
 
     __slots__ = ("data", "level")
 
@@ -25,7 +25,7 @@ class Record:
         self.level = level
 
     def legacy(self) -> str:
-        """The text format: a subset of the fields on one line."""
+        """The format of ``--audit-log-format=legacy``: some of the fields, as text."""
         tree: Object = orjson.loads(_encode(without(self.data, *_BODIES)))
         user, other = tree["user"], tree.get("impersonatedUser")
         username = user.get("username") or "<none>"
@@ -46,7 +46,7 @@ class Record:
         return f"{_short(tree['requestReceivedTimestamp'])} AUDIT: {text}"
 
     def truncated(self) -> Record:
-        """Without the objects, and marked so."""
+        """A copy without the objects, annotated as truncated."""
         found = without(self.data, *_BODIES)
         annotations = orjson.loads(bytes(found.get("annotations", b"{}")))
         annotations["audit.k8s.io/truncated"] = "true"
@@ -54,7 +54,7 @@ class Record:
 
 
 def event_list(records: Sequence[Record]) -> bytes:
-    """What a webhook is sent."""
+    """The body of a webhook's request."""
     items = b",".join([record.data for record in records])
     return b'{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[' + items + b"]}"
 

@@ -1,9 +1,9 @@
-"""What stands between an event and its back ends: union, tolerance, truncation, batching.
+"""Sinks between events and back ends: union, blocking modes, truncation, batching.
 
 Upstream: ``plugin/pkg/audit``.
 
-A sink has ``process(*records)``: False only when the request must fail because of it, which a ``lenient`` one never asks for, nor
-does it let a request wait.  A back end has ``send(records)``, which raises or errs with what went wrong.
+``Sink.process(*records)`` returns False only when the request must fail.  A ``lenient`` sink never asks for that, and is
+done when it returns, as a rule.  ``Backend.send(records)`` raises, or its awaitable fails, when the records were not delivered.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from collections.abc import Awaitable, Sequence
 from time import monotonic
 from typing import Protocol, Union
 
-from twisted.internet.defer import CancelledError, Deferred, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import REQUEST
 from kapi.audit.record import Record
 
 log = Logger()
-_LOG_INTERVAL_SECONDS = 1.0  # seconds between two lines about what a back end has lost
+_LOG_INTERVAL_SECONDS = 1.0  # between two log lines about events that a back end has lost
 MAX_BUFFERED_BYTES = 128 * 1024 * 1024  # of events that wait for a back end or are on their way to it
 MAX_SENDING = 64  # batches on their way at once
-#: for what is on its way when the server ends: one request's time, and less than a service manager's patience
-LAST_SECONDS = 30.0
+#: for the last events when the server stops: enough for one request, and less than a service manager's time-out
+MAX_STOP_SECONDS = 30.0
 
 #: False when the request must fail; a Deferred of that when the back end makes it wait
 Outcome = Union[bool, "Deferred[bool]"]
@@ -34,10 +35,10 @@ Outcome = Union[bool, "Deferred[bool]"]
 
 class Backend(Protocol):
     name: str
-    immediate: bool  # ``send`` is done when it returns
+    immediate: bool  # as a rule ``send`` is done when it returns
 
     def send(self, records: Sequence[Record]) -> Awaitable[None] | None: ...
-    def close(self) -> None: ...
+    def close(self) -> Awaitable[None] | None: ...
 
 
 class Sink(Protocol):
@@ -47,8 +48,8 @@ class Sink(Protocol):
     def stop(self) -> Awaitable[None] | None: ...
 
 
-class Several:
-    """All of several sinks."""
+class UnionSink:
+    """Sends each record to several sinks."""
 
     def __init__(self, sinks: Sequence[Sink], meter: Meter) -> None:
         self._sinks = tuple(sinks)
@@ -57,7 +58,7 @@ class Several:
 
     def process(self, *records: Record) -> Outcome:
         self._meter.events += len(records)
-        good = True
+        accepted = True
         waiting: list[Deferred[bool]] = []
         for sink in self._sinks:
             outcome = sink.process(*records)
@@ -66,21 +67,27 @@ class Several:
             if isinstance(outcome, Deferred):
                 waiting.append(outcome)
             else:
-                good = False
+                accepted = False
         if not waiting:
-            return good
-        return gatherResults(waiting).addCallback(lambda outcomes: good and all(outcomes))
+            return accepted
+        gathered = gatherResults(waiting, consumeErrors=True)
+        return gathered.addCallbacks(lambda outcomes: accepted and all(outcomes), _first_error)
 
     async def stop(self) -> None:
-        """Sends what is still waiting."""
+        """Stops all sinks, one after the other.  Raises nothing: the server's end goes on."""
         for sink in self._sinks:
-            stopping = sink.stop()
-            if stopping is not None:
-                await stopping
+            try:
+                stopping = sink.stop()
+                if stopping is not None:
+                    await stopping
+            except CancelledError:
+                raise
+            except Exception:
+                log.failure("an audit back end was not closed in order")
 
 
 class Blocking:
-    """Hands over at once; ``strict`` fails the request when the back end fails."""
+    """Sends each record at once; with ``strict`` the request fails when the back end fails."""
 
     def __init__(self, backend: Backend, meter: Meter, *, strict: bool) -> None:
         self._backend = backend
@@ -108,12 +115,12 @@ class Blocking:
         report(self._meter, self._backend.name, count, error)
         return not self._strict
 
-    def stop(self) -> None:
-        self._backend.close()
+    def stop(self) -> Awaitable[None] | None:
+        return self._backend.close()
 
 
 class Truncating:
-    """Takes the objects out of events that are too large; drops what is still too large.  Bytes."""
+    """Removes the objects from events of more than ``max_event`` bytes; drops events that are then still too large."""
 
     name = "truncate"
 
@@ -139,10 +146,10 @@ class Truncating:
 
 
 class Batching:
-    """Collects events and sends them in batches, at a bounded rate; what the buffer cannot take is lost and counted.
+    """Collects events and sends them in batches, at a bounded rate.  Events beyond the buffer are lost and counted.
 
-    A back end that is slow or away has so many batches and bytes on their way to it, and no more.
-    ``max_wait`` in seconds; ``qps`` 0 does not throttle; ``max_bytes`` 0 does not split by size.
+    At most MAX_SENDING batches and MAX_BUFFERED_BYTES wait for a slow back end.  ``buffer_size`` and ``max_size`` are events,
+    ``max_wait`` is in seconds, ``qps`` in batches a second (0: no throttling), ``max_bytes`` of a batch (0: no limit).
     """
 
     lenient = True
@@ -173,11 +180,11 @@ class Batching:
         self._counted = reactor.seconds()
         self._max_bytes = max_bytes
         self._timer: IDelayedCall | None = None
-        self._sending: dict[Deferred[None], int] = {}  # with the number of their events
-        self._bytes = 0  # of events here and on their way
+        self._sending: dict[Deferred[None], int] = {}  # batches on their way, with the number of their events
+        self._bytes = 0  # of events in the buffer and on their way
         self._draining = False
         self._stopped = False
-        self._ended: Deferred[None] | None = None  # nothing is on its way any more
+        self._ended: Deferred[None] | None = None  # fires at the stop, when no batch is on its way any more
         self._given_up = False
 
     def process(self, *records: Record) -> Outcome:
@@ -202,13 +209,13 @@ class Batching:
             self._timer = self._reactor.callLater(self._max_wait, self._tick)
 
     def _drain(self, full_only: bool) -> None:
-        if self._draining:  # what is sent at once comes back here
+        if self._draining:  # a batch that is delivered at once calls this again
             return
         self._draining = True
         try:
             while self._buffer and (not full_only or len(self._buffer) >= self._max_size):
                 if len(self._sending) >= MAX_SENDING:
-                    return  # goes on when one has arrived
+                    return  # continues when one was delivered
                 wait = self._take_token()
                 if wait > 0:
                     if self._timer is not None:
@@ -230,7 +237,7 @@ class Batching:
         return batch
 
     def _take_token(self) -> float:
-        """0 when a batch may go, else the seconds until then."""
+        """Takes a token and returns 0, or returns the seconds until there is one."""
         if not self._qps:
             return 0.0
         now = self._reactor.seconds()
@@ -267,7 +274,7 @@ class Batching:
             self._end()
 
     async def stop(self) -> None:
-        """Sends what is still waiting.  What a back end that is slow or away has not taken in time is lost and counted."""
+        """Sends the waiting events.  Those that are not delivered within MAX_STOP_SECONDS are lost and counted."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -276,16 +283,18 @@ class Batching:
             self._send(self._batch())
         if self._sending:
             self._ended = Deferred()
-            giving_up = self._reactor.callLater(LAST_SECONDS, self._give_up)
+            giving_up = self._reactor.callLater(MAX_STOP_SECONDS, self._give_up)
             await self._ended
             if giving_up.active():
                 giving_up.cancel()
-        self._backend.close()
+        closing = self._backend.close()
+        if closing is not None:
+            await closing
 
     def _give_up(self) -> None:
-        """Whether the back end can be cancelled or not: it may take that for an error, and try again."""
+        """Counts undelivered events as lost.  Does not rely on cancellation: a back end may retry after it."""
         self._given_up = True
-        late = TimeoutError(f"not delivered within {LAST_SECONDS:.0f} seconds before the server's end")
+        late = TimeoutError(f"not delivered within {MAX_STOP_SECONDS:.0f} seconds before the server's end")
         for sending, count in list(self._sending.items()):
             report(self._meter, self._backend.name, count, late)
             sending.cancel()
@@ -297,18 +306,23 @@ class Batching:
             ended.callback(None)
 
 
+def _first_error(failure: Failure) -> Failure:
+    """As one who waited for that sink alone would see it."""
+    return failure.value.subFailure if isinstance(failure.value, FirstError) else failure
+
+
 def report(meter: Meter, plugin: str, count: int, error: Exception) -> None:
-    """Counts and logs lost events, once a second at most; their contents stay out of the log."""
+    """Counts lost events, and logs the error at most once a second, without the events' contents."""
     meter.error(plugin, count)
     now = monotonic()
-    said, unsaid = meter.said.get(plugin, (float("-inf"), 0))
-    if now - said < _LOG_INTERVAL_SECONDS:
-        meter.said[plugin] = said, unsaid + count
+    logged_at, unlogged = meter.last_logged.get(plugin, (float("-inf"), 0))
+    if now - logged_at < _LOG_INTERVAL_SECONDS:
+        meter.last_logged[plugin] = logged_at, unlogged + count
         return
-    meter.said[plugin] = now, 0
+    meter.last_logged[plugin] = now, 0
     log.error(
         "Error in audit plugin '{plugin}' affecting {count} audit events: {error}",
         plugin=plugin,
-        count=count + unsaid,
+        count=count + unlogged,
         error=error,
     )

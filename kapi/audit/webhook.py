@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Webhook:
-    """``initial_backoff`` (seconds) comes before the first retry; every error is worth a retry."""
+    """Posts events, and retries after every error; ``initial_backoff`` is the seconds before the first retry."""
 
     name = "webhook"
     immediate = False
@@ -27,7 +27,7 @@ class Webhook:
         self._backoff = initial_backoff
 
     async def send(self, records: Sequence[Record]) -> None:
-        """Raises Unavailable when the last of five attempts failed too."""
+        """Posts the records.  Raises Unavailable when five attempts failed."""
         body = event_list(records)
         await with_backoff(self._reactor, lambda: self._post(body), delay=self._backoff)
 

@@ -1,4 +1,4 @@
-"""audit.k8s.io/v1 Event as it is written, its fields in upstream's order; what is empty is left out."""
+"""The encoding of an audit.k8s.io/v1 Event: fields in upstream's order, without empty ones."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
     annotations: dict[str, str] | None = None
 
 
-#: the bytes of an event; raises when a text in it is none
+#: the JSON bytes of an event; raises when a string has unpaired surrogates
 encode = msgspec.json.Encoder().encode
 
 
 def reference(info: RequestInfo, learned: Object | None = None) -> ObjectReference:
-    """What the path names; ``learned`` from the object itself is added."""
+    """The object that the path names; ``learned`` has fields of the object itself that the path lacks."""
     made = ObjectReference(
         info.resource,
         info.namespace,

@@ -7,10 +7,11 @@ import re
 import time
 from base64 import b64decode
 from collections.abc import Callable
-from datetime import datetime
 
 from kapi.authentication.interface import Authenticated
 from kapi.authentication.static_tokens import for_any_audience
+from kapi.machinery.time import TimeError, seconds_of
+from kapi.machinery.time import time as rfc3339
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from kapi.resources.definition import Lister
@@ -64,10 +65,10 @@ def _expiration(text: str) -> float | None:
     if not text:
         return None
     try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
+        moment = rfc3339(text)
+    except TimeError:
         return 0.0
-    return parsed.timestamp() if parsed.tzinfo is not None else 0.0
+    return seconds_of(moment) if moment else 0.0
 
 
 def _groups(text: str) -> tuple[str, ...] | None:

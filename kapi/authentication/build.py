@@ -47,6 +47,7 @@ class AuthenticationSettings(msgspec.Struct):
     anonymous_paths: Iterable[str] | None = None  # None: everywhere
     listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
     clock: Callable[[], float] = time.time  # unix seconds
+    realm: str = ""  # of a logical cluster's ServiceAccounts
     mark_used: Callable[[Object], None] | None = None  # called with Secrets whose legacy token was used
     token_meter: TokenMeter = msgspec.field(default_factory=TokenMeter)
     lifetimes: Histogram | None = None  # of client certificates
@@ -78,7 +79,7 @@ def build_authentication(settings: AuthenticationSettings) -> Authentication:
 def _token_authenticators(
     settings: AuthenticationSettings, audiences: tuple[str, ...], loopback_token: str
 ) -> list[TokenAuthenticator]:
-    """Local ones first, those that may have to ask somebody last."""
+    """Local authenticators first, those that may call another server last."""
     static = {**settings.static_tokens, loopback_token: LOOPBACK_USER}
     tokens: list[TokenAuthenticator] = [StaticTokenAuthenticator(static, audiences)]
     if settings.keys is not None:
@@ -92,6 +93,7 @@ def _token_authenticators(
                     audiences,
                     settings.clock,
                     settings.token_meter,
+                    settings.realm,
                 )
             )
         own.append(

@@ -42,10 +42,18 @@ class ClientCertificateAuthenticator:
         return certificate_user(chain[0])
 
 
+def certificate_subject(certificate: x509.Certificate) -> x509.Name:
+    """It is only decoded when it is read, and some encodings of its text are not readable."""
+    try:
+        return certificate.subject
+    except ValueError as error:
+        raise AuthenticationError(f"x509: {error}") from None
+
+
 @functools.lru_cache(maxsize=1024)
 def certificate_user(certificate: x509.Certificate) -> UserInfo | None:
     """The identity in a verified certificate; None without a common name."""
-    subject = certificate.subject
+    subject = certificate_subject(certificate)
     names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     if not names or not names[-1].value:
         return None

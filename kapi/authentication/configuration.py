@@ -16,7 +16,7 @@ from kapi.machinery.tree import Object
 if TYPE_CHECKING:
     from kapi.authentication.oidc.configuration import Expressions
 
-_MAX_AUTHENTICATORS = 64  # JWT authenticators
+_MAX_JWT_AUTHENTICATORS = 64
 _PREFIXED: Object = {"claim": str, "prefix": str, "expression": str}
 _SHAPE: Object = {
     "jwt": [
@@ -51,13 +51,13 @@ class AuthenticationConfiguration(msgspec.Struct):
 
 
 def load_authentication(data: bytes, disallowed: Collection[str] = ()) -> AuthenticationConfiguration:
-    """What a file says.  ``disallowed``: the ServiceAccount issuers.  Raises ConfigurationError."""
-    from kapi.authentication.oidc.configuration import validate_entries  # for those alone who use it
+    """The settings in a file.  ``disallowed``: the ServiceAccount issuers.  Raises ConfigurationError."""
+    from kapi.authentication.oidc.configuration import validate_entries  # imported only when it is used
 
     tree = read_tree(data, "AuthenticationConfiguration", _SHAPE)
     entries = [entry or {} for entry in tree.get("jwt") or ()]
-    if len(entries) > _MAX_AUTHENTICATORS:
-        raise ConfigurationError(str(too_many(Path("jwt"), len(entries), _MAX_AUTHENTICATORS)))
+    if len(entries) > _MAX_JWT_AUTHENTICATORS:
+        raise ConfigurationError(str(too_many(Path("jwt"), len(entries), _MAX_JWT_AUTHENTICATORS)))
     expressions, errors = validate_entries(entries, disallowed)
     texts = [str(error) for error in errors]
     found = AuthenticationConfiguration(entries, expressions)

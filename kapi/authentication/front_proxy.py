@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from cryptography.x509.oid import NameOID
 
 from kapi.authentication.certificates import CertificateAuthority, peer_chain
+from kapi.authentication.client_certificate import certificate_subject
 from kapi.authentication.interface import AuthenticationError
 from kapi.request.context import RequestContext
 from kapi.request.headers import (
@@ -48,7 +49,8 @@ class FrontProxyAuthenticator:
             return None
         self.authority.verify(chain)
         if self.allowed_names:
-            names = [str(item.value) for item in chain[0].subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+            subject = certificate_subject(chain[0])
+            names = [str(item.value) for item in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
             if not names or names[-1] not in self.allowed_names:
                 raise AuthenticationError("x509: subject with cn is not in the allowed list")
         user = self._user(ctx)

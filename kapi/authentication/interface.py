@@ -45,7 +45,7 @@ class AuthenticationError(Exception):
 
 
 class Authenticated(msgspec.Struct, frozen=True):
-    """A token's user and the audiences (of those asked for) that it is good for."""
+    """A token's user, and those of the requested audiences for which the token is valid."""
 
     user: UserInfo
     audiences: tuple[str, ...] = ()

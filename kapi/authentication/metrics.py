@@ -24,6 +24,7 @@ class TokenCacheFigures(Collector):
     def __init__(self) -> None:
         self.hits = 0
         self._fetching = 0
+        self.blocked = 0  # requests that wait for what was asked, for them or for others
         self._fetches = Counter(_NAME + "fetch_total", "[ALPHA] ", ("status",))
         self._misses = Histogram(_NAME + "request_duration_seconds", "[ALPHA] ", (), DEFAULT_BOUNDS)
 
@@ -33,7 +34,7 @@ class TokenCacheFigures(Collector):
         self._fetches.add("ok" if verified else "error")
 
     async def fetching(self, answer: Awaitable[Answer]) -> Answer:
-        """The same answer, of somebody who has to be asked about a token."""
+        """The same answer, of an authenticator that asks another server; its time is measured."""
         began, verified = time.monotonic(), False
         self._fetching += 1
         try:
@@ -58,7 +59,7 @@ class TokenCacheFigures(Collector):
         yield from self._fetches.collect()
         active = GaugeMetricFamily(_NAME + "active_fetch_count", "[ALPHA] ", labels=("status",))
         active.add_metric(["in_flight"], self._fetching)
-        active.add_metric(["blocked"], 0)  # each asks for itself
+        active.add_metric(["blocked"], self.blocked)
         yield active
 
 

@@ -38,7 +38,7 @@ def for_any_audience(
 
 def parse_token_file(text: str) -> dict[str, UserInfo]:
     """Users by token.  Raises ValueError on a row that is too short or has an empty token."""
-    import csv  # for those alone who use it
+    import csv  # imported only when it is used
 
     users: dict[str, UserInfo] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text), skipinitialspace=True), 1):

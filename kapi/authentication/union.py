@@ -21,9 +21,9 @@ _CACHE_SIZE = 1024
 
 
 class UnionAuthenticator:
-    """The first that knows the user wins; bad credentials count only when nobody does.
+    """The first authenticator that knows the user decides; bad credentials count only if none knows the user.
 
-    What it answers is a member of ``system:authenticated``.  ``anonymous`` is asked only when no credentials were bad.
+    The user becomes a member of ``system:authenticated``.  ``anonymous`` is used only when no credentials were bad.
     """
 
     def __init__(self, authenticators: Sequence[Authenticator], anonymous: Authenticator | None = None) -> None:
@@ -32,7 +32,7 @@ class UnionAuthenticator:
         self._members: dict[int, tuple[UserInfo, UserInfo]] = {}  # id of a user -> (it, the same with the group)
 
     def _member(self, user: UserInfo) -> UserInfo:
-        """The user as a member of all authenticated ones; made once for users that authenticators keep."""
+        """The user with the group ``system:authenticated``; made once for users that authenticators keep."""
         known = self._members.get(id(user))
         if known is not None and known[0] is user:
             return known[1]

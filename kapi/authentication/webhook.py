@@ -1,4 +1,4 @@
-"""Asking another server whose token it is: TokenReview webhook (upstream: apiserver ``plugin/.../token/webhook``)."""
+"""Authentication of tokens by another server: the TokenReview webhook (upstream: apiserver ``plugin/.../token/webhook``)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from twisted.logger import Logger
 from kapi.authentication.cache import ExpiringCache
 from kapi.authentication.interface import Authenticated, AuthenticationError, TokenAnswer, intersect
 from kapi.authentication.metrics import TOKEN_CACHES
+from kapi.authentication.shared_lookups import SharedLookups
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
@@ -23,7 +24,7 @@ _log = Logger()
 
 
 class WebhookTokenAuthenticator:
-    """``ttl``: seconds an answer (good or bad) is believed.  While a webhook cannot be asked, no token is accepted."""
+    """``ttl``: seconds for which an answer is cached.  While the webhook does not answer, no new token is accepted."""
 
     def __init__(
         self,
@@ -41,17 +42,18 @@ class WebhookTokenAuthenticator:
         self.ttl = ttl
         self.api_audiences = api_audiences
         self._cache: ExpiringCache[Authenticated | str] = ExpiringCache(clock=clock)
+        self._lookups: SharedLookups[Authenticated | None] = SharedLookups()
 
     def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
-        wanted = audiences or self.api_audiences
-        digest = self._cache.digest(token, *wanted)
+        requested = audiences or self.api_audiences
+        digest = self._cache.digest(token, *requested)
         known = self._cache.get(digest)
         if known is not None:
             TOKEN_CACHES.hits += 1
             return _outcome(known)
-        return TOKEN_CACHES.fetching(self._ask(token, wanted, digest))
+        return self._lookups.ask(digest, lambda: TOKEN_CACHES.fetching(self._request(token, requested, digest)))
 
-    async def _ask(self, token: str, audiences: tuple[str, ...], digest: bytes) -> TokenAnswer:
+    async def _request(self, token: str, audiences: tuple[str, ...], digest: bytes) -> TokenAnswer:
         review = {
             "kind": "TokenReview",
             "apiVersion": f"authentication.k8s.io/{self.version}",
@@ -64,13 +66,13 @@ class WebhookTokenAuthenticator:
         except ReviewError as error:
             _log.error("Failed to make webhook authenticator request: {error}", error=str(error))
             raise AuthenticationError(str(error)) from None
-        outcome = self._judge(status, audiences)
+        outcome = self._outcome_of(status, audiences)
         if not isinstance(outcome, str) or not outcome:
-            self._cache.put(digest, outcome, self.ttl)  # an error may be over the next moment
+            self._cache.put(digest, outcome, self.ttl)  # errors are not cached: they may be temporary
         return _outcome(outcome)
 
-    def _judge(self, status: Object, audiences: tuple[str, ...]) -> Authenticated | str:
-        """The user; or the error, "" when the webhook just does not know the token."""
+    def _outcome_of(self, status: Object, audiences: tuple[str, ...]) -> Authenticated | str:
+        """The user; or the error, "" when the webhook does not know the token."""
         given = tuple(status.get("audiences") or ())
         shared = intersect(audiences, given) if given else intersect(audiences, self.api_audiences)
         if audiences and not shared:

@@ -57,7 +57,7 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 
 class ABACAuthorizer:
-    """Allows what any line allows; has no opinion otherwise."""
+    """Allows a request that one of the lines allows; otherwise has no opinion."""
 
     def __init__(self, policies: Iterable[Policy]) -> None:
         self.policies = tuple(policies)
@@ -105,7 +105,7 @@ def _parse(tree: Object) -> Policy:
     if tree["apiVersion"].endswith("v0"):
         return _parse_v0(tree)
     spec = tree.get("spec") or {}
-    user, group = _everybody(spec.get("user", ""), spec.get("group", ""))
+    user, group = _subject(spec.get("user", ""), spec.get("group", ""))
     return Policy(
         user,
         group,
@@ -117,14 +117,14 @@ def _parse(tree: Object) -> Policy:
     )
 
 
-def _everybody(user: str, group: str) -> tuple[str, str]:
-    """Everybody, in a policy, is everybody who is known."""
+def _subject(user: str, group: str) -> tuple[str, str]:
+    """In a policy "*" stands for all authenticated users."""
     return ("", ALL_AUTHENTICATED) if "*" in (user, group) else (user, group)
 
 
 def _parse_v0(tree: Object) -> Policy:
-    """The unversioned form: what is left out matches everything."""
-    user, group = _everybody(tree.get("user", ""), tree.get("group", ""))
+    """The unversioned form: a field that is left out matches everything."""
+    user, group = _subject(tree.get("user", ""), tree.get("group", ""))
     if not user and not group:
         group = ALL_AUTHENTICATED
     resource, namespace = tree.get("resource", ""), tree.get("namespace", "")

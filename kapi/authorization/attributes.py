@@ -1,4 +1,4 @@
-"""What to authorize a request for (upstream: apiserver ``filters/authorization.go`` GetAuthorizerAttributes)."""
+"""The attributes by which a request is authorized (upstream: apiserver ``filters/authorization.go`` GetAuthorizerAttributes)."""
 
 from __future__ import annotations
 

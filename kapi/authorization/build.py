@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kapi.authorization.fixed import AlwaysAllow, AlwaysDeny, PathsForEverybody, PrivilegedGroups
+from kapi.authorization.fixed import AlwaysAllow, AlwaysDeny, PrivilegedGroups, PublicPaths
 from kapi.authorization.interface import Authorizer
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.node.authorizer import NodeAuthorizer
@@ -20,7 +20,7 @@ from kapi.authorization.union import Link, UnionAuthorizer
 
 
 class Mode(NamedTuple):
-    """One step of the chain: a type of authorizer, what it is called, and the authorizer where the type says too little."""
+    """One step of the chain: the type of an authorizer, its name, and the authorizer where there may be several of a type."""
 
     type: str
     name: str = ""
@@ -33,9 +33,9 @@ def modes_of(types: Iterable[str]) -> list[Mode]:
 
 
 class AuthorizationSettings(msgspec.Struct):
-    """``modes`` in the order they are asked; ``others`` holds the authorizers of ABAC and Webhook by type.
+    """``modes`` in the order in which they decide; ``others`` holds the authorizers of ABAC and Webhook by type.
 
-    ``public``: paths that everybody may read; ``pod_certificates``: nodes may ask for those of their pods.
+    ``public``: paths that every client may read; ``pod_certificates``: nodes may request certificates for their pods.
     """
 
     modes: Sequence[Mode] = tuple(modes_of(("Node", "RBAC")))
@@ -57,14 +57,14 @@ class Authorization(msgspec.Struct, frozen=True):
     settings: AuthorizationSettings
 
     def replace(self, modes: Sequence[Mode]) -> None:
-        """Another chain from now on, in one step; what is being decided ends under the old one."""
+        """Replaces the chain in one step; decisions under way end under the old one."""
         self.authorizer.links = _chain(modes, self.known, self.settings.public)
 
 
 def _chain(modes: Sequence[Mode], known: Mapping[str, Authorizer], public: Collection[str]) -> tuple[Link, ...]:
     chain = [Link(PrivilegedGroups())]
     if public:
-        chain.append(Link(PathsForEverybody(public)))
+        chain.append(Link(PublicPaths(public)))
     for mode in modes:
         authorizer = mode.authorizer or known.get(mode.type)
         if authorizer is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TYPES = ("AlwaysAllow", "AlwaysDeny", "ABAC", "Webhook", "RBAC", "Node")
 VERSIONS = ("apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1", "apiserver.config.k8s.io/v1alpha1")
-_MAX_TIMEOUT = 30.0  # seconds a webhook may take
+_MAX_TIMEOUT_SECONDS = 30.0  # of a webhook
 _SHAPE: Object = {
     "authorizers": [
         {
@@ -69,7 +69,7 @@ class AuthorizerSettings(msgspec.Struct, frozen=True):
 
 def read_tree(data: bytes, kind: str, shape: Object) -> Object:
     """A configuration file of apiserver.config.k8s.io as a tree, read strictly.  Raises ConfigurationError."""
-    from kapi.codecs import yaml_reading  # for those alone who use it
+    from kapi.codecs import yaml_reading  # imported only when it is used
 
     try:
         tree, duplicates = yaml_reading.loads(data)
@@ -90,9 +90,9 @@ def read_tree(data: bytes, kind: str, shape: Object) -> Object:
 
 
 def load_authorization(data: bytes, *, is_file: Callable[[str], bool] | None = None) -> list[AuthorizerSettings]:
-    """The authorizers in order.  Raises ConfigurationError with everything that is wrong."""
+    """The authorizers in order.  Raises ConfigurationError, with all problems."""
     tree = read_tree(data, "AuthorizationConfiguration", _SHAPE)
-    reader = _Reader(is_file or _regular_file)
+    reader = _SettingsReader(is_file or _regular_file)
     settings = reader.read(tree.get("authorizers") or [])
     if reader.errors:
         raise ConfigurationError("\n".join(str(error) for error in reader.errors))
@@ -106,7 +106,7 @@ def _regular_file(path: str) -> bool:
         return False
 
 
-class _Reader:
+class _SettingsReader:
     def __init__(self, is_file: Callable[[str], bool]) -> None:
         self.errors: list[FieldError] = []
         self._is_file = is_file
@@ -155,7 +155,7 @@ class _Reader:
         names.add(name)
 
     def _webhook(self, tree: Object, name: str, path: Path) -> WebhookSettings:
-        timeout = self._seconds(tree, "timeout", path, _MAX_TIMEOUT, "must be > 0s and <= 30s")
+        timeout = self._seconds(tree, "timeout", path, _MAX_TIMEOUT_SECONDS, "must be > 0s and <= 30s")
         authorized = self._seconds(tree, "authorizedTTL", path, 0.0, "must be > 0s", 300.0)
         unauthorized = self._seconds(tree, "unauthorizedTTL", path, 0.0, "must be > 0s", 30.0)
         version = self._choice(tree, "subjectAccessReviewVersion", path, ("v1", "v1beta1"))
@@ -167,7 +167,7 @@ class _Reader:
             value = tree["matchConditionSubjectAccessReviewVersion"]
             self.errors.append(not_supported(path.child("matchConditionSubjectAccessReviewVersion"), value, ("v1",)))
         policy = self._choice(tree, "failurePolicy", path, ("NoOpinion", "Deny"))
-        from kapi.authorization.match_conditions import compile_conditions  # for those alone who use it
+        from kapi.authorization.match_conditions import compile_conditions  # imported only when it is used
 
         compiled, errors = compile_conditions(conditions, path)
         self.errors += errors
@@ -183,7 +183,7 @@ class _Reader:
         )
 
     def _seconds(
-        self, tree: Object, key: str, path: Path, most: float, text: str, default: float | None = None
+        self, tree: Object, key: str, path: Path, maximum: float, text: str, default: float | None = None
     ) -> float:
         value = tree.get(key)
         if value is None:
@@ -195,7 +195,7 @@ class _Reader:
         except ValueError as error:
             self.errors.append(invalid(path.child(key), value, str(error)))
             return 0.0
-        if seconds <= 0 or (most and seconds > most):
+        if seconds <= 0 or (maximum and seconds > maximum):
             self.errors.append(invalid(path.child(key), value, text))
         return seconds
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def aggregate(errors: Iterable[str]) -> str:
-    """Each distinct text once: ``a`` or ``[a, b]``; "" for none."""
+    """Each distinct text once: ``a`` or ``[a, b]``; "" without errors."""
     texts = list(dict.fromkeys(text for text in errors if text))
     if not texts:
         return ""

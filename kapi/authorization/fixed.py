@@ -29,7 +29,7 @@ class AlwaysAllow:
 
 
 class AlwaysDeny:
-    """Has no opinion on anything, which a chain's end turns into a refusal."""
+    """Has no opinion on any request; without an opinion of another authorizer the request is refused."""
 
     def authorize(self, attributes: Attributes) -> Verdict:
         return Verdict(Decision.NO_OPINION, "Everything is forbidden.")
@@ -39,7 +39,7 @@ class AlwaysDeny:
 
 
 class PrivilegedGroups:
-    """Members may do everything, whatever the policy says: nobody locks the last administrator out."""
+    """Members may do everything, whatever the policy is, so that no policy can lock out the last administrator."""
 
     def __init__(self, groups: Iterable[str] = (SYSTEM_MASTERS,)) -> None:
         self.groups = frozenset(groups)
@@ -48,8 +48,8 @@ class PrivilegedGroups:
         return _NO_OPINION if self.groups.isdisjoint(steps(attributes.user.groups)) else _ALLOW
 
 
-class PathsForEverybody:
-    """Paths that anybody may read, whoever they are."""
+class PublicPaths:
+    """Paths that every client may read, authenticated or not."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.paths = frozenset(paths)

@@ -7,12 +7,12 @@ from kapi.machinery import status
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
 
-#: what a message may not carry into a browser
+#: characters that a browser would read as markup
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def harmless(text: str) -> str:
-    """A text that says what a client sent, with nothing in it that a browser would take for markup."""
+def escaped(text: str) -> str:
+    """A text with parts that a client sent, escaped so that a browser does not read markup in it."""
     return text.translate(_HTML)
 
 
@@ -31,8 +31,8 @@ def forbidden_message(attributes: Attributes) -> str:
 
 
 def forbidden_error(attributes: Attributes, reason: str = "") -> status.StatusError:
-    """The error; ``reason`` is the authorizer's, which upstream shows."""
-    message = harmless(forbidden_message(attributes))
+    """The error; ``reason`` is that of the authorizer, which upstream shows, too."""
+    message = escaped(forbidden_message(attributes))
     if reason:
         message = f"{message}: {reason}"
     return status.forbidden(GroupResource(attributes.group, attributes.resource), attributes.name, message)

@@ -18,7 +18,7 @@ class Decision(enum.Enum):
 
 
 class Verdict(NamedTuple):
-    """A decision, why, and an error that was met on the way (shown by the review APIs and the log alone)."""
+    """A decision, its reason, and an error on the way to it (shown only by the review APIs and the log)."""
 
     decision: Decision
     reason: str = ""
@@ -26,7 +26,7 @@ class Verdict(NamedTuple):
 
 
 class Attributes(msgspec.Struct):
-    """What is asked: may ``user`` do ``verb`` on the resource or path?"""
+    """A request to authorize: ``user`` does ``verb`` on the resource or path."""
 
     user: UserInfo
     verb: str

@@ -1,4 +1,4 @@
-"""When to ask an authorization webhook: CEL over the SubjectAccessReview's spec (KEP-3221).
+"""Which requests an authorization webhook decides on: CEL over the SubjectAccessReview's spec (KEP-3221).
 
 Upstream: apiserver ``authorization/cel``.
 """
@@ -53,7 +53,7 @@ def _environment() -> cel.Environment:
 
 
 class CELConditions:
-    """All must hold.  One that is false decides, whatever errors the others met."""
+    """All must hold.  One that is false decides, even if others end with an error."""
 
     def __init__(self, programs: Sequence[tuple[str, cel.Program]]) -> None:
         self.programs = tuple(programs)
@@ -74,7 +74,7 @@ class CELConditions:
 
 
 def _request(spec: Object) -> Object:
-    """The spec with every text there, empty or not, as the expressions expect."""
+    """The spec with every string field present, if only as "", as the expressions expect."""
     request: Object = {
         "user": spec.get("user", ""),
         "groups": spec.get("groups") or spec.get("group") or [],
@@ -91,7 +91,7 @@ def _request(spec: Object) -> Object:
 
 
 def compile_conditions(conditions: Sequence[Object], path: Path) -> tuple[CELConditions | None, list[FieldError]]:
-    """The conditions, compiled, and what is wrong with them; None without any."""
+    """The compiled conditions (None without any), and the errors in them."""
     errors: list[FieldError] = []
     programs: list[tuple[str, cel.Program]] = []
     root = path.child("matchConditions")

@@ -23,7 +23,7 @@ class NonResourceRule(msgspec.Struct, frozen=True):
 
 
 class RuleSet(msgspec.Struct):
-    """Rules of one or all authorizers.  ``incomplete``: there may be more than can be listed."""
+    """Rules of one or all authorizers.  ``incomplete``: there may be others that cannot be listed."""
 
     resource_rules: list[ResourceRule] = msgspec.field(default_factory=list)
     non_resource_rules: list[NonResourceRule] = msgspec.field(default_factory=list)

@@ -13,7 +13,7 @@ from kapi.request.user import UserInfo
 
 
 class Link(NamedTuple):
-    """One authorizer of a chain; those with a ``type`` are counted under it and their ``name``."""
+    """One authorizer of a chain.  With a ``type`` its decisions are counted under that and its ``name``."""
 
     authorizer: Authorizer
     type: str = ""
@@ -21,7 +21,7 @@ class Link(NamedTuple):
 
 
 class UnionAuthorizer:
-    """Asks each authorizer in order; waits only where one of them has to."""
+    """Calls each authorizer in order; is asynchronous only when one of them is."""
 
     def __init__(self, links: Sequence[Link], meter: AuthorizationMeter | None = None) -> None:
         self.links = tuple(links)
@@ -37,7 +37,7 @@ class UnionAuthorizer:
                 return self._resume(chain[position:], attributes, verdict, reasons, errors)
             if verdict.decision is not Decision.NO_OPINION:
                 return self._decided(link, verdict)
-            _note(verdict, reasons, errors)
+            _collect(verdict, reasons, errors)
         return Verdict(Decision.NO_OPINION, "\n".join(reasons), aggregate(errors))
 
     async def _resume(
@@ -48,7 +48,7 @@ class UnionAuthorizer:
         reasons: list[str],
         errors: list[str],
     ) -> Verdict:
-        """Goes on with the first link of ``chain``, whose verdict is waited for."""
+        """Goes on with the first link of ``chain``; ``waiting`` is its verdict."""
         step: Verdict | Awaitable[Verdict] = waiting
         for position, link in enumerate(chain):
             if position:
@@ -56,7 +56,7 @@ class UnionAuthorizer:
             verdict = step if isinstance(step, Verdict) else await step
             if verdict.decision is not Decision.NO_OPINION:
                 return self._decided(link, verdict)
-            _note(verdict, reasons, errors)
+            _collect(verdict, reasons, errors)
         return Verdict(Decision.NO_OPINION, "\n".join(reasons), aggregate(errors))
 
     def _decided(self, link: Link, verdict: Verdict) -> Verdict:
@@ -69,7 +69,7 @@ class UnionAuthorizer:
         return merged(resolvers, user, namespace)
 
 
-def _note(verdict: Verdict, reasons: list[str], errors: list[str]) -> None:
+def _collect(verdict: Verdict, reasons: list[str], errors: list[str]) -> None:
     if verdict.reason:
         reasons.append(verdict.reason)
     if verdict.error:

@@ -1,4 +1,4 @@
-"""Asking another server what is allowed: SubjectAccessReview webhook (upstream: ``authorizer/webhook``)."""
+"""Authorization by another server: the SubjectAccessReview webhook (upstream: ``authorizer/webhook``)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _log = Logger()
 TYPE = "Webhook"
-_MAX_KEY = 10_000  # characters a user may put into a cached question
-_SIZE = 8192
+_MAX_CACHED_LENGTH = 10_000  # characters that a user chose, of a request whose answer is cached
+_CACHE_SIZE = 8192
 _FIELD_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn"}
 _LABEL_OPERATORS = {
     "=": "In",
@@ -39,12 +39,12 @@ _LABEL_OPERATORS = {
 
 class MatchConditions(Protocol):
     def matches(self, review: Object) -> bool:
-        """Whether the webhook is to be asked.  Raises ValueError when a condition fails to evaluate."""
+        """Whether the webhook decides on this review.  Raises ValueError when a condition fails to evaluate."""
         ...
 
 
 def access_review(attributes: Attributes, version: str) -> Object:
-    """The SubjectAccessReview that asks for these attributes."""
+    """The SubjectAccessReview for these attributes."""
     user = attributes.user
     spec: Object = {}
     if attributes.is_resource:
@@ -92,7 +92,7 @@ def access_review(attributes: Attributes, version: str) -> Object:
 
 
 class WebhookAuthorizer:
-    """``authorized_ttl`` and ``unauthorized_ttl`` in seconds; ``on_error`` decides when the webhook does not answer."""
+    """``authorized_ttl`` and ``unauthorized_ttl`` in seconds; ``on_error``: the decision when the webhook does not answer."""
 
     def __init__(
         self,
@@ -120,30 +120,30 @@ class WebhookAuthorizer:
         self.on_error = on_error
         self.conditions = conditions
         self._clock = clock
-        self._known: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
+        self._cached: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
 
     def authorize(self, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
         review = access_review(attributes, self.version)
         if self.conditions is not None:
             started = time.perf_counter()
             try:
-                wanted = self.conditions.matches(review)
+                matches = self.conditions.matches(review)
             except ValueError as error:
                 self._meter.condition_errors.add(TYPE, self.name)
                 return Verdict(self.on_error, "", str(error))
             finally:
                 self._meter.condition_seconds.observe(time.perf_counter() - started, TYPE, self.name)
-            if not wanted:
+            if not matches:
                 self._meter.condition_exclusions.add(TYPE, self.name)
                 return Verdict(Decision.NO_OPINION)
         key = orjson.dumps(review["spec"], option=orjson.OPT_SORT_KEYS)
-        entry = self._known.get(key)
+        entry = self._cached.get(key)
         if entry is not None:
             if entry[0] > self._clock():
-                self._known.move_to_end(key)
+                self._cached.move_to_end(key)
                 return _verdict(entry[1])
-            del self._known[key]
-        return self._ask(review, key, _cacheable(attributes))
+            del self._cached[key]
+        return self._request(review, key, _cacheable(attributes))
 
     def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
         return RuleSet(incomplete=True, errors=["webhook authorizer does not support user rule resolution"])
@@ -152,7 +152,7 @@ class WebhookAuthorizer:
         self._meter.webhook_evaluations.add(self.name, result)
         self._meter.webhook_seconds.observe(seconds, self.name, result)
 
-    async def _ask(self, review: Object, key: bytes, cacheable: bool) -> Verdict:
+    async def _request(self, review: Object, key: bytes, cacheable: bool) -> Verdict:
         try:
             status = await self._reviews.status(review)
         except ReviewError as error:
@@ -162,14 +162,14 @@ class WebhookAuthorizer:
             return Verdict(self.on_error, "", str(error))
         ttl = self.authorized_ttl if status.get("allowed") else self.unauthorized_ttl
         if cacheable and ttl > 0:
-            self._known[key] = (self._clock() + ttl, status)
-            while len(self._known) > _SIZE:
-                self._known.popitem(last=False)
+            self._cached[key] = (self._clock() + ttl, status)
+            while len(self._cached) > _CACHE_SIZE:
+                self._cached.popitem(last=False)
         return _verdict(status)
 
 
 def _cacheable(attributes: Attributes) -> bool:
-    """Whether what the user himself chose is short enough to be kept."""
+    """Whether the strings that the user chose are short enough for the answer to be cached."""
     parts: Sequence[str] = (
         attributes.namespace,
         attributes.verb,
@@ -180,7 +180,7 @@ def _cacheable(attributes: Attributes) -> bool:
         attributes.name,
         attributes.path,
     )
-    return sum(map(len, parts)) < _MAX_KEY
+    return sum(map(len, parts)) < _MAX_CACHED_LENGTH
 
 
 def _verdict(status: Object) -> Verdict:

@@ -1,7 +1,7 @@
-"""A bounded engine for the Common Expression Language, usable by itself (upstream: github.com/google/cel-spec, cel-go).
+"""A bounded engine for the Common Expression Language (upstream: github.com/google/cel-spec, cel-go).
 
-Here belong lexer, parser, checker, cost estimate, evaluator and the function libraries, which know neither Kubernetes types
-nor requests.  Not here: which variables an expression has (``kapi.admission.cel``, ``kapi.schema.structural.celtypes``,
+Here belong lexer, parser, checker, cost estimate, evaluator and the function libraries.  They know neither Kubernetes types
+nor requests.  Not here: the variables of an expression (``kapi.admission.cel``, ``kapi.schema.structural.celtypes``,
 ``kapi.authorization.match_conditions``).
 Start reading with ``environment.py`` and ``evaluator.py``.
 """

@@ -1,4 +1,4 @@
-"""Arithmetic that stays within the limits of its types (upstream: cel-go ``common/types``, ``overflow.go``)."""
+"""Arithmetic with overflow checks (upstream: cel-go ``common/types``, ``overflow.go``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The type checker (upstream: cel-go ``checker``): names resolved, overloads chosen, every node given its type."""
+"""The type checker: resolves names, selects overloads and types every node (upstream: cel-go ``checker``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kapi.machinery import checkpoint
 
 
 class Scope:
-    """What names mean: variables, constants (types), functions and struct types, and the container to look in."""
+    """The declarations for names: variables, constants (types), functions, struct types; and the container."""
 
     __slots__ = ("variables", "constants", "functions", "structs", "container", "homogeneous")
 
@@ -48,7 +48,7 @@ class Scope:
         self.homogeneous = homogeneous
 
     def candidates(self, name: str) -> list[str]:
-        """The full names a name may stand for, innermost container first."""
+        """The full names that a name may stand for, innermost container first."""
         if name.startswith("."):
             return [name[1:]]
         found: list[str] = []
@@ -83,13 +83,13 @@ class _Checker(Visitor[CelType]):
         self.subst = Substitution()
         self.issues: list[Issue] = []
         self.locals: list[tuple[str, CelType]] = []
-        self.formats = 0  # calls of format around the node, whose literals may hold whatever a format takes
+        self.formats = 0  # nesting of calls of format(), in whose arguments literals may have elements of several types
 
     def error(self, node: Expr | int, message: str) -> None:
         self.issues.append(Issue(node if isinstance(node, int) else node.offset, message))
 
     def finish(self, tree: Expr) -> None:
-        """Fills in the type parameters that are known by now."""
+        """Replaces type parameters by their types, unbound ones by dyn."""
         stack = [tree]
         while stack:
             node = stack.pop()
@@ -105,15 +105,15 @@ class _Checker(Visitor[CelType]):
     def literal(self, node: Literal) -> CelType:
         return type_of(node.value)
 
-    def expect(self, node: Expr, wanted: CelType) -> None:
+    def expect(self, node: Expr, expected: CelType) -> None:
         assert node.type is not None
-        if not self.subst.assignable(wanted, node.type):
-            self.mismatch(node, wanted, node.type)
+        if not self.subst.assignable(expected, node.type):
+            self.mismatch(node, expected, node.type)
 
-    def mismatch(self, node: Expr | int, wanted: CelType, found: CelType) -> None:
+    def mismatch(self, node: Expr | int, expected: CelType, found: CelType) -> None:
         self.error(
             node,
-            f"expected type '{display(self.subst.resolve(wanted))}' but found '{display(self.subst.resolve(found))}'",
+            f"expected type '{display(self.subst.resolve(expected))}' but found '{display(self.subst.resolve(found))}'",
         )
 
     # names
@@ -239,11 +239,11 @@ class _Checker(Visitor[CelType]):
         for overload in self.scope.functions[node.function]:
             if overload.member != member or len(overload.args) != len(given):
                 continue
-            wanted: list[CelType] = overload.args
+            expected: list[CelType] = overload.args
             returned = overload.result
             if overload.params:
-                *wanted, returned = self.subst.instantiate([*wanted, returned], overload.params)
-            if not self.subst.assignable_all(wanted, given):
+                *expected, returned = self.subst.instantiate([*expected, returned], overload.params)
+            if not self.subst.assignable_all(expected, given):
                 continue
             chosen.append(overload)
             returned = self.subst.resolve(returned)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from kapi.cel.arithmetic import (
-    check_int,
-    check_uint,
-)
+import math
+import re
+
+from kapi.cel.arithmetic import check_int, check_uint
 from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import Overload, declare
 from kapi.cel.integers import Uint
 from kapi.cel.times import NANOS, Duration, Timestamp
 from kapi.cel.types import Value
 from kapi.cel.values import format_double, type_of
+
+#: the decimal forms that Go's ``strconv.ParseFloat`` takes, and those without digits
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?").fullmatch
+_SPECIAL_DOUBLE = re.compile(r"nan|[+-]?inf(?:inity)?", re.IGNORECASE).fullmatch
 
 
 def _int_of_double(value: float) -> int:
@@ -24,10 +28,10 @@ def _int_of_string(text: str) -> int:
     return check_int(_digits(text, "int"))
 
 
-def _digits(text: str, wanted: str) -> int:
+def _digits(text: str, expected: str) -> int:
     body = text[1:] if text[:1] in "+-" else text
     if not body.isascii() or not body.isdigit() or len(body) > 40:
-        raise EvaluationError(f"type conversion error from 'string' to '{wanted}'")
+        raise EvaluationError(f"type conversion error from 'string' to '{expected}'")
     return int(text)
 
 
@@ -44,12 +48,13 @@ def _uint_of_string(text: str) -> Uint:
 
 
 def _double_of_string(text: str) -> float:
-    if not text or text != text.strip() or "_" in text:
-        raise EvaluationError("type conversion error from 'string' to 'double'")
-    try:
+    if _DECIMAL(text):
+        value = float(text)
+        if not math.isinf(value):
+            return value
+    elif _SPECIAL_DOUBLE(text):
         return float(text)
-    except ValueError:
-        raise EvaluationError("type conversion error from 'string' to 'double'") from None
+    raise EvaluationError("type conversion error from 'string' to 'double'")
 
 
 def _bool_of_string(text: str) -> bool:

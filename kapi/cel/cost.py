@@ -1,4 +1,4 @@
-"""What calls cost while they run (upstream: cel-go ``interpreter/runtimecost.go``, apiserver ``cel/library/cost.go``)."""
+"""The runtime cost of calls (upstream: cel-go ``interpreter/runtimecost.go``, apiserver ``cel/library/cost.go``)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from kapi.cel.functions import Overload
 from kapi.cel.types import Value
 from kapi.machinery.checkpoint import steps
 
-#: parts of a cost unit per character looked at, and per character of a pattern
-TRAVERSAL = 0.1
-REGEX = 0.25
-AUTHORIZER_CHECK = 350_000
+TRAVERSAL = 0.1  # cost per character of a text
+REGEX = 0.25  # cost per character of a pattern
+AUTHORIZER_CHECK = 350_000  # cost of an authorization check
 
 
 class CallCost:
-    """``before`` from the arguments, ``after`` from the result too; ``growth``: what the result may allocate."""
+    """The cost of a call: ``before`` by its arguments, ``after`` also by its result; ``growth`` is the allocation."""
 
     __slots__ = ("before", "after", "growth", "grows")
 
@@ -32,7 +31,7 @@ class CallCost:
 
 
 def units(value: object) -> int:
-    """The size that counts: characters, bytes, elements; 1 for what has no size."""
+    """The size of a value: characters, bytes or elements; 1 for a value without a size."""
     if isinstance(value, (str, bytes, list, tuple, dict)):
         return len(value)
     measure = getattr(value, "cel_size", None)
@@ -60,7 +59,7 @@ def _contains(values: list[Value]) -> int:
 
 
 def traversal(value: object) -> int:
-    """The cost of looking at all of a value."""
+    """The cost of traversing a value."""
     if isinstance(value, str):
         return int(len(value.encode("utf-8", "surrogatepass")) * TRAVERSAL)
     if isinstance(value, bytes):
@@ -179,6 +178,6 @@ for _name in (
 
 
 def runtime_cost(overload: Overload) -> CallCost | None:
-    """The cost of calls of an overload; None for the usual one unit."""
+    """The cost of calls of an overload; None for the default of one unit."""
     found = _BY_OVERLOAD.get(overload.id)
     return found if found is not None else _BY_FUNCTION.get(overload.function)

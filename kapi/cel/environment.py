@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kapi.cel import types
@@ -22,7 +21,8 @@ from kapi.cel.frame import Frame
 from kapi.cel.functions import Overload, table
 from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.cel.types import CelType, StructType, Value
-from kapi.machinery.checkpoint import checkpoint, engage
+from kapi.machinery.checkpoint import engage
+from kapi.machinery.importing import import_in_thread
 
 if TYPE_CHECKING:
     from kapi.cel.checker import Scope
@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from kapi.cel.sizes import SizeOf
     from kapi.cel.syntax import Expr
 
-#: the cost one expression may run up, and all expressions of a request together
-PER_CALL_LIMIT = 1_000_000
-RUNTIME_BUDGET = 10_000_000
-MATCH_CONDITIONS_BUDGET = 2_500_000
+PER_CALL_LIMIT = 1_000_000  # cost of one expression
+RUNTIME_BUDGET = 10_000_000  # cost of all expressions of a request
+MATCH_CONDITIONS_BUDGET = 2_500_000  # cost of all match conditions of a webhook or authorizer
 
 _ENGINE = tuple(
     f"kapi.cel.{name}"
@@ -44,26 +43,16 @@ _ENGINE = tuple(
     )
 )  # fmt: skip
 _FUNCTIONS: dict[str, list[Overload]] | None = None
-#: a tree of the deepest allowed expression needs about this many Python frames
+#: Python frames that the deepest allowed expression needs
 _STACK_FRAMES = 4000
-_LONG_CHARACTERS = 1000  # characters of an expression whose compilation may take long: 100,000 take a second
-
-
-def _import_engine() -> None:
-    """Imports what compiles and evaluates.  Most servers have no expression, so it comes with the first one, module by module:
-    all of them take longer than others should wait.
-    """
-    for module in _ENGINE:
-        if module not in sys.modules:
-            import_module(module)
-            checkpoint()
+_LONG_CHARACTERS = 1000  # characters from which compilation may take long: 100,000 take a second
 
 
 def kubernetes_functions() -> dict[str, list[Overload]]:
-    """Every function an expression in Kubernetes may call."""
+    """The functions that expressions in Kubernetes may call, by name."""
     global _FUNCTIONS
     if _FUNCTIONS is None:
-        _import_engine()
+        import_in_thread(*_ENGINE)  # most servers have no expression
         from kapi.cel.library.kubernetes import KUBERNETES
         from kapi.cel.standard import STANDARD
 
@@ -90,7 +79,7 @@ class Program:
 
     @property
     def cost_estimate(self) -> Range:
-        """(least, most) the expression may cost, by the declared sizes of its variables."""
+        """The range of the expression's cost, estimated from the declared sizes of its variables."""
         if self._estimate is None:
             from kapi.cel.estimate import estimate
 
@@ -98,13 +87,16 @@ class Program:
         return self._estimate
 
     def evaluate(self, activation: Mapping[str, Value], budget: int = PER_CALL_LIMIT, seconds: float = 0.0) -> Value:
-        """The value.  Raises EvaluationError; BudgetExceeded beyond ``budget``, TimeExceeded after ``seconds``."""
+        """The value of the expression.
+
+        Raises EvaluationError: BudgetExceeded beyond the cost ``budget``, TimeExceeded after ``seconds`` (0: no limit).
+        """
         return self.run(activation, budget, seconds)[0]
 
     def run(
         self, activation: Mapping[str, Value], budget: int = PER_CALL_LIMIT, seconds: float = 0.0
     ) -> tuple[Value, int]:
-        """The value and what it cost."""
+        """(value, cost); as ``evaluate``."""
         began = time.monotonic()
         frame = Frame(activation, self._slots, budget, began + seconds if seconds else 0.0)
         try:
@@ -113,7 +105,7 @@ class Program:
             EVALUATION.observe(time.monotonic() - began)
 
     def run_in(self, frame: Frame) -> Value:
-        """Evaluates in a frame of the caller's, which keeps the cost when this raises."""
+        """Evaluates in a given frame, which has the cost also when this raises."""
         if len(frame.slots) < self._slots:
             frame.slots = [None] * self._slots
         try:
@@ -128,7 +120,7 @@ class Program:
 
 
 class Environment:
-    """Variables, functions, constants and struct types an expression may use.
+    """The variables, functions, constants and struct types that an expression may use.
 
     ``homogeneous``: elements of a literal list or map must be of one type, as in Kubernetes.
     """
@@ -143,7 +135,7 @@ class Environment:
         container: str = "",
         homogeneous: bool = True,
     ) -> None:
-        _import_engine()
+        import_in_thread(*_ENGINE)  # most servers have no expression
         from kapi.cel.checker import Scope
         from kapi.cel.library.kubernetes import KUBERNETES_CONSTANTS
         from kapi.cel.standard import CONSTANTS

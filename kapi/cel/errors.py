@@ -1,12 +1,12 @@
-"""What can go wrong with an expression, and the form upstream shows it in (upstream: cel-go ``common/error.go``).
+"""Errors of expressions, with upstream's texts (upstream: cel-go ``common/error.go``).
 
 CelError
 ├── CompileErrors      the expression does not parse or type-check; ``issues`` in source order
-│   └── ProgramError   it does, but no program can be made of it: a constant is wrong
-└── EvaluationError    this evaluation failed; logic operators may absorb it
-    └── Cancelled      a limit was hit; nothing absorbs it
-        ├── BudgetExceeded   the run-time cost limit
-        └── TimeExceeded     the caller's time slice: run it again elsewhere, with more time
+│   └── ProgramError   it does, but a constant part of it has no value
+└── EvaluationError    an evaluation failed; logic operators may ignore it
+    └── Cancelled      a limit was exceeded; no operator ignores it
+        ├── BudgetExceeded   the cost limit
+        └── TimeExceeded     the caller's time limit: the evaluation may be repeated with more time
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bisect import bisect_right
 
 
 class CelError(Exception):
-    """The root of this package's errors."""
+    """The base of this package's errors."""
 
 
 _NEWLINE = re.compile("\n")
@@ -34,7 +34,7 @@ class Source:
 
     @property
     def starts(self) -> list[int]:
-        """Where lines begin: asked for when something is wrong with a text that is not too long."""
+        """The offsets at which lines begin, found on first use."""
         if not self._starts:
             self._starts = [0, *(found.end() for found in _NEWLINE.finditer(self.text))]
         return self._starts
@@ -51,7 +51,7 @@ class Source:
 
 
 class Issue:
-    """One complaint about an expression, at an offset of its source."""
+    """One error of an expression, at an offset of its source; -1 for none."""
 
     __slots__ = ("offset", "message")
 
@@ -76,7 +76,7 @@ def _wide(char: str) -> bool:
 
 
 class CompileErrors(CelError):
-    """All complaints about an expression; ``str()`` is upstream's text."""
+    """All errors of an expression; ``str()`` is upstream's text."""
 
     def __init__(self, source: Source, issues: list[Issue]) -> None:
         self.source = source
@@ -85,7 +85,7 @@ class CompileErrors(CelError):
 
     @property
     def reason(self) -> str:
-        """What upstream answers: at which step it failed, and why."""
+        """Upstream's text: the step that failed, and why."""
         return f"compilation failed: {self}"
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ class ProgramError(CompileErrors):
 
 
 class EvaluationError(CelError):
-    """An evaluation that has no value."""
+    """An evaluation without a value."""
 
 
 class Cancelled(EvaluationError):
@@ -120,14 +120,14 @@ class Cancelled(EvaluationError):
 
 
 class BudgetExceeded(Cancelled):
-    """The expression did more than its cost limit allows."""
+    """The expression exceeded its cost limit."""
 
     def __init__(self, message: str = "operation cancelled: actual cost limit exceeded") -> None:
         super().__init__(message)
 
 
 class TimeExceeded(Cancelled):
-    """The expression did not end within the time the caller gave it."""
+    """The evaluation exceeded the caller's time limit."""
 
     def __init__(self) -> None:
         super().__init__("operation interrupted")

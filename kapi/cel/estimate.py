@@ -1,7 +1,7 @@
-"""The static cost estimate: what an expression may cost at most, by the declared sizes of its variables
-(upstream: cel-go ``checker/cost.go``, apiserver ``cel/library/cost.go``).
+"""The static cost estimate of an expression, from the declared sizes of its variables.
 
-Sizes and costs are ranges (least, most) of unsigned 64-bit numbers that saturate.
+Sizes and costs are ranges of unsigned 64-bit numbers that saturate.
+Upstream: cel-go ``checker/cost.go``, apiserver ``cel/library/cost.go``.
 """
 
 from __future__ import annotations
@@ -223,11 +223,11 @@ class _Estimator(Visitor[Range]):
         if overload == "string_format":
             return Result(own.by(TRAVERSAL).plus(total))
         if overload == "string_to_bytes":
-            return Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].least, times(sizes[0].most, 4)))
+            return Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].min, times(sizes[0].max, 4)))
         if overload == "bytes_to_string":
-            return Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].least // 4, sizes[0].most))
+            return Result(sizes[0].by(TRAVERSAL).plus(total), Range(sizes[0].min // 4, sizes[0].max))
         if overload == "strings_quote":
-            quoted = Range(sizes[0].least + 2, min(times(sizes[0].most, 2) + 2, MAX_UINT64))
+            quoted = Range(sizes[0].min + 2, min(times(sizes[0].max, 2) + 2, MAX_UINT64))
             return Result(sizes[0].by(TRAVERSAL).plus(total), quoted)
         if overload in ("starts_with_string", "ends_with_string"):
             return Result(sizes[0].by(TRAVERSAL).plus(total))
@@ -238,13 +238,13 @@ class _Estimator(Visitor[Range]):
         if overload == "contains_string":
             return Result(own.by(TRAVERSAL).times(sizes[0].by(TRAVERSAL)).plus(total))
         if overload in ("logical_and", "logical_or"):
-            return Result(Range(costs[0].least, costs[0].plus(costs[1]).most))
+            return Result(Range(costs[0].min, costs[0].plus(costs[1]).max))
         if overload == "conditional":
             return self.conditional(node, sizes, costs)
         if overload in ("add_string", "add_bytes", "add_list"):
             return self.addition(node, overload, sizes, total)
         if _compares(overload):
-            smallest = min(sizes[0].most, sizes[1].most)
+            smallest = min(sizes[0].max, sizes[1].max)
             return Result(Range(1 if smallest else 0, smallest).by(TRAVERSAL).plus(total))
         if overload.startswith("list_sets_"):
             product = sizes[0].times(sizes[1]).by(2.0 if overload == "list_sets_equivalent_list" else 1.0)
@@ -305,16 +305,16 @@ class _Estimator(Visitor[Range]):
             return Result(size.by(2 * TRAVERSAL), replaced(size, self.measure(args[0]), self.measure(args[1])))
         if function == "split" and target is not None:
             size = self.measure(target)
-            most = size.most
+            largest = size.max
             if len(args) > 1 and isinstance(args[1].expr, Literal) and isinstance(args[1].expr.value, int):
-                most = args[1].expr.value % (MAX_UINT64 + 1)
-            return Result(size.by(2 * TRAVERSAL), Range(0, most))
+                largest = args[1].expr.value % (MAX_UINT64 + 1)
+            return Result(size.by(2 * TRAVERSAL), Range(0, largest))
         if function == "join" and target is not None:
             return self.join(target, args)
         if function in ("find", "findAll") and target is not None and args:
             size = self.measure(target)
             cost = size.plus(ONE).by(TRAVERSAL).times(self.measure(args[0]).by(REGEX))
-            return Result(cost, Range(0, size.most))
+            return Result(cost, Range(0, size.max))
         if function in ("cidr", "isIP", "isCIDR", "ip", "quantity", "isQuantity", "semver", "isSemver") and args:
             return Result(self.measure(args[0]).by(TRAVERSAL))
         if function == "ip.isCanonical" and args:
@@ -328,7 +328,7 @@ class _Estimator(Visitor[Range]):
         return None
 
     def containment(self, function: str, overload: str, inner: Node) -> Range:
-        """Whether a network contains an address, or another network."""
+        """The cost of a test whether a network contains an address or another network."""
         size = Range(4, 16)
         cost = size.plus(size).by(TRAVERSAL)
         if function == "containsCIDR":
@@ -342,7 +342,7 @@ class _Estimator(Visitor[Range]):
         element = self.element(target)
         size = count.times(element[1]) if element is not None else fixed(0)
         if args:
-            size = size.plus(self.measure(args[0]).times(Range(max(count.least - 1, 0), max(count.most - 1, 0))))
+            size = size.plus(self.measure(args[0]).times(Range(max(count.min - 1, 0), max(count.max - 1, 0))))
         return Result(size.by(TRAVERSAL), size)
 
 
@@ -364,7 +364,7 @@ def _named_equality(args: builtins.list[Node]) -> Result | None:
         return Result(Range(1, 64).by(TRAVERSAL))
     if name == "kubernetes.URL":
         size = args[1].size or ONE
-        return Result(Range(1, size.most).by(TRAVERSAL))
+        return Result(Range(1, size.max).by(TRAVERSAL))
     return None
 
 

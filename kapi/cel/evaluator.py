@@ -1,7 +1,7 @@
-"""A syntax tree becomes closures over a Frame (upstream: cel-go ``interpreter``).
+"""Compiles a syntax tree to closures (upstream: cel-go ``interpreter``).
 
-Every closure takes the frame and returns a value or raises EvaluationError.  Cost is counted as upstream counts it;
-besides it the frame bounds what may be allocated and, if asked to, the time.
+Each closure takes the Frame and returns a value or raises EvaluationError.  Cost is counted as in upstream; the frame also limits
+allocations and, optionally, time.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ class Compiler(Visitor[Step]):
         return run
 
     def in_place(self, node: Expr, accu: int) -> Step | None:
-        """The step of a macro that collects: appends to the accumulator, which nothing else can see, without a copy."""
+        """The step of a macro that builds a list or map in place: nothing else can refer to the accumulator."""
         if not isinstance(node, Call):
             return None
         if node.function == "_?_:_" and isinstance(node.args[2], Ident) and node.args[2].name == ACCU:

@@ -1,4 +1,4 @@
-"""The state of one evaluation: variables, cost, and the bounds of what it may take."""
+"""The state of one evaluation: variables, cost and limits."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from kapi.cel.types import Value
 from kapi.machinery.checkpoint import checkpoint, engage
 
 Step = Callable[["Frame"], Value]
-_ELEMENTS_PER_LOOK = 32  # elements of a list between two looks at the clock
+_ELEMENTS_PER_TICK = 32  # of a list between two looks at the clock
 
-#: code points, bytes and elements one evaluation may allocate
-MAX_ALLOCATION = 8_000_000
-#: cost of a single call, or elements of a comparison, that is not begun when time is short
-LONG = 20_000
-#: units that are not allocated at once when time is short
-_LARGE_UNITS = 200_000
+MAX_ALLOCATION = 8_000_000  # code points, bytes and elements in one evaluation
+#: cost of one call, or compared elements, with a time limit: more might exceed it before the clock is looked at
+MAX_TIMED_COST = 20_000
+#: units that may be allocated at once with a time limit
+_MAX_TIMED_ALLOCATION = 200_000
 
 
 class Frame:
@@ -26,7 +25,7 @@ class Frame:
     __slots__ = ("globals", "slots", "cost", "limit", "deadline", "allocated")
 
     def __init__(self, variables: Mapping[str, Value], slots: int, limit: int, deadline: float) -> None:
-        engage()  # a short expression may loop for long
+        engage()  # a short expression may run for long
         self.globals = variables
         self.slots: list[Value] = [None] * slots
         self.cost = 0
@@ -35,16 +34,16 @@ class Frame:
         self.allocated = 0
 
     def grow(self, amount: int) -> None:
-        """Accounts for an allocation."""
+        """Counts an allocation.  Raises BudgetExceeded or TimeExceeded."""
         checkpoint()
         self.allocated += amount
         if self.allocated > MAX_ALLOCATION:
             raise BudgetExceeded()
-        if self.deadline and (amount > _LARGE_UNITS or time.monotonic() > self.deadline):
+        if self.deadline and (amount > _MAX_TIMED_ALLOCATION or time.monotonic() > self.deadline):
             raise TimeExceeded()
 
     def tick(self) -> None:
-        """Called once an iteration."""
+        """Checks the limits; called for each iteration.  Raises BudgetExceeded or TimeExceeded."""
         checkpoint()
         if self.cost > self.limit:
             raise BudgetExceeded()
@@ -52,11 +51,11 @@ class Frame:
             raise TimeExceeded()
 
     def steps(self, items: Iterable[Value]) -> Iterator[Value]:
-        """The items, with a tick before every so many of them: whoever walks a list by itself walks it so."""
+        """The items, with a ``tick`` before every ``_ELEMENTS_PER_TICK``.  Functions that walk a list use it."""
         left = 0
         for item in items:
             if not left:
-                left = _ELEMENTS_PER_LOOK
+                left = _ELEMENTS_PER_TICK
                 self.tick()
             left -= 1
             yield item

@@ -1,13 +1,14 @@
-"""How functions are declared: name, signatures, implementation (upstream: cel-go ``common/decls``).
+"""Declarations of functions: name, signatures, implementation (upstream: cel-go ``common/decls``).
 
-A library is a list of Overloads made by ``declare``; its signature is text: ``"list(A).(int) A"`` is a member taking
-an int, ``"(string) bool"`` a global; a single capital letter is a type parameter.
+A library is a list of Overloads made by ``declare``.  A signature is a text: ``"list(A).(int) A"`` is a member function with an
+int, ``"(string) bool"`` a global function; a single capital letter is a type parameter.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from kapi.cel import types
 from kapi.cel.integers import Uint
@@ -15,6 +16,7 @@ from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
 from kapi.cel.values import Optional
 
+Implementation = TypeVar("Implementation", bound=Callable[..., Value])
 _PRIMITIVES: dict[str, CelType] = {
     "dyn": types.DYN,
     "null": types.NULL,
@@ -31,8 +33,14 @@ _PRIMITIVES: dict[str, CelType] = {
 _PARTS = re.compile(r"[A-Za-z_.]+|[(),]")
 
 
+def walks(function: Implementation) -> Implementation:
+    """A decorator for implementations that walk a list or a text: they get the frame as first argument."""
+    function.wants_frame = True  # type: ignore[attr-defined]
+    return function
+
+
 class Overload:
-    """One signature of a function.  ``args`` starts with the receiver of a member."""
+    """One signature of a function.  The first of ``args`` is the receiver of a member function."""
 
     __slots__ = ("function", "id", "args", "result", "member", "params", "impl", "guards")
 
@@ -89,7 +97,7 @@ _GUARDS: dict[str, Callable[[Value], bool]] = {
 
 
 def guard(type_: CelType) -> Callable[[Value], bool] | None:
-    """The run-time check of an argument; None takes anything."""
+    """The runtime check of an argument; None if every value fits."""
     if type_.kind in ("dyn", "param"):
         return None
     if types.is_optional(type_):
@@ -106,7 +114,7 @@ def guard(type_: CelType) -> Callable[[Value], bool] | None:
 
 
 def read_type(text: str, named: Mapping[str, CelType]) -> CelType:
-    """A type from its text."""
+    """The type of a text such as ``map(string, A)``."""
     tokens = _PARTS.findall(text)
     position = 0
 

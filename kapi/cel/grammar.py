@@ -1,4 +1,4 @@
-"""What CEL's grammar says: words and operators, and the tokens that may stand where, as errors list them (cel-spec, ANTLR)."""
+"""Words and operators of CEL, and the lists of expected tokens in syntax errors (cel-spec, ANTLR)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kapi.cel.lexer import Token
 
 _LITERALS = "'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
 EXPRESSION = f"'[', '{{', '(', '.', '-', '!', {_LITERALS}"
-#: what may stand after an opening: its bracket -> the tokens in the grammar's order
+#: closing bracket -> the tokens that may follow the opening one, in the grammar's order
 AFTER_OPENING = {
     ")": f"'[', '{{', '(', ')', '.', '-', '!', {_LITERALS}",
     "]": f"'[', ']', '{{', '(', '.', ',', '-', '!', '?', {_LITERALS}",

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 INT_MAX = 2**63 - 1
-
-
 INT_MIN = -(2**63)
-
-
 UINT_MAX = 2**64 - 1
 
 
 class Uint(int):
-    """An unsigned integer; equal to the int of the same value, as the language wants."""
+    """An unsigned integer; it equals an int of the same value."""
 
     __slots__ = ()
 

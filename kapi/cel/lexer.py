@@ -10,7 +10,7 @@ from kapi.cel.integers import INT_MAX, UINT_MAX, Uint
 from kapi.cel.types import Value
 from kapi.machinery.checkpoint import checkpoint
 
-_TOKENS_PER_CHECKPOINT = 64  # tokens between two checkpoints
+_TOKENS_PER_CHECKPOINT = 64
 
 
 class Token(NamedTuple):
@@ -41,7 +41,7 @@ _SIMPLE.update({char: char for char in "\\?\"'`"})
 
 
 class LexError(Exception):
-    """A literal whose value cannot be read."""
+    """A malformed literal."""
 
 
 def _unescape(body: str, is_bytes: bool) -> str | bytes:
@@ -170,7 +170,7 @@ def _integer(source: str, position: int, issues: list[Issue]) -> Token:
             issues.append(Issue(position, "invalid uint literal"))
             number = 0
         return Token("uint", source, position, Uint(number))
-    if number > INT_MAX + 1:  # one more than fits: a minus sign may stand before it
+    if number > INT_MAX + 1:  # 2**63 is accepted here, since a minus sign may precede it
         issues.append(Issue(position, "invalid int literal"))
         number = 0
     return Token("int", source, position, number)

@@ -1,5 +1,6 @@
-"""Literal arguments that cannot work are compile errors (upstream: cel-go ``cel/validator.go``, ``ext/formatting.go``),
-and conversions and patterns of constants are computed before the first evaluation (``interpreter/decorators.go``).
+"""Checks of literals: invalid arguments are compile errors, and conversions of constants are computed at compile time.
+
+Upstream: cel-go ``cel/validator.go``, ``ext/formatting.go``, ``interpreter/decorators.go``.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _converted(call: Call, value: object) -> Value:
 
 
 def check_constants(tree: Expr, source: Source) -> None:
-    """Raises ProgramError for a constant that cannot be converted, or is no pattern."""
+    """Raises ProgramError for a constant that cannot be converted, or is an invalid pattern."""
     try:
         _constant(tree)
     except EvaluationError as error:
@@ -64,7 +65,7 @@ def check_constants(tree: Expr, source: Source) -> None:
 
 
 def _constant(node: Expr) -> tuple[bool, Value]:
-    """(whether the node has the same value always, the value)."""
+    """(whether the node is constant, its value)."""
     checkpoint()
     if isinstance(node, Literal):
         return True, node.value

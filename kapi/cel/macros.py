@@ -1,5 +1,7 @@
-"""Macros: calls that become comprehensions at parse time (upstream: cel-go ``parser/macro.go``, ``ext/comprehensions.go``,
-``cel/library.go`` for optionals).  Kubernetes has no ``cel.bind``."""
+"""Macros: calls that the parser expands to comprehensions.  Kubernetes has no ``cel.bind``.
+
+Upstream: cel-go ``parser/macro.go``, ``ext/comprehensions.go``, ``cel/library.go`` for optionals.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Callable
 
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
 
-#: the accumulator's name: no expression can spell it
+#: the name of the accumulator, which is no valid identifier
 ACCU = "@result"
 UNUSED = "#unused"
 
@@ -15,7 +17,7 @@ Macro = Callable[[int, Expr | None, list[Expr]], Expr | None]
 
 
 class MacroError(Exception):
-    """A macro called with arguments it cannot expand."""
+    """A call of a macro with invalid arguments."""
 
     def __init__(self, offset: int, message: str) -> None:
         super().__init__(message)
@@ -23,9 +25,9 @@ class MacroError(Exception):
         self.message = message
 
 
-def _variable(arg: Expr, message: str = "argument must be a simple name") -> str:
+def _variable(arg: Expr) -> str:
     if not isinstance(arg, Ident) or arg.name.startswith("."):
-        raise MacroError(arg.offset, message)
+        raise MacroError(arg.offset, "argument must be a simple name")
     if arg.name in (ACCU, "__result__"):
         raise MacroError(arg.offset, "iteration variable overwrites accumulator variable")
     return arg.name

@@ -1,4 +1,4 @@
-"""How long expressions take to compile and to run (upstream: apiserver ``cel/metrics``)."""
+"""The duration of compilations and evaluations (upstream: apiserver ``cel/metrics``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kapi.machinery.meters import DEFAULT_BOUNDS, Histogram
 COMPILATION = Histogram(
     "apiserver_cel_compilation_duration_seconds", "[BETA] CEL compilation time in seconds.", (), DEFAULT_BOUNDS
 )
-#: of one expression; of a custom resource all rules together, as upstream counts them
+#: of one expression; of all rules of a custom resource together, as in upstream
 EVALUATION = Histogram(
     "apiserver_cel_evaluation_duration_seconds", "[BETA] CEL evaluation time in seconds.", (), DEFAULT_BOUNDS
 )

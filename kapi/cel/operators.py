@@ -1,4 +1,4 @@
-"""Closures that compute: calls of functions, logic, equality, indices, sums, and the steps of folds built in place."""
+"""Closures of operators: logic, equality, indices, sums, and the steps of comprehensions that build in place."""
 
 from __future__ import annotations
 
@@ -7,18 +7,30 @@ from typing import Protocol
 
 from kapi.cel.checker import Scope
 from kapi.cel.errors import Cancelled, EvaluationError, TimeExceeded
-from kapi.cel.frame import LONG, Frame, Step
+from kapi.cel.frame import MAX_TIMED_COST, Frame, Step
 from kapi.cel.macros import ACCU
 from kapi.cel.overload_calls import Failed, direct, dispatched
 from kapi.cel.reading import certain, optional_field
 from kapi.cel.syntax import Call, Expr, Ident, Literal
 from kapi.cel.types import CelType, StructType, Value
-from kapi.cel.values import NONE, MapList, Members, Optional, SetList, equal, from_key, no_overload, to_key, type_of
+from kapi.cel.values import (
+    NONE,
+    MapList,
+    Members,
+    Optional,
+    SetList,
+    equal,
+    format_double,
+    from_key,
+    no_overload,
+    to_key,
+    type_of,
+)
 from kapi.machinery.checkpoint import steps
 
 
 class Compiles(Protocol):
-    """What compiles the parts of a call."""
+    """The compiler, as operators use it for their operands."""
 
     scope: Scope
 
@@ -128,7 +140,7 @@ def _equality(compiler: Compiles, node: Call) -> Step:
         frame.cost += 1 if unit else _equality_cost(one, other)
         if isinstance(one, (list, tuple, dict)):
             frame.tick()
-            if frame.deadline and len(one) > LONG:
+            if frame.deadline and len(one) > MAX_TIMED_COST:
                 raise TimeExceeded()
         try:
             return equal(one, other) is positive
@@ -151,8 +163,8 @@ def _units(value: object) -> int:
     return len(value) if isinstance(value, (str, bytes, list, tuple, dict)) else 1
 
 
-def _index_if_there(value: object, at: object) -> Optional:
-    """What is there as an optional; none where nothing is."""
+def _optional_element(value: object, at: object) -> Optional:
+    """The element as an optional; ``optional.none()`` when it does not exist."""
     try:
         found = index(value, at)
     except _Absent:
@@ -167,7 +179,7 @@ def _index(compiler: Compiles, node: Call) -> Step:
         value, at = operand(frame), key(frame)
         frame.cost += 1
         if value.__class__ is Optional:
-            return _index_if_there(value.value(), at) if value.present else NONE
+            return _optional_element(value.value(), at) if value.present else NONE
         return index(value, at)
 
     return read
@@ -183,7 +195,7 @@ def _optional_index(compiler: Compiles, node: Call) -> Step:
             if not value.present:
                 return NONE
             value = value.value()
-        return _index_if_there(value, at)
+        return _optional_element(value, at)
 
     return read
 
@@ -196,7 +208,7 @@ def _optional_select(compiler: Compiles, node: Call) -> Step:
 
 
 class _Absent(EvaluationError):
-    """There is no such element."""
+    """The index or key does not exist."""
 
 
 def index(value: object, at: object) -> Value:
@@ -205,8 +217,8 @@ def index(value: object, at: object) -> Value:
         if at.__class__ is bool or not isinstance(at, (int, float)):
             raise EvaluationError(f"unsupported index type '{type_of(at).name}' in list")
         if isinstance(at, float):
-            if at != at or at != int(at):
-                raise EvaluationError(f"unsupported index value {at} in list")
+            if not at.is_integer():
+                raise EvaluationError(f"unsupported index value {format_double(at)} in list")
             at = int(at)
         if not 0 <= at < len(value):
             raise _Absent(f"index out of bounds: {at}")
@@ -223,7 +235,7 @@ def index(value: object, at: object) -> Value:
 
 
 def _add(compiler: Compiles, node: Call) -> Step:
-    """Addition of anything: numbers at once, lists by what their schema says of them."""
+    """``+`` of any types: integers directly, lists by the list type of their schema."""
     overloads = node.overloads or compiler.scope.functions["_+_"]
     nodes = node.args
     if len(overloads) == 1 and overloads[0].id == "add_int64" and all(certain(item.type) for item in nodes):
@@ -249,7 +261,7 @@ def _add(compiler: Compiles, node: Call) -> Step:
 
 
 class _Pair:
-    """A frame that holds two operands for the general dispatch."""
+    """A frame with two evaluated operands, for the general dispatch."""
 
     __slots__ = ("frame", "values")
 
@@ -277,7 +289,7 @@ def _held(index: int) -> Step:
 
 
 def concatenate(one: Value, other: Value) -> Value:
-    """``+`` of lists: sets keep one of equal elements, keyed lists take over the right's element of a key."""
+    """``+`` of lists: sets drop duplicates; in associative lists the right element of a key replaces the left one."""
     if isinstance(one, SetList):
         added = SetList(one)
         members = Members(one)

@@ -1,10 +1,10 @@
-"""Steps that call an overload of a function: the one that fits, or the one that fits the values."""
+"""Closures that call a function: a known overload, or the one that accepts the values."""
 
 from __future__ import annotations
 
 from kapi.cel.cost import runtime_cost
 from kapi.cel.errors import EvaluationError, TimeExceeded
-from kapi.cel.frame import LONG, Frame, Step
+from kapi.cel.frame import MAX_TIMED_COST, Frame, Step
 from kapi.cel.functions import Overload
 from kapi.cel.types import Value
 from kapi.cel.values import no_overload
@@ -35,7 +35,7 @@ def direct(args: list[Step], overload: Overload) -> Step:
 
 
 def apply(frame: Frame, overload: Overload, cost: Value, values: list[Value]) -> Value:
-    """Runs an implementation, charging what it costs and what it allocates."""
+    """Calls an implementation; adds its cost and allocation to the frame."""
     impl = overload.impl
     assert impl is not None
     if cost is not None:
@@ -43,8 +43,8 @@ def apply(frame: Frame, overload: Overload, cost: Value, values: list[Value]) ->
         if before:
             frame.cost += before
             frame.tick()
-            if frame.deadline and before > LONG:
-                raise TimeExceeded()  # one call that may outlast any slice of time
+            if frame.deadline and before > MAX_TIMED_COST:
+                raise TimeExceeded()  # one call may take longer than the time limit
         if cost.grows:
             frame.grow(cost.growth(values))
     else:
@@ -55,7 +55,7 @@ def apply(frame: Frame, overload: Overload, cost: Value, values: list[Value]) ->
         raise
     except (TypeError, AttributeError):
         raise no_overload() from None
-    except (OverflowError, ValueError, RecursionError, MemoryError) as error:
+    except (ArithmeticError, ValueError, RecursionError, MemoryError) as error:
         raise EvaluationError(str(error) or error.__class__.__name__) from None
     if cost is not None and cost.after is not None:
         frame.cost += cost.after(values, result)
@@ -79,7 +79,7 @@ def dispatched(args: list[Step], overloads: list[Overload]) -> Step:
 
 
 class Failed:
-    """An error that waits in an accumulator: a later element may still decide."""
+    """An error in an accumulator of ``all`` or ``exists``: a later element may still decide the result."""
 
     __slots__ = ("error",)
 

@@ -1,4 +1,4 @@
-"""Recursive-descent parser: text to syntax tree, macros expanded (upstream: cel-spec grammar, cel-go ``parser``)."""
+"""The parser, by recursive descent: text to syntax tree, with macros expanded (upstream: cel-spec grammar, cel-go ``parser``)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from kapi.cel.macros import MACROS, MacroError
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, balanced, qualified_name
 from kapi.machinery.checkpoint import checkpoint, steps
 
-MAX_CODE_POINTS = 100_000
-MAX_DEPTH = 250
+MAX_CODE_POINTS = 100_000  # of an expression
+MAX_DEPTH = 250  # of nesting
 _CLOSING = ")]}"
-_TOKENS_PER_CHECKPOINT = 16  # tokens between two checkpoints
+_TOKENS_PER_CHECKPOINT = 16
 
 
 class _Stop(Exception):
-    """Parsing cannot go on after the issue that was just added."""
+    """Ends parsing after the issue that was just added."""
 
 
 def parse(text: str, optional_syntax: bool = True) -> Expr:
@@ -41,7 +41,7 @@ def parse(text: str, optional_syntax: bool = True) -> Expr:
         )
     parser = _Parser(source, optional_syntax)
     try:
-        tree = parser.whole()
+        tree = parser.start()
     except _Stop:
         raise CompileErrors(source, parser.issues) from None
     if parser.issues:
@@ -91,12 +91,12 @@ class _Parser:
         raise self.mismatch(f"'{op}'")
 
     def _unclosed(self) -> int:
-        """How many brackets are open where the text ends."""
+        """The number of brackets that are open at the end of the text."""
         marks = [token.text for token in steps(self.tokens) if token.kind == "op"]
         return sum(map(marks.count, "([{")) - sum(map(marks.count, _CLOSING))
 
     def opened(self, close: str, expected: str, begins: Callable[[Token], bool]) -> bool:
-        """After an opening bracket: whether something stands in it; a lone comma does not count."""
+        """Call it after an opening bracket: whether there is something in it other than a single comma."""
         marks = ("?", ",") if close != ")" else ()
         token = self.token
 
@@ -112,12 +112,12 @@ class _Parser:
                 raise self.mismatch(f"'{close}'")
         return not self.at(close)
 
-    def descend(self, levels: int = 1) -> None:
-        self.depth += levels
+    def descend(self) -> None:
+        self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.fail(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")
 
-    def whole(self) -> Expr:
+    def start(self) -> Expr:
         tree = self.expression()
         if self.token.kind != "eof":
             word = "extraneous" if self.peek().kind == "eof" else "mismatched"
@@ -126,23 +126,23 @@ class _Parser:
 
     def expression(self) -> Expr:
         self.descend()
-        tree = self.either()
+        tree = self.conditional_or()
         if self.at("?"):
             op = self.advance()
-            then = self.either()
+            then = self.conditional_or()
             self.expect(":")
             tree = Call(op.offset, "_?_:_", [tree, then, self.expression()])
         self.depth -= 1
         return tree
 
-    def either(self) -> Expr:
-        terms, ops = [self.both()], []
+    def conditional_or(self) -> Expr:
+        terms, ops = [self.conditional_and()], []
         while self.at("||"):
             ops.append(self.advance().offset)
-            terms.append(self.both())
+            terms.append(self.conditional_and())
         return balanced(terms, ops, "_||_")
 
-    def both(self) -> Expr:
+    def conditional_and(self) -> Expr:
         terms, ops = [self.relation()], []
         while self.at("&&"):
             ops.append(self.advance().offset)

@@ -1,4 +1,4 @@
-"""Ranges of sizes and costs, from the least to the most (upstream: cel-go ``checker/cost.go``)."""
+"""Ranges of sizes and costs (upstream: cel-go ``checker/cost.go``)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def _factor(x: int, y: float) -> int:
 
 
 class Range(NamedTuple):
-    """A size or a cost."""
+    """A size or a cost, with its minimum and maximum."""
 
-    least: int
-    most: int
+    min: int
+    max: int
 
     def plus(self, other: Range) -> Range:
-        return Range(min(self.least + other.least, MAX_UINT64), min(self.most + other.most, MAX_UINT64))
+        return Range(min(self.min + other.min, MAX_UINT64), min(self.max + other.max, MAX_UINT64))
 
     def times(self, other: Range) -> Range:
-        return Range(times(self.least, other.least), times(self.most, other.most))
+        return Range(times(self.min, other.min), times(self.max, other.max))
 
     def by(self, factor: float) -> Range:
-        return Range(_factor(self.least, factor), _factor(self.most, factor))
+        return Range(_factor(self.min, factor), _factor(self.max, factor))
 
     def union(self, other: Range) -> Range:
-        return Range(min(self.least, other.least), max(self.most, other.most))
+        return Range(min(self.min, other.min), max(self.max, other.max))
 
 
 def fixed(value: int) -> Range:
@@ -43,6 +43,4 @@ def fixed(value: int) -> Range:
 
 
 UNKNOWN = Range(0, MAX_UINT64)
-
-
 ONE = fixed(1)

@@ -1,4 +1,4 @@
-"""Closures that read: names, fields of maps and structs, and whether they are there (upstream: cel-go ``attributes.go``)."""
+"""Closures that read variables, fields of maps and structs, and whether they are present (upstream: cel-go ``attributes.go``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kapi.cel.values import NONE, Optional, no_overload
 
 
 def certain(type_: CelType | None) -> bool:
-    """Whether the checker knows what kind of value it will be."""
+    """Whether the type determines the kind of the values."""
     return type_ is not None and type_.kind not in ("dyn", "param", "null", "error", "wrapper", "opaque")
 
 
@@ -44,7 +44,7 @@ def variable(name: str) -> Step:
 
 
 class Lazy:
-    """A variable computed when first used: ``compute(frame)`` charges its own cost."""
+    """A variable that is computed on first use; ``compute(frame)`` adds its cost to the frame."""
 
     __slots__ = ("compute", "state")
 

@@ -1,4 +1,4 @@
-"""What is known of the sizes of values before an expression runs."""
+"""Known sizes of values before an expression runs, for cost estimates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SizeOf = Callable[[tuple[str, ...], CelType], "Range | None"]
 
 @dataclass(slots=True)
 class Entry:
-    """Sizes of what a container holds."""
+    """The sizes of the keys and values of a list or map."""
 
     kind: str
     key: Range
@@ -37,7 +37,7 @@ class Local:
 
 
 class Node(NamedTuple):
-    """What a function's estimate may look at."""
+    """An argument, as the estimates of functions need it."""
 
     expr: Expr
     path: tuple[str, ...]
@@ -51,7 +51,7 @@ class Result(NamedTuple):
 
 
 def _replacements(size: int, old: int, new: int) -> tuple[int, int]:
-    """How many new parts of a length a text may get, and how much of it may be left."""
+    """(number of replacements, remaining length) of a text of ``size``, at the largest result."""
     if old == 0:
         return min(size + 1, MAX_UINT64), size
     if new <= old:
@@ -61,8 +61,8 @@ def _replacements(size: int, old: int, new: int) -> tuple[int, int]:
 
 def replaced(size: Range, old: Range, new: Range) -> Range:
     """The size of a string after replacement."""
-    count_most, kept_most = _replacements(size.most, old.least, new.most)
-    count_least, kept_least = _replacements(size.least, old.most, new.least)
+    count_most, kept_most = _replacements(size.max, old.min, new.max)
+    count_least, kept_least = _replacements(size.min, old.max, new.min)
     return Range(count_least, count_most).times(new).plus(Range(kept_least, kept_most))
 
 

@@ -34,7 +34,7 @@ from kapi.machinery.regexps import parse_error
 
 
 def compile_pattern(pattern: str) -> Any:
-    """An RE2 program.  Raises EvaluationError for a pattern RE2 does not take."""
+    """The compiled RE2 pattern.  Raises EvaluationError for an invalid one."""
     compiled = _pattern(pattern)
     if isinstance(compiled, str):
         raise EvaluationError(compiled)
@@ -60,9 +60,6 @@ def matches(text: str, pattern: str) -> bool:
     return compile_pattern(pattern).search(text) is not None
 
 
-# conversions
-
-
 # time
 
 
@@ -71,7 +68,7 @@ def _zone(name: str) -> Value:
     if ":" in name:
         sign = -1 if name.startswith("-") else 1
         hours, _, minutes = name.lstrip("+-").partition(":")
-        if not (hours.isdigit() and minutes.isdigit()):
+        if not (name.isascii() and hours.isdigit() and minutes.isdigit()):
             raise ValueError(name)
         return fixed_zone(sign * timedelta(hours=int(hours), minutes=int(minutes)))
     return ZoneInfo(name or "UTC")
@@ -326,7 +323,7 @@ def _optionals() -> list[Overload]:
     ]
 
 
-#: names that are values: types
+#: names of types, which are values
 CONSTANTS: dict[str, tuple[types.CelType, Value]] = {}
 
 

@@ -1,7 +1,7 @@
 """The nodes of a parsed expression (upstream: cel-spec ``syntax.proto``).
 
-``offset`` is where errors about a node point.  The checker writes ``type`` and, for calls, ``overloads``; nodes
-made by macros look like any other.
+``offset`` is the position of a node for errors.  The checker sets ``type`` and, for calls, ``overloads``.  Nodes from macros
+are like any other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Expr:
 
 
 class Literal(Expr):
-    """A constant: a value as the evaluator holds it."""
+    """A constant; ``value`` is the evaluator's value."""
 
     __slots__ = ("value",)
 
@@ -102,7 +102,7 @@ class StructExpr(Expr):
 
 
 class Comprehension(Expr):
-    """A fold: what macros over lists and maps become."""
+    """A fold over a list or map, to which macros expand."""
 
     __slots__ = ("range", "var", "var2", "accu", "init", "condition", "step", "result")
 
@@ -147,7 +147,7 @@ def children(node: Expr) -> list[Expr]:
 
 
 def idents(node: Expr) -> set[str]:
-    """Every plain name that occurs."""
+    """All plain names in an expression."""
     names: set[str] = set()
     stack = [node]
     while stack:

@@ -50,7 +50,7 @@ class Timestamp:
 
     @classmethod
     def parse(cls, text: str) -> Timestamp:
-        """Reads RFC 3339.  Raises ValueError."""
+        """Parses RFC 3339.  Raises ValueError, and EvaluationError for a time out of range."""
         match = _RFC3339.fullmatch(text)
         if match is None:
             raise ValueError(text)
@@ -69,7 +69,7 @@ class Timestamp:
         return cls(nanos)
 
     def datetime(self) -> datetime:
-        """In UTC, whole microseconds."""
+        """The time in UTC, truncated to microseconds."""
         return _EPOCH + timedelta(microseconds=self.nanos // 1000)
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Reads Go's form, ``1h30m``.  Raises ValueError."""
+        """Parses Go's form, ``1h30m``.  Raises ValueError."""
         body = text[1:] if text[:1] in ("-", "+") else text
         if body == "0":
             return cls(0)
@@ -118,7 +118,7 @@ class Duration:
         return cls(-total if text[0] == "-" else total)
 
     def __str__(self) -> str:
-        """Seconds, as the language prints a duration."""
+        """The duration in seconds, as the language prints it."""
         sign = "-" if self.nanos < 0 else ""
         whole, fraction = divmod(abs(self.nanos), NANOS)
         tail = "." + str(fraction).rjust(9, "0").rstrip("0") if fraction else ""

@@ -1,6 +1,6 @@
 """Types of the language (upstream: cel-go ``common/types/types.go``, ``checker/types.go``, ``checker/mapping.go``).
 
-A CelType is also the value of ``type(x)``.  Struct types carry their fields; the checker asks no other provider.
+A CelType is also the value of ``type(x)``.  Struct types have their fields; there is no type provider.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-# Of the language: None, bool, int, Uint, float, str, bytes, a list, a dict, or of a class in kapi.cel.values.  Any, since the
-# checker has checked types before anything runs.
+# A value of the language: None, bool, int, Uint, float, str, bytes, list, dict, or an object of a class in kapi.cel.values.
+# It is Any since the checker has checked the types before an evaluation.
 Value = Any
 
 
@@ -58,9 +58,9 @@ class StructField:
 
 
 class StructType(CelType):
-    """A type with fields, by the (escaped) names expressions use.
+    """A type with fields, by their (escaped) names in expressions.
 
-    ``claims_all``: it says of every field that it has it, but has no type for what it does not know.
+    ``claims_all``: upstream's provider finds every field of the type, but unknown ones have no type.
     """
 
     __slots__ = ("fields", "claims_all")
@@ -141,12 +141,12 @@ class Substitution:
         return CelType("param", f"_var{self._next - 1}")
 
     def instantiate(self, types: Iterable[CelType], names: Iterable[str]) -> list[CelType]:
-        """The types with fresh parameters for the named ones."""
+        """The types with fresh type parameters in place of the named ones."""
         mapping = {name: self.fresh() for name in names}
         return [replace(type_, mapping) for type_ in types]
 
     def resolve(self, type_: CelType, to_dyn: bool = False) -> CelType:
-        """The type with its bound parameters filled in; unbound ones become dyn at the end."""
+        """The type with bound parameters replaced; with ``to_dyn`` unbound ones become dyn."""
         if type_.kind == "param":
             bound = self.bound.get(type_.name)
             if bound is not None:
@@ -157,51 +157,51 @@ class Substitution:
         params = tuple(self.resolve(item, to_dyn) for item in type_.params)
         return type_ if params == type_.params else CelType(type_.kind, type_.name, params)
 
-    def assignable(self, wanted: CelType, given: CelType) -> bool:
-        """Whether ``given`` may stand where ``wanted`` does; binds parameters when it may."""
+    def assignable(self, expected: CelType, given: CelType) -> bool:
+        """Whether ``given`` is assignable to ``expected``; binds type parameters if so."""
         saved = dict(self.bound)
-        if self._assignable(given, wanted):
+        if self._assignable(given, expected):
             return True
         self.bound = saved
         return False
 
-    def assignable_all(self, wanted: list[CelType], given: list[CelType]) -> bool:
-        if len(wanted) != len(given):
+    def assignable_all(self, expected: list[CelType], given: list[CelType]) -> bool:
+        if len(expected) != len(given):
             return False
         saved = dict(self.bound)
-        for one, other in zip(wanted, given, strict=False):
+        for one, other in zip(expected, given, strict=False):
             if not self._assignable(other, one):
                 self.bound = saved
                 return False
         return True
 
-    def _assignable(self, given: CelType, wanted: CelType) -> bool:
-        wanted = self._bound_of(wanted)
+    def _assignable(self, given: CelType, expected: CelType) -> bool:
+        expected = self._bound_of(expected)
         given = self._bound_of(given)
-        if wanted.kind == "param":
-            return self._bind(wanted, given)
+        if expected.kind == "param":
+            return self._bind(expected, given)
         if given.kind == "param":
-            return self._bind(given, wanted)
-        if given.kind in ("dyn", "error") or wanted.kind in ("dyn", "error"):
+            return self._bind(given, expected)
+        if given.kind in ("dyn", "error") or expected.kind in ("dyn", "error"):
             return True
         if given.kind == "null":
-            return wanted.kind in ("null", "struct", "wrapper", "timestamp", "duration", "opaque")
-        if wanted.kind == "null":
+            return expected.kind in ("null", "struct", "wrapper", "timestamp", "duration", "opaque")
+        if expected.kind == "null":
             return given.kind in ("struct", "wrapper", "timestamp", "duration", "opaque")
-        if wanted.kind == "wrapper":
+        if expected.kind == "wrapper":
             inner = given.params[0] if given.kind == "wrapper" else given
-            return self._assignable(inner, wanted.params[0])
+            return self._assignable(inner, expected.params[0])
         if given.kind == "wrapper":
-            return self._assignable(given.params[0], wanted)
-        if wanted.kind != given.kind:
+            return self._assignable(given.params[0], expected)
+        if expected.kind != given.kind:
             return False
-        if wanted.kind == "type":
+        if expected.kind == "type":
             return True
-        if wanted.kind in ("struct", "opaque") and wanted.name != given.name:
+        if expected.kind in ("struct", "opaque") and expected.name != given.name:
             return False
-        if len(wanted.params) != len(given.params):
+        if len(expected.params) != len(given.params):
             return False
-        return all(self._assignable(one, other) for one, other in zip(given.params, wanted.params, strict=False))
+        return all(self._assignable(one, other) for one, other in zip(given.params, expected.params, strict=False))
 
     def _bound_of(self, type_: CelType) -> CelType:
         while type_.kind == "param":
@@ -226,7 +226,7 @@ class Substitution:
         return any(self._occurs(name, item) for item in type_.params)
 
     def join(self, previous: CelType | None, current: CelType) -> CelType:
-        """The type of an aggregate that holds both."""
+        """The type of an aggregate with elements of both types."""
         if previous is None:
             return current
         if self.assignable(previous, current):

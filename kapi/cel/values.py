@@ -1,8 +1,7 @@
-"""Values at run time, and what the language says is equal, ordered and of which type (upstream: cel-go ``common/types``).
+"""Values at runtime: their types, equality and order (upstream: cel-go ``common/types``).
 
-int, double, string, bytes, bool and null are Python's own; a list is a list or tuple, a map or object a dict, so a
-decoded JSON document is a value as it stands.  A bool used as a map's key is kept as a BoolKey, since Python takes
-True and 1 for the same key.
+int, double, string, bytes, bool and null are Python's types; a list is a list or tuple, a map or object a dict.  So a decoded
+JSON document is a value.  A bool as a key of a map is a BoolKey, since True and 1 are the same key in Python.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ FALSE_KEY = BoolKey(False)
 
 
 def to_key(value: object) -> Value:
-    """How a value is kept as a key.  Raises EvaluationError when it cannot be one."""
+    """The key of a dict for a value.  Raises EvaluationError for types that cannot be keys."""
     if value is True:
         return TRUE_KEY
     if value is False:
@@ -47,12 +46,12 @@ def to_key(value: object) -> Value:
 
 
 def from_key(key: object) -> Value:
-    """The value of a kept key."""
+    """The value of a dict's key."""
     return key.value if key.__class__ is BoolKey else key
 
 
 class Optional:
-    """A value that may be absent; there is one NONE."""
+    """An optional value; NONE is the only one that is absent."""
 
     __slots__ = ("_value",)
 
@@ -73,20 +72,20 @@ NONE = Optional(None)
 
 
 class Opaque:
-    """The base of values that libraries bring: each has a type and compares itself."""
+    """The base of values of libraries: each class has a type and an equality."""
 
     __slots__ = ()
     cel_type: CelType = types.DYN
 
 
 class SetList(list[Value]):
-    """A list whose schema says it is a set: order does not count when compared, and + merges."""
+    """A list of type set: comparison ignores the order, and + drops duplicates."""
 
     __slots__ = ()
 
 
 class MapList(list[Value]):
-    """A list whose schema says that keys identify its elements."""
+    """A list of type map, whose elements are identified by keys."""
 
     __slots__ = ("keys",)
 
@@ -137,7 +136,7 @@ _BY_CLASS: dict[type, CelType] = {
 
 
 def type_of(value: object) -> CelType:
-    """The type of a value, as ``type(x)`` gives it."""
+    """The type of a value, as ``type(x)`` returns it."""
     found = _BY_CLASS.get(value.__class__)
     if found is not None:
         return found
@@ -188,7 +187,7 @@ def _equal_sets(one: Value, other: Value) -> bool:
 
 
 def _identity(value: Value) -> Value:
-    """What two values have in common exactly if they are equal.  Raises TypeError for values that have to be compared."""
+    """A hashable key: two keys are equal exactly if the values are.  Raises TypeError for values without one."""
     kind = value.__class__
     if value is None or isinstance(value, (str, bytes)):
         return value
@@ -206,7 +205,7 @@ def _identity(value: Value) -> Value:
 
 
 class Steps(Protocol):
-    """What counts the work of one evaluation (Frame)."""
+    """Counts the work of an evaluation (Frame)."""
 
     def steps(self, items: Iterable[Value]) -> Iterator[Value]: ...
 
@@ -214,14 +213,14 @@ class Steps(Protocol):
 
 
 class Members:
-    """Values among which others are looked up: at once those of JSON, one by one those that libraries bring."""
+    """A set of values: JSON values are found by a key, values of libraries by comparison with each."""
 
-    __slots__ = ("known", "compound", "odd", "frame")
+    __slots__ = ("known", "compound", "unhashable", "frame")
 
     def __init__(self, items: Value = (), frame: Steps | None = None) -> None:
         self.known: set[Value] = set()
-        self.compound: list[Value] = []  # those that an odd one may be equal to
-        self.odd: list[Value] = []  # those without an identity
+        self.compound: list[Value] = []  # values that may be equal to one without a key
+        self.unhashable: list[Value] = []  # values without a key
         self.frame = frame
         for item in steps(items) if frame is None else frame.steps(items):
             self.add(item)
@@ -230,7 +229,7 @@ class Members:
         try:
             self.known.add(_identity(item))
         except TypeError:
-            self.odd.append(item)
+            self.unhashable.append(item)
             self.compound.append(item)
         else:
             if not isinstance(item, (str, bytes, int, float)):
@@ -240,7 +239,7 @@ class Members:
         try:
             if _identity(value) in self.known:
                 return True
-            others = self.odd
+            others = self.unhashable
         except TypeError:
             others = self.compound
         if not others:
@@ -286,14 +285,14 @@ def no_overload() -> EvaluationError:
 
 
 def size(value: object) -> int:
-    """Characters, bytes, elements or entries."""
+    """The number of characters, bytes, elements or entries.  Raises EvaluationError."""
     if isinstance(value, (str, bytes, list, tuple, dict)):
         return len(value)
     raise no_overload()
 
 
 def format_double(value: float) -> str:
-    """As Go's ``strconv.FormatFloat(v, 'g', -1, 64)`` prints it."""
+    """The text of Go's ``strconv.FormatFloat(v, 'g', -1, 64)``."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -303,9 +302,7 @@ def format_double(value: float) -> str:
     digits = mantissa.lstrip("-").replace(".", "").lstrip("0")
     if not digits:
         return "-0" if math.copysign(1, value) < 0 else "0"
-    power = math.floor(math.log10(abs(value))) if value else 0
-    shown = f"{value:.17e}"
-    power = int(shown.partition("e")[2])
+    power = int(f"{value:.17e}".partition("e")[2])
     if -5 < power < 21:
         if exponent:
             from decimal import Decimal
@@ -319,11 +316,9 @@ def format_double(value: float) -> str:
 
 
 def is_zero(value: object) -> bool:
-    """Whether ``optional.ofNonZeroValue`` takes the value for none."""
+    """Whether ``optional.ofNonZeroValue`` returns none for the value."""
     if value is None or value is False or value == "" or value == b"":
         return True
-    if isinstance(value, (Timestamp,)):
-        return False
     if isinstance(value, Duration):
         return value.nanos == 0
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What walks a syntax tree: one method for each kind of node (upstream: cel-go ``common/ast`` Visitor)."""
+"""A visitor of syntax trees, with one method for each kind of node (upstream: cel-go ``common/ast`` Visitor)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Generic, TypeVar
 from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 from kapi.machinery import checkpoint
 
-Found = TypeVar("Found")  # what is made of a node
+Found = TypeVar("Found")  # result for a node
 
 
 class Visitor(Generic[Found]):
     def visit(self, node: Expr) -> Found:
-        """What the method of the node's kind returns, after ``visited``."""
+        """Calls the method for the node's kind, then ``visited``; returns the result."""
         if checkpoint.running is not None:
             checkpoint.checkpoint()
         if isinstance(node, Literal):
@@ -37,7 +37,7 @@ class Visitor(Generic[Found]):
         return found
 
     def visited(self, node: Expr, found: Found) -> None:
-        """Called with each node and what was made of it, children first."""
+        """Called with each node and its result, children first."""
 
     @abstractmethod
     def literal(self, node: Literal) -> Found: ...

@@ -27,7 +27,7 @@ _OUTPUTS = ("json", "kyaml", "name", "wide", "yaml")
 
 
 async def discovered(factory: Factory, cached: bool = False) -> Discovered:
-    """What the server says now, or what is remembered of it."""
+    """Groups and resources of the server; with ``cached``, those of the cache on disk if it is fresh."""
     source = factory.discovery()
     if not cached:
         source.invalidate()

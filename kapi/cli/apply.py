@@ -1,4 +1,4 @@
-"""``kapi apply``, by the server or by this end (upstream: kubectl ``cmd/apply``)."""
+"""``kapi apply``, on the server's side or on the client's side (upstream: kubectl ``cmd/apply``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kapi.cli.messages import CommandError, raise_errors
 from kapi.cli.print_flags import printer_for
 from kapi.cli.prune import Pruner
 from kapi.cli.prune import check as check_prune
-from kapi.cli.writing import WRITE, dry_run, dry_run_suffix, file_builder, validation
+from kapi.cli.writing import WRITE, dry_run_strategy, dry_run_suffix, file_builder, validation
 from kapi.client.errors import StatusError
 from kapi.machinery.status import Conflict
 from kapi.machinery.tree import Object
@@ -29,7 +29,7 @@ FLAGS = (
     Flag("all", "bool"),
     Flag("prune-allowlist", "array"),
 )
-#: applies one object, and says what was done
+#: applies one object; returns what was done, such as "created"
 Apply = Callable[[Info], Awaitable[str]]
 
 
@@ -38,12 +38,12 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_bool("force-conflicts") and not flags.get_bool("server-side"):
         raise CommandError("--force-conflicts only works with --server-side")
     builder = file_builder(factory, program, "apply")
-    how, fields = dry_run(flags.get_string("dry-run")), validation(flags.get_string("validate"))
-    if how == "client" and flags.get_bool("server-side"):
+    dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
+    if dry_run == "client" and flags.get_bool("server-side"):
         raise CommandError("--dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)")
     if flags.get_bool("force") and flags.get_bool("server-side"):
         raise CommandError("--force cannot be used with --server-side")
-    if flags.get_bool("force") and how == "server":
+    if flags.get_bool("force") and dry_run == "server":
         raise CommandError("--dry-run=server cannot be used with --force")
     propagation(flags)
     if flags.get_string("subresource") and not flags.get_bool("server-side"):
@@ -53,10 +53,10 @@ async def run(factory: Factory, program: str) -> int:
     printer_for(flags)
     apply: Apply
     if flags.get_bool("server-side"):
-        apply = _by_server(factory, program, how, fields)
+        apply = _by_server(factory, program, dry_run, fields)
     else:
-        apply = ClientSideApply(factory, program, how, fields, whole=whole).apply
-    pruner = await Pruner.of_flags(factory, how) if flags.get_bool("prune") else None
+        apply = ClientSideApply(factory, program, dry_run, fields, whole=whole).apply
+    pruner = await Pruner.of_flags(factory, dry_run) if flags.get_bool("prune") else None
     result = await builder.subresource(flags.get_string("subresource")).do()
     errors: list[BaseException] = []
     applied: list[Object] = []
@@ -77,7 +77,7 @@ async def run(factory: Factory, program: str) -> int:
         if whole:
             applied.append(info.object or {})
         else:
-            factory.out.write(printer_for(flags, done + dry_run_suffix(how)).print(info.object or {}))
+            factory.out.write(printer_for(flags, done + dry_run_suffix(dry_run)).print(info.object or {}))
     raise_errors(errors + result.errors)
     if not found:
         raise CommandError("no objects passed to apply")
@@ -89,7 +89,7 @@ async def run(factory: Factory, program: str) -> int:
     return 0
 
 
-def _by_server(factory: Factory, program: str, how: str, fields: str) -> Apply:
+def _by_server(factory: Factory, program: str, dry_run: str, fields: str) -> Apply:
     flags = factory.flags
 
     async def apply(info: Info) -> str:
@@ -99,7 +99,7 @@ def _by_server(factory: Factory, program: str, how: str, fields: str) -> Apply:
             await info.patch(
                 "apply",
                 info.object,
-                dryRun="All" if how == "server" else None,
+                dryRun="All" if dry_run == "server" else None,
                 fieldManager=flags.get_string("field-manager") or program,
                 fieldValidation=fields,
                 force=flags.get_bool("force-conflicts"),

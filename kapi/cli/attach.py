@@ -1,11 +1,11 @@
-"""``kapi attach`` (upstream: kubectl ``cmd/attach``): to what a container runs already."""
+"""``kapi attach`` (upstream: kubectl ``cmd/attach``): attaches to the running command of a container."""
 
 from __future__ import annotations
 
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
 from kapi.cli.messages import CommandError
-from kapi.cli.pods_of import check_pod_timeout, container_of, named, pods_of
+from kapi.cli.pods_of import check_pod_timeout, container_of, named_object, pods_of
 from kapi.cli.remote_streams import FLAGS as STREAMS
 from kapi.cli.remote_streams import DetachKeys, has_terminal, join
 from kapi.client.errors import StatusError
@@ -29,7 +29,7 @@ async def run(factory: Factory, program: str) -> int:
             f"expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {len(words)}: [{' '.join(words)}]"
         )
     check_pod_timeout(factory, f"{program} attach")
-    info = await named(factory, program, words[-1], *words[:-1])
+    info = await named_object(factory, program, words[-1], *words[:-1])
     pod = (await pods_of(factory, info, "attach to"))[0]
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
@@ -63,7 +63,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 def _shares_terminal(factory: Factory, pod: Object, container: str) -> bool:
-    """Whether the container has a terminal; one that has cannot be spoken to without."""
+    """Whether the container has a terminal, which is used then even without ``--tty``."""
     spec = pod["spec"]
     groups = ("containers", "initContainers", "ephemeralContainers")
     found = any(one["name"] == container and one.get("tty") for group in groups for one in spec.get(group) or ())

@@ -1,6 +1,6 @@
-"""From arguments and flags to the objects they mean (upstream: cli-runtime ``resource/builder.go``).
+"""From arguments and flags to the objects that they name (upstream: cli-runtime ``resource/builder.go``).
 
-Each method adds what one part of the command line says; ``do`` checks that the parts fit together and gives a Result.
+Each method adds one part of the command line; ``do`` checks that the parts go together and returns a Result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SEPARATE = (
 
 
 class Builder:
-    """``program`` is the name in its messages."""
+    """``program`` is the program's name in messages."""
 
     def __init__(self, factory: Factory, program: str = "kapi") -> None:
         self._factory, self._program = factory, program
@@ -40,7 +40,7 @@ class Builder:
         self._transform: Transform | None = None
 
     def namespace(self, namespace: str, *, enforce: bool = False, everywhere: bool = False) -> Builder:
-        """``enforce``: files may not name another one."""
+        """``enforce``: objects of files may not have a different namespace."""
         self._namespace, self._enforce, self._all = "" if everywhere else namespace, enforce, everywhere
         return self
 
@@ -102,9 +102,9 @@ class Builder:
                 self._everything = self._implied = True
         return self
 
-    def validated(self, wanted: bool) -> Builder:
-        """Objects of files must say what they are before anything else about them counts."""
-        self._validated = wanted
+    def validated(self, validated: bool) -> Builder:
+        """Whether a file's object without apiVersion or kind is reported as a validation error."""
+        self._validated = validated
         return self
 
     def single_resource_type(self) -> Builder:
@@ -112,7 +112,7 @@ class Builder:
         return self
 
     async def do(self) -> Result:
-        """Raises CommandError, ClientError and ConfigError for what is wrong before the first object."""
+        """The objects.  Raises CommandError, ClientError and ConfigError for errors before the first object."""
         if self._files:
             return await self._by_paths()
         if self._labels or self._fields or self._everything:
@@ -132,7 +132,7 @@ class Builder:
         return await self._factory.mapper.resource_for(text)
 
     async def _mappings(self, *, categories: bool) -> list[APIResource]:
-        """The resources of the given types."""
+        """The resources of the given types, those of a category one by one."""
         found: dict[APIResource, None] = {}
         for text in self._types:
             members = await self._factory.mapper.category(text) if categories and "." not in text else []
@@ -199,12 +199,12 @@ class Builder:
         if sources.count("-") > 1:
             raise CommandError("standard input cannot be used for multiple arguments")
         visitors: list[Visitor] = []
-        wanted = self._selected()
+        matches = self._label_predicate()
         for source in sources:
             try:
                 name = "STDIN" if source == "-" else source
                 for obj, listed in read_documents(await self._read(source), name):
-                    if wanted((obj.get("metadata") or {}).get("labels") or {}):
+                    if matches((obj.get("metadata") or {}).get("labels") or {}):
                         visitors.append(await self._visitor(obj, name, listed))
             except CommandError as error:
                 visitors.append(Failed(error))
@@ -216,8 +216,8 @@ class Builder:
         except CommandError as error:
             return Failed(error)
 
-    def _selected(self) -> Callable[[dict[str, str]], bool]:
-        """Whether labels are what the selector wants."""
+    def _label_predicate(self) -> Callable[[dict[str, str]], bool]:
+        """A predicate: whether labels match the selector.  Raises CommandError for a bad selector."""
         if not self._labels:
             return lambda labels: True
         from kapi.machinery.selectors import SelectorError, parse_labels

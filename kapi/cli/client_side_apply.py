@@ -1,5 +1,5 @@
-"""Apply by this end: what the manifest, the one before it, and the object say becomes a patch (upstream: kubectl
-``cmd/apply`` patcher).  The manifest is kept in an annotation of the object.
+"""Client-side apply: a three-way merge of the manifest, the last applied one, and the object (upstream: kubectl
+``cmd/apply/patcher.go``).  The last applied manifest is in an annotation of the object.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from kapi.cli.info import Info
 from kapi.cli.messages import CommandError
 from kapi.cli.openapi import read_document
 from kapi.cli.waiting import wait_until_gone
-from kapi.cli.writing import LAST_APPLIED, sourced, with_last_applied
+from kapi.cli.writing import LAST_APPLIED, with_last_applied, with_source
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.three_way import OpenAPISchema, three_way_patch
 from kapi.machinery.status import Conflict, Invalid, NotFound
 from kapi.machinery.tree import Object
 
-MAX_RETRIES, RETRY_DELAY = 5, 1.0  # after a conflict; seconds from the second on
+MAX_RETRIES, RETRY_SECONDS = 5, 1.0  # after a conflict; the wait before each retry but the first
 _MISSING = (
     "Warning: resource {resource}/{name} is missing the {annotation} annotation which is required by {program} apply. "
     "{program} apply should only be used on resources created declaratively by either {program} create --save-config or "
@@ -29,19 +29,25 @@ _MISSING = (
 
 
 class ClientSideApply:
-    """``whole``: the object itself will be printed."""
+    """``dry_run`` is "none", "client" or "server", ``fields`` the value of ``fieldValidation``.
 
-    def __init__(self, factory: Factory, program: str, how: str, fields: str, *, whole: bool) -> None:
-        self._factory, self._program, self._how, self._whole = factory, program, how, whole
+    ``whole``: the complete object will be printed.
+    """
+
+    def __init__(self, factory: Factory, program: str, dry_run: str, fields: str, *, whole: bool) -> None:
+        self._factory, self._program, self._dry_run, self._whole = factory, program, dry_run, whole
         self._options = {
-            "dryRun": "All" if how == "server" else None,
+            "dryRun": "All" if dry_run == "server" else None,
             "fieldManager": factory.flags.get_string("field-manager") or f"{program}-client-side-apply",
             "fieldValidation": fields,
         }
         self._documents: dict[tuple[str, str], Object] = {}
 
     async def apply(self, info: Info) -> str:
-        """What was done to the object, which ``info`` then has.  Raises StatusError and CommandError."""
+        """Applies the manifest in ``info``, which then has the object.  Returns what was done.
+
+        Raises StatusError and CommandError.
+        """
         modified = with_last_applied(info.object or {})
         if not info.name:
             raise CommandError(
@@ -58,7 +64,7 @@ class ClientSideApply:
             self._factory.err.write(
                 _MISSING.format(resource=resource, name=info.name, annotation=LAST_APPLIED, program=program)
             )
-        if self._how == "client":
+        if self._dry_run == "client":
             return await self._pretend(info, modified, current)
         patch = await self._patched(info, modified, current)
         if patch and metadata.get("deletionTimestamp"):
@@ -69,11 +75,11 @@ class ClientSideApply:
 
     async def _create(self, info: Info, modified: Object) -> str:
         info.object = modified
-        if self._how != "client":
+        if self._dry_run != "client":
             try:
                 await info.create(**self._options)
             except StatusError as error:
-                raise sourced("creating", info, error) from None
+                raise with_source("creating", info, error) from None
         return "created"
 
     async def _pretend(self, info: Info, modified: Object, current: Object) -> str:
@@ -86,7 +92,7 @@ class ClientSideApply:
         return "configured" if patch else "unchanged"
 
     async def _patched(self, info: Info, modified: Object, current: Object) -> Object:
-        """The patch that was sent.  Who was faster than this is looked at again."""
+        """The patch that was sent, {} for none.  After a conflict the object is read again and a new patch is made."""
         for attempt in range(MAX_RETRIES + 1):
             patch, strategic = await self._patch(info, modified, current)
             if not patch:
@@ -101,17 +107,17 @@ class ClientSideApply:
             except StatusError as error:
                 return await self._forced(info, modified, patch, current, error)
             if attempt:
-                await deferLater(self._factory.reactor, RETRY_DELAY)
+                await deferLater(self._factory.reactor, RETRY_SECONDS)
             current = await info.request(info.client.get()).do()
         raise AssertionError("unreachable")
 
     async def _forced(self, info: Info, modified: Object, patch: Object, current: Object, error: StatusError) -> Object:
-        """With ``--force`` what cannot be changed is deleted and made anew.  Raises StatusError and CommandError."""
+        """With ``--force``, replaces an object that cannot be changed by a new one.  Raises StatusError and CommandError."""
         flags = self._factory.flags
         if not flags.get_bool("force") or not isinstance(error, Conflict | Invalid):
             raise self._explained(info, patch, error)
         uid = str((current.get("metadata") or {}).get("uid") or "")
-        await info.delete(delete_options(propagation(flags), flags.get_int("grace-period"), self._how))
+        await info.delete(delete_options(propagation(flags), flags.get_int("grace-period"), self._dry_run))
         await wait_until_gone(self._factory, [(info, uid)], flags.get_duration("timeout"))
         info.object = modified
         try:
@@ -131,7 +137,7 @@ class ClientSideApply:
         return modified
 
     def _explained(self, info: Info, patch: Object, error: StatusError) -> StatusError:
-        return sourced(f"applying patch:\n{json_text(patch)}\nto:\n{_where(info)}\nfor:", info, error)
+        return with_source(f"applying patch:\n{json_text(patch)}\nto:\n{_where(info)}\nfor:", info, error)
 
     async def _patch(self, info: Info, modified: Object, current: Object) -> tuple[Object, bool]:
         """The patch, and whether it is a strategic one."""
@@ -145,7 +151,7 @@ class ClientSideApply:
             raise CommandError(f'creating patch for: "{info.source}": {error}') from None
 
     async def _document(self, group: str, version: str) -> Object:
-        """The OpenAPI document of a group version, read once; {} where there is none to read."""
+        """The OpenAPI document of a group version, read once; {} when there is none."""
         found = self._documents.get((group, version))
         if found is None:
             try:
@@ -164,7 +170,7 @@ def _where(info: Info) -> str:
 
 
 def _original(current: Object) -> Object:
-    """What was applied last.  Raises CommandError."""
+    """The manifest that was applied last.  Raises CommandError."""
     text = ((current.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     if not text:
         return {}

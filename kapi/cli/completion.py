@@ -1,6 +1,6 @@
 """``kapi completion bash|zsh|fish``: commands, their flags, and names of resources (upstream: kubectl ``cmd/completion``).
 
-The scripts hold all they offer but the resources, which they ask ``kapi api-resources`` for when TAB is pressed.
+The scripts contain the commands and flags.  For resources they call ``kapi api-resources`` when TAB is pressed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _flags_of(command: str) -> list[str]:
 
 
 def script(shell: str, program: str, flags: Mapping[str, Sequence[str]]) -> str:
-    """``flags`` of each command."""
+    """The script for a shell; ``flags`` are those of each command."""
     if shell == "fish":
         return _fish(program, flags)
     cases = "\n".join(f'            {name}) words="{" ".join(known)}" ;;' for name, known in flags.items())

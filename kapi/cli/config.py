@@ -1,4 +1,4 @@
-"""``kapi config`` (upstream: kubectl ``cmd/config``): looking at kubeconfig files, and choosing the current context."""
+"""``kapi config`` (upstream: kubectl ``cmd/config``): shows kubeconfig files, and sets the current context."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLAGS = (
     Flag("merge", "bool", default=True),
 )
 
-#: of fields, as Go declares them
+#: the order of fields, as in Go's structs
 _ORDER = (
     "cluster", "user", "namespace", "server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority",
     "certificate-authority-data", "proxy-url", "disable-compression", "client-certificate", "client-certificate-data",

@@ -8,7 +8,15 @@ from kapi.cli.messages import CommandError, raise_errors
 from kapi.cli.print_flags import printer_for
 from kapi.cli.raw import send_raw
 from kapi.cli.visitor import is_url
-from kapi.cli.writing import WRITE, dry_run, dry_run_suffix, file_builder, sourced, validation, with_last_applied
+from kapi.cli.writing import (
+    WRITE,
+    dry_run_strategy,
+    dry_run_suffix,
+    file_builder,
+    validation,
+    with_last_applied,
+    with_source,
+)
 from kapi.client.errors import StatusError
 
 FLAGS = (*WRITE, Flag("save-config", "bool"), Flag("raw"))
@@ -19,8 +27,8 @@ async def run(factory: Factory, program: str) -> int:
     builder = file_builder(factory, program, "create")
     if flags.get_string("raw"):
         return await _create_raw(factory)
-    how, fields = dry_run(flags.get_string("dry-run")), validation(flags.get_string("validate"))
-    printer = printer_for(flags, f"created{dry_run_suffix(how)}")
+    dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
+    printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}")
     result = await builder.do()
     errors: list[BaseException] = []
     found = False
@@ -28,15 +36,15 @@ async def run(factory: Factory, program: str) -> int:
         found = True
         if flags.get_bool("save-config"):
             info.object = with_last_applied(info.object or {})
-        if how != "client":
+        if dry_run != "client":
             try:
                 await info.create(
-                    dryRun="All" if how == "server" else None,
+                    dryRun="All" if dry_run == "server" else None,
                     fieldManager=flags.get_string("field-manager") or f"{program}-create",
                     fieldValidation=fields,
                 )
             except StatusError as error:
-                errors.append(sourced("creating", info, error))
+                errors.append(with_source("creating", info, error))
                 continue
         factory.out.write(printer.print(info.object or {}))
     raise_errors(errors + result.errors)
@@ -46,7 +54,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 async def _create_raw(factory: Factory) -> int:
-    """The one file as it is.  Raises CommandError."""
+    """Sends the file as it is to the path of ``--raw``.  Raises CommandError."""
     flags = factory.flags
     files = flags.get_list("filename")
     if len(files) > 1:

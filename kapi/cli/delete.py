@@ -1,4 +1,4 @@
-"""``kapi delete`` (upstream: kubectl ``cmd/delete``): waits until what it deletes is gone."""
+"""``kapi delete`` (upstream: kubectl ``cmd/delete``): deletes objects and waits until they are gone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kapi.cli.raw import send_raw
 from kapi.cli.result import Result
 from kapi.cli.visitor import Known
 from kapi.cli.waiting import wait_until_gone
-from kapi.cli.writing import dry_run, dry_run_suffix, sourced
+from kapi.cli.writing import dry_run_strategy, dry_run_suffix, with_source
 from kapi.client.errors import StatusError
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
@@ -30,7 +30,7 @@ FLAGS = (
     *DELETE,
     Flag("now", "bool"),
     Flag("wait", "bool", default=True),
-    Flag("dry-run", alone="unchanged", default="none"),
+    Flag("dry-run", no_opt_default="unchanged", default="none"),
     Flag("raw"),
 )
 _FORCED = (
@@ -43,7 +43,7 @@ async def run(factory: Factory, program: str) -> int:
     flags = factory.flags
     if flags.get_string("raw"):
         return await send_raw(factory, factory.client().delete())
-    how = dry_run(flags.get_string("dry-run"))
+    dry_run = dry_run_strategy(flags.get_string("dry-run"))
     policy = propagation(flags)
     if flags.get_string("output") not in ("", "name"):
         raise CommandError(f"unexpected -o output mode: {flags.get_string('output')}. We only support '-o name'")
@@ -72,11 +72,11 @@ async def run(factory: Factory, program: str) -> int:
     if flags.get_bool("interactive"):
         result = Result(Known(await result.infos()), errors=result.errors)
         result.ignore_not_found = bool(ignore)
-        if not await _agreed(factory, result):
+        if not await _confirmed(factory, result):
             factory.out.write("deletion is cancelled\n")
             return 0
-    options = delete_options(policy, grace, how)
-    return await _delete(factory, result, options, how, force, wait and how == "none")
+    options = delete_options(policy, grace, dry_run)
+    return await _delete(factory, result, options, dry_run, force, wait and dry_run == "none")
 
 
 def _builder(factory: Factory, program: str) -> Builder:
@@ -91,7 +91,7 @@ def _builder(factory: Factory, program: str) -> Builder:
     return builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).flatten()
 
 
-async def _delete(factory: Factory, result: Result, options: Object, how: str, force: bool, wait: bool) -> int:
+async def _delete(factory: Factory, result: Result, options: Object, dry_run: str, force: bool, wait: bool) -> int:
     errors: list[BaseException] = []
     deleted: list[tuple[Info, str]] = []
     found = 0
@@ -101,22 +101,19 @@ async def _delete(factory: Factory, result: Result, options: Object, how: str, f
             errors.append(CommandError(f'error when deleting "{info.source}": resource name may not be empty'))
             continue
         try:
-            answer = None if how == "client" else await info.delete(options)
+            answer = None if dry_run == "client" else await info.delete(options)
         except NotFound as error:
             if not result.ignore_not_found:
-                errors.append(sourced("deleting", info, error) if info.source else error)
+                errors.append(with_source("deleting", info, error) if info.source else error)
             continue
         except StatusError as error:
-            errors.append(sourced("deleting", info, error) if info.source else error)
+            errors.append(with_source("deleting", info, error) if info.source else error)
             continue
         details = (answer or {}).get("details") or {}
         uid = details.get("uid") or ((answer or {}).get("metadata") or {}).get("uid") or ""
         deleted.append((info, uid))
-        factory.out.write(_line(factory, info, how, force))
+        factory.out.write(_line(factory, info, dry_run, force))
     errors += result.errors
-    if not found and not errors and not result.ignore_not_found:
-        factory.out.write("No resources found\n")
-        return 0
     if not found and not errors:
         factory.out.write("No resources found\n")
     if wait and deleted:
@@ -126,8 +123,8 @@ async def _delete(factory: Factory, result: Result, options: Object, how: str, f
     return 0
 
 
-async def _agreed(factory: Factory, result: Result) -> bool:
-    """Whether the user wants what the command line says; nothing needs no asking."""
+async def _confirmed(factory: Factory, result: Result) -> bool:
+    """Asks the user whether to delete the objects; without any it does not ask."""
     infos = await result.infos()
     if not infos:
         return True
@@ -138,10 +135,10 @@ async def _agreed(factory: Factory, result: Result) -> bool:
     return factory.stdin.readline().strip().lower() == "y"
 
 
-def _line(factory: Factory, info: Info, how: str, force: bool) -> str:
+def _line(factory: Factory, info: Info, dry_run: str, force: bool) -> str:
     kind = kind_text(info.mapping)
     if factory.flags.get_string("output") == "name":
         return f"{kind}/{info.name}\n"
     verb = "force deleted" if force else "deleted"
     where = f" from {info.namespace} namespace" if info.namespace else ""
-    return f'{kind} "{info.name}" {verb}{where}{dry_run_suffix(how)}\n'
+    return f'{kind} "{info.name}" {verb}{where}{dry_run_suffix(dry_run)}\n'

@@ -1,4 +1,4 @@
-"""How objects are deleted, as flags say it (upstream: kubectl ``cmd/delete`` DeleteFlags)."""
+"""The flags that say how objects are deleted (upstream: kubectl ``cmd/delete`` DeleteFlags)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kapi.cli.messages import CommandError
 from kapi.machinery.tree import Object
 
 FLAGS = (
-    Flag("cascade", alone="background", default="background"),
+    Flag("cascade", no_opt_default="background", default="background"),
     Flag("force", "bool"),
     Flag("grace-period", "int", default=-1),
     Flag("timeout", "duration", default=0.0),
@@ -22,7 +22,7 @@ _CASCADES = {
 
 
 def propagation(flags: Flags) -> str:
-    """Raises CommandError."""
+    """The ``propagationPolicy`` of ``--cascade``.  Raises CommandError."""
     found = _CASCADES.get(flags.get_string("cascade"))
     if found is None:
         raise CommandError(
@@ -31,11 +31,11 @@ def propagation(flags: Flags) -> str:
     return found
 
 
-def delete_options(policy: str, grace: int, how: str) -> Object:
-    """``grace`` below 0 is the object's own; ``how`` is the dry run."""
+def delete_options(policy: str, grace: int, dry_run: str) -> Object:
+    """DeleteOptions.  ``grace`` is in seconds, below 0 for the object's own; ``dry_run`` is "none", "client" or "server"."""
     options: Object = {"propagationPolicy": policy}
     if grace >= 0:
         options["gracePeriodSeconds"] = grace
-    if how == "server":
+    if dry_run == "server":
         options["dryRun"] = ["All"]
     return options

@@ -28,7 +28,7 @@ async def run(factory: Factory, program: str) -> int:
     clusters = LogicalClusters(factory)
     request = clusters.server.get().abs_path(clusters.path_below("/kapi/changes"))
     for name, revision in zip(("from", "to"), flags.arguments, strict=False):
-        request.word(name, revision)
+        request.append_param(name, revision)
     answer = await request.do()
     factory.out.write(_text(answer, flags.get_string("output"), headers=not flags.get_bool("no-headers")))
     return 0

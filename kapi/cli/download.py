@@ -1,4 +1,4 @@
-"""A file behind an http or https URL, for ``-f`` (upstream: cli-runtime ``resource/visitor.go`` URLVisitor)."""
+"""Reads an http or https URL, for ``-f`` (upstream: cli-runtime ``resource/visitor.go`` URLVisitor)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from kapi.client.session import Session
 from kapi.machinery.status import StatusError
 from kapi.request.reactor import Reactor
 
-TIMEOUT = 30.0  # seconds
+TIMEOUT_SECONDS = 30.0
 
 
 async def download(url: str, reactor: Reactor) -> bytes:
-    """Raises CommandError."""
+    """The content of the URL.  Raises CommandError."""
     parsed = urlsplit(url)
     if not parsed.netloc:
         raise CommandError("Unable to connect to the server: http: no Host in request URL", plain=True)
-    session = Session.for_config(Config(host=f"{parsed.scheme}://{parsed.netloc}", qps=0, timeout=TIMEOUT), reactor)
+    session = Session.for_config(
+        Config(host=f"{parsed.scheme}://{parsed.netloc}", qps=0, timeout=TIMEOUT_SECONDS), reactor
+    )
     try:
         path = (parsed.path or "/") + (f"?{parsed.query}" if parsed.query else "")
         return await RESTClient(session, accept="*/*").get().abs_path(path).raw()

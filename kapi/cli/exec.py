@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.cli.factory import Factory
 from kapi.cli.messages import CommandError
-from kapi.cli.pods_of import check_pod_timeout, container_of, named, pods_of
+from kapi.cli.pods_of import check_pod_timeout, container_of, named_object, pods_of
 from kapi.cli.remote_streams import FLAGS as FLAGS
 from kapi.cli.remote_streams import has_terminal, join
 from kapi.client.errors import StatusError
@@ -24,7 +24,7 @@ async def run(factory: Factory, program: str) -> int:
     if not command:
         raise CommandError("you must specify at least one command for the container")
     check_pod_timeout(factory, f"{program} exec")
-    info = await named(factory, program, pod_name)
+    info = await named_object(factory, program, pod_name)
     pod = (await pods_of(factory, info, "attach to"))[0]
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):

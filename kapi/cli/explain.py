@@ -58,7 +58,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 async def _resource(factory: Factory, text: str) -> tuple[APIResource, list[str]]:
-    """``deployments.apps.spec`` names the group before the fields, when it is written with the plural."""
+    """The resource and the path of fields; ``deployments.apps.spec`` has a group, which only a plural may be followed by."""
     name, *fields = text.split(".")
     try:
         candidates = await factory.mapper.resources_for(name) if name else []

@@ -1,4 +1,4 @@
-"""What a command needs of the outside: streams, and a client made of its flags (upstream: kubectl ``cmd/util`` Factory)."""
+"""Streams, configuration and clients for a command, made from its flags (upstream: kubectl ``cmd/util`` Factory)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QPS, BURST = 50.0, 300  # kubectl's
 
 
 class Factory:
-    """``command`` is the command's name; ``reactor``, ``out``, ``err`` and ``stdin`` are the process's own, but for tests."""
+    """``command`` is the command's name; ``out``, ``err`` and ``stdin`` are by default those of the process."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Factory:
 
     @property
     def config(self) -> Config:
-        """Raises ConfigError and CommandError."""
+        """The configuration of the flags and kubeconfig files.  Raises ConfigError and CommandError."""
         if self._config is None:
             flags = self.flags
             overrides = Overrides(
@@ -71,11 +71,11 @@ class Factory:
                 proxy_url=flags.get_string("proxy-url"),
                 timeout=_timeout(flags.get_string("request-timeout")),
             )
-            self._config = self._load(overrides).but(qps=QPS, burst=BURST, user_agent="kapi-cli")
+            self._config = self._load(overrides).replace(qps=QPS, burst=BURST, user_agent="kapi-cli")
         return self._config
 
     def use(self, config: Config) -> None:
-        """Instead of what the flags say, before the first request."""
+        """Replaces the configuration of the flags; to be called before the first request."""
         self._config = config
 
     def _load(self, overrides: Overrides) -> Config:
@@ -84,7 +84,7 @@ class Factory:
             from kapi.client.incluster import in_cluster_config
 
             config = in_cluster_config()
-            return config.but(namespace=overrides.namespace) if overrides.namespace else config
+            return config.replace(namespace=overrides.namespace) if overrides.namespace else config
         return files.config(self.reactor, overrides)
 
     @property
@@ -94,7 +94,7 @@ class Factory:
         return self._session
 
     def _warn(self, code: int, agent: str, text: str) -> None:
-        """Each once."""
+        """Prints each warning once."""
         if text not in self._warned:
             self._warned.add(text)
             self.err.write(f"Warning: {text}\n")
@@ -114,7 +114,7 @@ class Factory:
         return self._mapper
 
     def discovery(self) -> CachedDiscovery:
-        """Cached on disk, in kubectl's files."""
+        """Discovery with a cache on disk, in kubectl's files."""
         from kapi.client.discovery import Discovery
         from kapi.client.discovery_cache import CachedDiscovery, cache_directory
 
@@ -130,7 +130,7 @@ class Factory:
 
 
 def _extra(pairs: list[str]) -> dict[str, list[str]]:
-    """Of ``--as-user-extra KEY=VALUE``."""
+    """The values of ``--as-user-extra KEY=VALUE``, by key."""
     found: dict[str, list[str]] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -141,7 +141,7 @@ def _extra(pairs: list[str]) -> dict[str, list[str]]:
 
 
 def _timeout(text: str) -> float:
-    """Of ``--request-timeout``: a duration, or a number of seconds; 0 is none."""
+    """The seconds of ``--request-timeout``, which is a duration or a number of seconds; 0 is none."""
     if not text or text.isdecimal():
         return float(text or 0)
     try:

@@ -1,11 +1,11 @@
-"""Flags as kubectl reads them (upstream: ``spf13/pflag``): anywhere among the arguments, long or short, with its messages."""
+"""Parses flags as kubectl does, with its messages: long or short, anywhere among the arguments (upstream: ``spf13/pflag``)."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from kapi.cli.csv_record import read_record
 from kapi.machinery.duration import parse_duration
 
 Value = str | bool | int | float | list[str]
@@ -18,18 +18,20 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """``kind``: bool, string, int, duration, list (comma-separated, repeated) or array (repeated).  ``alone`` is the value of
-    a string flag that is given without one."""
+    """``kind``: bool, string, int, duration, list (comma-separated, may be repeated) or array (may be repeated).
+
+    ``no_opt_default`` is the value of a string flag that is given without one (pflag's NoOptDefVal).
+    """
 
     name: str
     kind: str = "string"
     short: str = ""
     default: Value = ""
-    alone: str = ""
+    no_opt_default: str = ""
 
 
 class Flags:
-    """What a command line says: ``flags.get_string("namespace")``, ``flags.given("watch")``, ``flags.arguments``."""
+    """A parsed command line: ``flags.get_string("namespace")``, ``flags.given("watch")``, ``flags.arguments``."""
 
     def __init__(self, known: Iterable[Flag]) -> None:
         self._known = {flag.name: flag for flag in known}
@@ -39,7 +41,7 @@ class Flags:
         self.dash: int | None = None  # how many arguments come before "--"
 
     def __getitem__(self, name: str) -> Value:
-        """Of a flag whatever its kind."""
+        """The value of a flag of any kind."""
         if name in self._values:
             return self._values[name]
         flag = self._known[name]
@@ -61,7 +63,7 @@ class Flags:
         return value
 
     def get_duration(self, name: str) -> float:
-        """Seconds."""
+        """The value in seconds."""
         value = self[name]
         assert isinstance(value, (int, float))
         return float(value)
@@ -75,7 +77,7 @@ class Flags:
         return name in self._values
 
     def parse(self, arguments: Sequence[str]) -> Flags:
-        """Raises UsageError."""
+        """Reads the arguments after the command's name.  Raises UsageError."""
         rest = list(arguments)
         while rest:
             argument = rest.pop(0)
@@ -91,7 +93,7 @@ class Flags:
         return self
 
     def take(self, rest: list[str]) -> None:
-        """The flag that comes first, and its value, out of ``rest``.  Raises UsageError."""
+        """Removes the first flag and its value from ``rest`` and stores them.  Raises UsageError."""
         argument = rest.pop(0)
         (self._long if argument.startswith("--") else self._shorts)(argument, rest)
 
@@ -118,8 +120,8 @@ class Flags:
             if letters.startswith("=") and len(letters) > 1:
                 self._set(flag, letters[1:])
                 return
-            if flag.kind == "bool" or flag.alone:
-                self._set(flag, flag.alone or "true")
+            if flag.kind == "bool" or flag.no_opt_default:
+                self._set(flag, flag.no_opt_default or "true")
             elif letters:
                 self._set(flag, letters)
                 return
@@ -129,8 +131,8 @@ class Flags:
     def _value(self, flag: Flag, rest: list[str], missing: str) -> str:
         if flag.kind == "bool":
             return "true"
-        if flag.alone:
-            return flag.alone
+        if flag.no_opt_default:
+            return flag.no_opt_default
         if not rest:
             raise UsageError(missing)
         return rest.pop(0)
@@ -156,7 +158,7 @@ def _bool(text: str) -> bool:
 
 
 def _int(text: str) -> int:
-    """With a sign, a base (``0x``, ``0o``, ``0b``, ``0``) and ``_`` between digits, as Go reads it."""
+    """As Go's ``ParseInt`` with base 0: a sign, a prefix (``0x``, ``0o``, ``0b``, ``0``), ``_`` between digits."""
     sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
     try:
         value = int(sign + digits, 8 if digits[:1] == "0" and digits[1:2].isdecimal() else 0)
@@ -174,20 +176,16 @@ def _duration(text: str) -> float:
         raise ValueError(f'time: invalid duration "{text}"') from None
 
 
-def _csv(text: str) -> list[str]:
-    return next(csv.reader([text], strict=True)) if text else []
-
-
 _READERS: dict[str, Callable[[str], Value]] = {
     "bool": _bool,
     "string": str,
     "int": _int,
     "duration": _duration,
-    "list": _csv,
+    "list": lambda text: read_record(text) if text else [],
     "array": lambda text: [text],
 }
 
-#: of every command
+#: flags that every command has
 GLOBAL = (
     Flag("kubeconfig"),
     Flag("context"),
@@ -208,7 +206,7 @@ GLOBAL = (
     Flag("username"),
     Flag("password"),
     Flag("proxy-url"),
-    Flag("disable-compression", "bool"),  # answers are never asked for compressed
+    Flag("disable-compression", "bool"),  # no effect: compressed answers are never requested
     Flag("cache-dir"),
     Flag("request-timeout", default="0"),
     Flag("warnings-as-errors", "bool"),
@@ -223,7 +221,7 @@ PRINT = (
 
 
 def leading(arguments: Sequence[str]) -> int:
-    """How many of the first arguments are flags of all commands, and their values."""
+    """How many arguments before the command's name are global flags and their values."""
     count = 0
     while count < len(arguments):
         flags, rest = Flags(GLOBAL), list(arguments[count:])

@@ -1,4 +1,4 @@
-"""``kapi get`` (upstream: kubectl ``cmd/get/get.go``): GetOptions, from flags to requests to text."""
+"""``kapi get`` (upstream: kubectl ``cmd/get/get.go``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kapi.cli.builder import Builder
 from kapi.cli.factory import Factory
 from kapi.cli.flags import FILENAME, PRINT, Flag
-from kapi.cli.info import Info, is_list
+from kapi.cli.info import Info
 from kapi.cli.messages import CommandError, aggregate
 from kapi.cli.print_flags import printer_for
 from kapi.cli.raw import raw_path
@@ -15,7 +15,7 @@ from kapi.cli.result import Result
 from kapi.client.rest import Request
 from kapi.machinery.tree import Object
 
-if TYPE_CHECKING:  # for those alone who print tables
+if TYPE_CHECKING:  # imported only by commands that print tables
     from kapi.cli.printers.table import PrintOptions
     from kapi.cli.printers.tabwriter import TabWriter
 
@@ -45,7 +45,7 @@ _TABLE = (
 
 
 class GetOptions:
-    """What the flags say, checked."""
+    """The flags of the command; ``validate`` checks them, ``run`` reads and prints the objects."""
 
     def __init__(self, factory: Factory, program: str) -> None:
         flags = factory.flags
@@ -124,7 +124,7 @@ class GetOptions:
         )
 
     def transform(self, request: Request) -> Request:
-        """Asks for tables, where they are what is shown."""
+        """Makes a request ask for a table, when a table will be printed."""
         if not (self.human and self.flags.get_bool("server-print")):
             return request
         request.header("Accept", _TABLE)
@@ -143,7 +143,7 @@ class GetOptions:
         else:
             items = [info.object for info in infos]
             obj = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
-        if self.sort_by and is_list(obj | {"kind": "List"}) and "items" in obj:
+        if self.sort_by and isinstance(obj.get("items"), list):
             from kapi.cli.sorting import sort_by
 
             obj = {**obj, "items": sort_by(obj["items"], self.sort_by, lambda item: item)}
@@ -182,7 +182,7 @@ class GetOptions:
         return 0
 
     def _flush(self, writer: TabWriter, separate: bool) -> bool:
-        """Whether there was anything; a blank line before it between kinds."""
+        """Writes the rows so far, after a blank line when ``separate``.  Returns whether there were any."""
         text = writer.flush()
         if text:
             self.factory.out.write(("\n" if separate and not self.flags.get_bool("no-headers") else "") + text)
@@ -201,9 +201,9 @@ class GetOptions:
         )
 
     def _sorted(self, tables: list[tuple[Info, Object]]) -> list[tuple[Info, Object]]:
-        """The rows of the one table, or the objects themselves where the server makes no tables.
+        """Sorts the rows of a single table, or the objects when the server makes no tables.
 
-        A field that no row has leaves nothing to print; several tables have no order among each other.
+        When no row has the field, nothing is printed, as by kubectl.
         """
         from kapi.cli.sorting import Unsortable, sort_by
 

@@ -1,4 +1,4 @@
-"""``kapi get --watch``: what there is, then what changes (upstream: kubectl ``cmd/get/get.go``, watch)."""
+"""``kapi get --watch``: prints the objects that exist, then their changes (upstream: kubectl ``cmd/get/get.go``, watch)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EVENT_WIDTH = len("MODIFIED")
 
 
 class WatchOptions(Protocol):
-    """What the flags of ``kapi get`` say (GetOptions), as far as a watch asks."""
+    """The part of GetOptions that a watch needs."""
 
     factory: Factory
     flags: Flags
@@ -35,7 +35,7 @@ class WatchOptions(Protocol):
 
 
 async def watch(options: WatchOptions) -> int:
-    """Until the server ends it, or the user does."""
+    """Runs until the server or the user ends it.  Returns the exit code."""
     reactor, timeout = options.factory.reactor, options.factory.config.timeout
     end = reactor.seconds() + timeout if timeout else None
     result = await options.builder().single_resource_type().do()
@@ -48,7 +48,7 @@ async def watch(options: WatchOptions) -> int:
     show = _Shown(options, infos[0])
     info, obj = infos[-1], infos[-1].object or {}
     version = (obj.get("metadata") or {}).get("resourceVersion") or "0"
-    known = ""  # the version of a single object, which a watch from "0" on begins with
+    known = ""  # of a single object: a watch from version "0" begins with it, and it was printed already
     if not options.flags.get_bool("watch-only"):
         for each in infos:
             show(each.object or {}, "ADDED")

@@ -1,4 +1,4 @@
-"""Values as Go prints them: ``%v``, and JSON with its escapes (upstream: ``fmt``, ``encoding/json``)."""
+"""Formats values as Go does: ``%v``, and JSON with Go's escapes (upstream: ``fmt``, ``encoding/json``)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def go_type(value: object) -> str:
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """Keys sorted; what HTML would read is escaped."""
+    """JSON with sorted keys; characters that are special in HTML are escaped, as by Go."""
     separators = (",", ":") if indent is None else (",", ": ")
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, indent=indent, separators=separators)
     for character, escape in _ESCAPES.items():

@@ -1,4 +1,4 @@
-"""One object that a command is about, or a list of them (upstream: cli-runtime ``resource/visitor.go`` Info, ``helper.go``)."""
+"""An object, or a list, that a command works on (upstream: cli-runtime ``resource/visitor.go`` Info, ``helper.go``)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kapi.client.rest import PatchType, Request, RESTClient
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object, Tree
 
-#: changes a request for reading before it is sent: asks for tables
+#: changes a read request before it is sent, for instance to ask for a table
 Transform = Callable[[Request], Request]
 
 
 class Info:
-    """``object`` is what was read: from a file, or by ``get`` from the server."""
+    """``object`` was read from a file, or from the server by ``get``."""
 
     def __init__(
         self,
@@ -45,22 +45,22 @@ class Info:
         return made.subresource(self.subresource)
 
     async def get(self, transform: Transform | None = None) -> None:
-        """Raises StatusError; that of the namespace, where it is the namespace that is not there."""
+        """Reads the object.  Raises StatusError; when the namespace does not exist, the error of the namespace."""
         request = self.request(self.client.get())
         try:
             self.object = await (transform(request) if transform is not None else request).do()
         except NotFound as error:
             if self.namespace and self.namespace != "default":
-                await self._namespace_is_there(error)
+                await self._check_namespace(error)
             raise
 
-    async def _namespace_is_there(self, error: NotFound) -> None:
-        """Raises NotFound."""
+    async def _check_namespace(self, error: NotFound) -> None:
+        """Raises NotFound when the namespace does not exist."""
         try:
             await self.client.get().abs_path(f"/api/v1/namespaces/{self.namespace}").do()
         except NotFound as missing:
             raise missing from error
-        except StatusError:  # who may not read namespaces learns nothing more
+        except StatusError:  # the user may not read namespaces
             return
 
     async def create(self, **options: object) -> None:
@@ -90,7 +90,7 @@ def is_list(obj: Object) -> bool:
 
 
 def items_of(obj: Object) -> list[Object]:
-    """Of a list, each with the kind and version that the list implies."""
+    """The items of a list, each with the kind and version that the list implies."""
     kind, version = str(obj.get("kind", "")).removesuffix("List"), obj.get("apiVersion", "")
     found = []
     for item in obj["items"]:

@@ -1,8 +1,8 @@
-"""JSONPath templates as kubectl knows them (upstream: client-go ``util/jsonpath``).
+"""JSONPath templates of kubectl, such as ``{.items[*].metadata.name}`` (upstream: client-go ``util/jsonpath``).
 
-``{.items[*].metadata.name}``: text outside of braces stays; inside there are fields, subscripts, slices, unions, filters,
-recursive descent, quoted text, numbers, and ``range``/``end``.  What one pair of braces says is a chain: each step takes
-the values of the one before it.  ``kapi/cli/jsonpath_reading.py`` makes the steps.
+Text outside of braces is copied.  Inside of braces there are fields, subscripts, slices, unions, filters, recursive descent,
+quoted text, numbers, and ``range``/``end``.  A pair of braces is a chain of steps: each takes the values of the one before it.
+``kapi/cli/jsonpath_reading.py`` parses the steps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["JSONPathError", "Template", "relaxed"]
 
 
 class Template:
-    """Reads ``text`` at once; ``allow_missing`` lets fields be absent.  Raises JSONPathError."""
+    """Parses ``text``; without ``allow_missing`` a missing field is an error.  Raises JSONPathError."""
 
     def __init__(self, text: str, *, allow_missing: bool = True) -> None:
         self.text = text
@@ -33,7 +33,7 @@ class Template:
     def _run(
         self, chains: Sequence[Chain], start: int, data: object, found: list[list[Tree]] | None, ranges: int
     ) -> int:
-        """From ``start`` to the ``end`` of the range this is in; where that was.  ``found`` is None where nothing is kept."""
+        """Evaluates from ``start`` to the ``end`` of the range; returns its index.  ``found`` None: no values are kept."""
         place = start
         while place < len(chains):
             chain = chains[place]
@@ -41,7 +41,7 @@ class Template:
                 if not ranges:
                     raise JSONPathError("not in range, nothing to end")
                 return place
-            if found is None:  # a range over nothing: only its end is looked for
+            if found is None:  # in a range over nothing: only its end is searched
                 place = self._run(chains, place + 1, None, None, ranges + 1) + 1 if chain.word == "range" else place + 1
                 continue
             values = chain.follow([data])
@@ -51,14 +51,16 @@ class Template:
                     end = self._run(chains, place + 1, value, found, ranges + 1)
                 if not values:
                     end = self._run(chains, place + 1, None, None, ranges + 1)
-                place = end if end < len(chains) else place  # without an end, the rest comes once more
+                place = (
+                    end if end < len(chains) else place
+                )  # without an end, the rest is evaluated once more, as by kubectl
             else:
                 found.append(values)
             place += 1
         return place
 
     def expand(self, data: object) -> str:
-        """The template with its values put in.  Raises JSONPathError."""
+        """The template's text with its values.  Raises JSONPathError."""
         return "".join(" ".join(map(_shown, values)) for values in self.find(data))
 
     def as_json(self, data: object) -> str:

@@ -1,4 +1,4 @@
-"""What stands between the braces of a JSONPath template, read into steps (upstream: client-go ``util/jsonpath`` parser)."""
+"""Parses the braces of a JSONPath template into steps (upstream: client-go ``util/jsonpath/parser.go``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_INT = (1 << 63) - 1
 
 
 class Chain(NamedTuple):
-    """One pair of braces, or text.  ``word`` is ``range`` or ``end`` where it begins with that."""
+    """A pair of braces, or text.  ``word`` is ``range`` or ``end`` when it begins with that."""
 
     steps: list[Step]
     word: str = ""
@@ -49,13 +49,13 @@ def read_template(text: str, allow_missing: bool) -> list[Chain]:
 
 
 class _Reader:
-    """From behind ``{`` to behind its ``}``."""
+    """Parses one pair of braces; ``place`` is behind the ``{``, finally behind the ``}``."""
 
     def __init__(self, text: str, place: int, allow_missing: bool) -> None:
         self._text, self.place, self._allow = text, place, allow_missing
         self._steps: list[Step] = []
         self._word = ""
-        self._descended = False  # by the step before this one
+        self._descended = False  # the previous step is a recursive descent
 
     def chain(self) -> Chain:
         text = self._text
@@ -102,7 +102,7 @@ class _Reader:
         return text[start : self.place]
 
     def _field(self) -> None:
-        name = self._to_terminator(True)
+        name = self._to_terminator(escapes=True)
         self._add(steps.wildcard if name == "*" else steps.field(name.replace("\\", ""), self._allow))
 
     def _recursive(self) -> None:
@@ -124,7 +124,7 @@ class _Reader:
             raise JSONPathError(f"cannot parse number {text}") from None
 
     def _identifier(self) -> None:
-        name = self._to_terminator(False)
+        name = self._to_terminator(escapes=False)
         if name in ("true", "false"):
             self._add(steps.constant(name == "true"))
         elif name in ("range", "end"):
@@ -177,7 +177,7 @@ class _Reader:
         return _Reader(text + "}", 0, self._allow).chain()
 
     def _filter(self) -> None:
-        """A quoted text may stand on one side, with brackets in it."""
+        """One side of a comparison may be quoted text with brackets in it."""
         text, start = self._text, self.place + 3
         self.place, quote, closed = start, "", False
         while True:
@@ -204,7 +204,7 @@ class _Reader:
 
 
 def _index(text: str) -> str:
-    """Raises JSONPathError for what is no integer of 64 bits."""
+    """The same text.  Raises JSONPathError when it is not an integer of 64 bits."""
     if text and (text == "-" or not -MAX_INT - 1 <= int(text) <= MAX_INT):
         raise JSONPathError(f"array index {text} is not a number")
     return text

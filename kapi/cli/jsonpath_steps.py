@@ -1,4 +1,4 @@
-"""The steps of a JSONPath: each takes values and gives others (upstream: client-go ``util/jsonpath`` walk)."""
+"""The steps of a JSONPath: each maps values to other values (upstream: client-go ``util/jsonpath/jsonpath.go``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Step = Callable[[Values], Values]
 
 
 class JSONPathError(ValueError):
-    """A template that cannot be read, or not be applied."""
+    """An error in a template, found by parsing or evaluating it."""
 
 
 class Followed(Protocol):
@@ -22,12 +22,12 @@ class Followed(Protocol):
 
 
 def constant_text(text: str) -> Step:
-    """The text, whatever the values are."""
+    """A step to the text, whatever the values are."""
     return lambda values: [text]
 
 
 def constant(value: Tree) -> Step:
-    """As many as there are values."""
+    """A step that replaces each value by a constant."""
     return lambda values: [value for _ in values]
 
 
@@ -59,7 +59,7 @@ def wildcard(values: Values) -> Values:
 
 
 def descend(values: Values) -> Values:
-    """The values and all below them, but for numbers, booleans and what is empty."""
+    """The values and all values in them, except numbers, booleans and empty ones."""
     found: Values = []
     waiting = list(reversed(values))
     while waiting:
@@ -118,7 +118,7 @@ class Slice:
 
 
 def existing(inner: Step) -> Step:
-    """The items in which a path leads to something."""
+    """The items for which a path has a value."""
 
     def step(values: Values) -> Values:
         found = []
@@ -134,7 +134,7 @@ def existing(inner: Step) -> Step:
 
 
 def compared(left: Step, operator: str, right: Step) -> Step:
-    """The items in which one value of each side compares so."""
+    """The items for which the comparison of both sides holds; each side must have one value."""
 
     def step(values: Values) -> Values:
         found = []

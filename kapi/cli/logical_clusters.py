@@ -1,4 +1,4 @@
-"""Which logical cluster a command is about, and requests to it or to the server it is in; upstream has none."""
+"""The logical cluster of a command, and paths of requests to it or to its server; upstream has none."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _PATH = "clusters"
 
 
 class LogicalClusters:
-    """``name`` is what ``--logical-cluster`` says, else the one that the kubeconfig's server names; "" is none."""
+    """``name`` is that of ``--logical-cluster``, else the one in the URL of the kubeconfig's server; "" is none."""
 
     def __init__(self, factory: Factory) -> None:
         config = factory.config
         host, self.name = _split(config.host)
         self.name = factory.flags.get_string(FLAG.name) or self.name
-        factory.use(config.but(host=host))
+        factory.use(config.replace(host=host))
         self.server: RESTClient = factory.client()
 
     def path(self, rest: str = "") -> str:
-        """Of the logical cluster, or of what is below it.  Raises CommandError when none is named."""
+        """The path of the logical cluster, followed by ``rest``.  Raises CommandError when none is named."""
         if not self.name:
             raise CommandError("the kubeconfig's server names no logical cluster (https://.../clusters/NAME); "
                                "--logical-cluster does")  # fmt: skip
         return f"/{_PATH}/{segment(self.name)}{rest}"
 
     def path_below(self, rest: str) -> str:
-        """Of what is below the logical cluster; of the server's own when none is named."""
+        """The path ``rest`` in the logical cluster, or of the server itself when none is named."""
         return self.path(rest) if self.name else rest
 
 
@@ -41,7 +41,7 @@ def segment(name: str) -> str:
 
 
 def _split(host: str) -> tuple[str, str]:
-    """The server's own URL, and the name of the logical cluster that ``host`` goes on with."""
+    """The URL of the server itself, and the name of the logical cluster at the end of ``host``."""
     parsed = urlsplit(host)
     parts = parsed.path.rstrip("/").rsplit("/", 2)
     if len(parts) == 3 and parts[1] == _PATH and parts[2]:

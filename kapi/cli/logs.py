@@ -9,7 +9,15 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults
 from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
 from kapi.cli.messages import CommandError
-from kapi.cli.pods_of import check_pod_timeout, container_of, containers_of, named, pods_of, selected, write_bytes
+from kapi.cli.pods_of import (
+    check_pod_timeout,
+    container_of,
+    containers_of,
+    named_object,
+    pods_of,
+    selected_pods,
+    write_bytes,
+)
 from kapi.client.errors import StatusError
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
@@ -75,7 +83,7 @@ async def run(factory: Factory, program: str) -> int:
 
 
 def _options(factory: Factory) -> Object:
-    """Those of the request.  Raises CommandError."""
+    """The query parameters of the request.  Raises CommandError."""
     flags = factory.flags
     if flags.get_duration("since") and flags.get_string("since-time"):
         raise CommandError("at most one of `sinceTime` or `sinceSeconds` may be specified")
@@ -100,9 +108,9 @@ def _options(factory: Factory) -> Object:
 
 async def _pods(factory: Factory, program: str) -> list[Object]:
     if factory.flags.get_string("selector"):
-        return await selected(factory, factory.flags.get_string("selector"))
+        return await selected_pods(factory, factory.flags.get_string("selector"))
     try:
-        info = await named(factory, program, factory.flags.arguments[0])
+        info = await named_object(factory, program, factory.flags.arguments[0])
     except NotFound as error:
         raise CommandError(
             f'error from server (NotFound): {error.message} in namespace "{factory.namespace}"',
@@ -122,7 +130,7 @@ def _containers(factory: Factory, pod: Object, name: str) -> list[str]:
 
 
 def _has_prefix(factory: Factory) -> bool:
-    """Whether each line says whose it is."""
+    """Whether each line begins with its Pod and container."""
     return bool(factory.flags.get_bool("prefix") or factory.flags.get_bool("all-pods"))
 
 

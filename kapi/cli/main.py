@@ -1,9 +1,10 @@
-"""The client commands: which there are, their flags, and how one is run (upstream: kubectl ``cmd/cmd.go``)."""
+"""The table of client commands, and how one is run (upstream: kubectl ``cmd/cmd.go``)."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ async def run(
     err: TextIO | None = None,
     stdin: TextIO | None = None,
 ) -> int:
-    """One command; its exit code."""
+    """Runs one command.  Returns its exit code."""
     from kapi.cli.factory import Factory
     from kapi.cli.flags import GLOBAL, Flags, UsageError
     from kapi.cli.messages import Aggregate, CommandError, message_of
@@ -89,10 +90,21 @@ def _help(name: str, flags: Sequence[Flag]) -> str:
     return "\n".join(lines) + "\n\nkubectl's manual holds for them.\n"
 
 
+def _buffered(stream: TextIO) -> TextIO:
+    """``stream``, with a buffer by lines where ``PYTHONUNBUFFERED`` leaves it none.
+
+    Without one Python drops what a single write does not take: when the process is stopped meanwhile, that is most of it.
+    """
+    if not isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+        return stream
+    return open(stream.fileno(), "w", 1, stream.encoding, stream.errors, closefd=False)
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Runs the reactor for one command.  Nothing is left to do at the end, so the process ends at once."""
+    """Runs the reactor for one command, then ends the process at once: an orderly exit of Python would take longer."""
     from twisted.internet.defer import Deferred
 
+    sys.stdout, sys.stderr = _buffered(sys.stdout), _buffered(sys.stderr)
     reactor = installed_reactor()
     codes: list[int] = []
     failures: list[Failure] = []
@@ -103,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
         running.addBoth(lambda _: reactor.stop())
 
     def interrupted() -> None:
-        """By a signal: the process ends before its broken connections are taken for a fault."""
+        """After a signal, ends the process before its closed connections are reported as errors."""
         if not codes and not failures:
             with contextlib.suppress(BrokenPipeError):
                 sys.stdout.flush()
@@ -113,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
     reactor.callWhenRunning(begin)
     reactor.run()
     if failures:
-        if not failures[0].check(BrokenPipeError):  # nobody reads the output
+        if not failures[0].check(BrokenPipeError):  # the reader of the output has ended
             failures[0].printTraceback(file=sys.stderr)
         codes.append(1)
     with contextlib.suppress(BrokenPipeError):

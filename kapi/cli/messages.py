@@ -1,4 +1,4 @@
-"""What a command says when it fails, on stderr (upstream: kubectl ``cmd/util`` CheckErr)."""
+"""Error messages of commands, on stderr (upstream: kubectl ``cmd/util`` CheckErr)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kapi.client.errors import ConfigError, ConnectionFailed, RequestTimeout, St
 
 
 class CommandError(Exception):
-    """A message for the user.  ``usage``: the command whose help it points to; ``plain``: no word before it.
+    """An error message for the user.  ``usage``: the command whose help it points to; ``plain``: without "error: " before it.
 
-    ``output`` goes to stdout.
+    ``output`` is printed to stdout before it.
     """
 
     def __init__(self, message: str, *, usage: str = "", code: int = 1, plain: bool = False, output: str = "") -> None:
@@ -20,7 +20,7 @@ class CommandError(Exception):
 
 
 class Aggregate(Exception):
-    """Several errors, each with a line of its own."""
+    """Several errors, one in each line."""
 
     def __init__(self, errors: Iterable[BaseException]) -> None:
         self.errors: list[BaseException] = []
@@ -30,20 +30,20 @@ class Aggregate(Exception):
 
 
 def aggregate(errors: list[BaseException]) -> None:
-    """Raises what there is, if anything."""
+    """Raises an Aggregate of the errors, if there are any."""
     if errors:
         raise Aggregate(errors)
 
 
 def raise_errors(errors: list[BaseException]) -> None:
-    """Raises what there is, if anything; one alone as it is."""
+    """Raises the errors, if there are any; a single one as it is."""
     if len(errors) == 1:
         raise errors[0]
     aggregate(errors)
 
 
 def standard_message(error: BaseException, host: str) -> str | None:
-    """Of errors that come from the server or the way to it."""
+    """The message for an error of the server or of the connection to it; None for others."""
     if isinstance(error, StatusError):
         if error.reason == "Unauthorized":
             return f"error: You must be logged in to the server ({error.message})"
@@ -61,7 +61,7 @@ def standard_message(error: BaseException, host: str) -> str | None:
 
 
 def message_of(error: BaseException, host: str = "") -> str:
-    """All that goes to stderr, with its line's end."""
+    """The text for stderr, with its line end."""
     if isinstance(error, Aggregate):
         if len(error.errors) == 1 and _is_invalid(error.errors[0]):
             return message_of(error.errors[0], host)
@@ -75,7 +75,7 @@ def message_of(error: BaseException, host: str = "") -> str:
     if isinstance(error, ConfigError) and (
         error.field.startswith(("users[", "contexts[")) or error.field == "exec.interactiveMode"
     ):
-        return f"error: {error.why}\n"  # names the user
+        return f"error: {error.why}\n"  # the text names the user
     standard = standard_message(error, host)
     if standard is not None:
         return standard + "\n"

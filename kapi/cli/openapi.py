@@ -7,7 +7,7 @@ from kapi.machinery.tree import Object
 
 
 async def read_document(factory: Factory, group: str, version: str) -> Object | None:
-    """None where the server has none.  Raises StatusError and ClientError."""
+    """The document, None when the server has none.  Raises StatusError and ClientError."""
     client = factory.client()
     paths = (await client.get().abs_path("/openapi/v3").do()).get("paths") or {}
     place = paths.get(f"apis/{group}/{version}" if group else f"api/{version}")

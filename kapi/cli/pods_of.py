@@ -1,4 +1,4 @@
-"""The Pods that an argument means, and their containers (upstream: kubectl ``polymorphichelpers``, ``cmd/util/podcmd``)."""
+"""The Pods that an argument names, and their containers (upstream: kubectl ``polymorphichelpers``, ``cmd/util/podcmd``)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _WITH_SELECTOR = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "StatefulSet")
 
 
-async def named(factory: Factory, program: str, text: str, kind: str = "pods") -> Info:
-    """``NAME`` of a Pod (or ``kind``), or ``TYPE/NAME``, read from the server.  Raises CommandError and StatusError."""
+async def named_object(factory: Factory, program: str, text: str, kind: str = "pods") -> Info:
+    """Reads the object ``NAME`` (of ``kind``) or ``TYPE/NAME`` from the server.  Raises CommandError and StatusError."""
     builder = Builder(factory, program).namespace(factory.namespace).latest()
     arguments = [text] if "/" in text else [kind, text]
     result = await builder.resource_type_or_name(arguments, allow_empty_selector=False).do()
@@ -29,9 +29,9 @@ async def named(factory: Factory, program: str, text: str, kind: str = "pods") -
 
 
 async def pods_of(factory: Factory, info: Info, purpose: str) -> list[Object]:
-    """The Pod itself, or those that the object selects, the most useful first.
+    """The Pod itself, or the Pods that the object selects, ready ones first.
 
-    Waits for the first of them, for ``--pod-running-timeout``.  Raises CommandError.
+    Waits up to ``--pod-running-timeout`` until there is one.  Raises CommandError.
     """
     obj = info.object or {}
     if info.mapping.kind == "Pod":
@@ -51,7 +51,7 @@ async def pods_of(factory: Factory, info: Info, purpose: str) -> list[Object]:
     while True:
         page = await _page(factory, selector, info.namespace)
         if page.get("items"):
-            return _by_use(page["items"])
+            return _most_useful_first(page["items"])
         left = end - factory.reactor.seconds()
         if left <= 0:
             raise CommandError("timed out waiting for the condition")
@@ -59,7 +59,7 @@ async def pods_of(factory: Factory, info: Info, purpose: str) -> list[Object]:
 
 
 async def _change(factory: Factory, selector: str, namespace: str, revision: str, seconds: float) -> None:
-    """Until there is a Pod with these labels, or the time is over."""
+    """Waits for a Pod with these labels, or until the time is over."""
     request = factory.client("v1").get().namespace(namespace).resource("pods").timeout(0)
     options = {"labelSelector": selector, "resourceVersion": revision, "timeoutSeconds": math.ceil(seconds)}
     watch = await request.params(options).watch()
@@ -69,23 +69,23 @@ async def _change(factory: Factory, selector: str, namespace: str, revision: str
         watch.close()
 
 
-async def selected(factory: Factory, selector: str, namespace: str = "") -> list[Object]:
-    """The Pods with these labels."""
-    return _by_use((await _page(factory, selector, namespace)).get("items") or [])
+async def selected_pods(factory: Factory, selector: str) -> list[Object]:
+    """The Pods with these labels, ready ones first."""
+    return _most_useful_first((await _page(factory, selector, factory.namespace)).get("items") or [])
 
 
 async def _page(factory: Factory, selector: str, namespace: str) -> Object:
-    request = factory.client("v1").get().namespace(namespace or factory.namespace).resource("pods")
+    request = factory.client("v1").get().namespace(namespace).resource("pods")
     page: Object = await request.param("labelSelector", selector).do()
     return page
 
 
-def _by_use(pods: list[Object]) -> list[Object]:
-    return sorted(pods, key=_use)
+def _most_useful_first(pods: list[Object]) -> list[Object]:
+    return sorted(pods, key=_usefulness)
 
 
-def _use(pod: Object) -> tuple[bool, bool, bool, str]:
-    """Those that run come first."""
+def _usefulness(pod: Object) -> tuple[bool, bool, bool, str]:
+    """A sort key: ready and running Pods come first."""
     status = pod.get("status") or {}
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or ())
     placed = bool((pod.get("spec") or {}).get("nodeName"))
@@ -93,7 +93,7 @@ def _use(pod: Object) -> tuple[bool, bool, bool, str]:
 
 
 def containers_of(pod: Object) -> Iterator[tuple[str, str]]:
-    """Name and shown name of each: init containers, containers, ephemeral ones."""
+    """Name and displayed name of each container: ordinary, ephemeral and init containers."""
     spec = pod.get("spec") or {}
     for key, mark in (("containers", ""), ("ephemeralContainers", " (ephem)"), ("initContainers", " (init)")):
         for container in spec.get(key) or ():
@@ -101,13 +101,13 @@ def containers_of(pod: Object) -> Iterator[tuple[str, str]]:
 
 
 def check_pod_timeout(factory: Factory, usage: str = "") -> None:
-    """Raises CommandError."""
+    """Raises CommandError for a ``--pod-running-timeout`` that is not positive."""
     if factory.flags.get_duration("pod-running-timeout") <= 0:
         raise CommandError("--pod-running-timeout must be higher than zero", usage=usage)
 
 
 def container_of(factory: Factory, pod: Object, name: str, *, quiet: bool = False) -> str:
-    """The container that is meant.  Raises CommandError."""
+    """The container with this name, or the Pod's default one for "".  Raises CommandError."""
     metadata: Object = pod.get("metadata") or {}
     known = list(containers_of(pod))
     shown = ", ".join(text for _, text in known)
@@ -127,7 +127,7 @@ def container_of(factory: Factory, pod: Object, name: str, *, quiet: bool = Fals
 
 
 def write_bytes(out: TextIO, data: bytes) -> None:
-    """To a text stream, at once, as they are."""
+    """Writes bytes to a text stream, unchanged, and flushes it."""
     buffer = getattr(out, "buffer", None)
     if buffer is None:
         out.write(data.decode("utf-8", "replace"))

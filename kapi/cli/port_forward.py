@@ -11,7 +11,7 @@ from kapi.cli.factory import Factory
 from kapi.cli.flags import Flag
 from kapi.cli.info import Info
 from kapi.cli.messages import CommandError
-from kapi.cli.pods_of import named, pods_of
+from kapi.cli.pods_of import named_object, pods_of
 from kapi.client.portforward import PortForward
 from kapi.machinery.tree import Object
 
@@ -27,7 +27,7 @@ async def run(factory: Factory, program: str) -> int:
     if len(flags.arguments) < 2:
         raise CommandError("TYPE/NAME and list of ports are required for port-forward", usage=f"{program} port-forward")
     what, *texts = flags.arguments
-    info = await named(factory, program, what)
+    info = await named_object(factory, program, what)
     pod = (await pods_of(factory, info, "attach to"))[0]
     pairs = [_ports(text, info, pod) for text in texts]
     phase = (pod.get("status") or {}).get("phase")
@@ -40,7 +40,7 @@ async def run(factory: Factory, program: str) -> int:
         )
         await _listen(factory, forward, local)
     factory.out.flush()
-    await Deferred()  # until the user ends it
+    await Deferred()  # forwards until the user ends the command
     return 0
 
 
@@ -50,7 +50,7 @@ def _report(factory: Factory, text: str) -> None:
 
 
 async def _listen(factory: Factory, forward: PortForward, local: int) -> None:
-    """On all addresses that are asked for.  Raises CommandError when there is none of localhost's."""
+    """Listens on the addresses of ``--address``.  Raises CommandError when an address, or neither of localhost's, can be used."""
     for address in factory.flags.get_list("address"):
         listening = []
         for one in _LOCALHOST if address == "localhost" else (address,):
@@ -67,7 +67,7 @@ async def _listen(factory: Factory, forward: PortForward, local: int) -> None:
 
 
 def _ports(text: str, info: Info, pod: Object) -> tuple[int, int]:
-    """The local and the Pod's port of ``LOCAL:REMOTE``, ``:REMOTE`` or ``PORT``.  Raises CommandError."""
+    """The local port and the Pod's port of ``LOCAL:REMOTE``, ``:REMOTE`` or ``PORT``.  Raises CommandError."""
     local, colon, remote = text.partition(":")
     remote = remote if colon else local
     number = _service_port(info, pod, remote) if info.mapping.kind == "Service" else _pod_port(pod, remote)
@@ -93,7 +93,7 @@ def _pod_port(pod: Object, text: str) -> int:
 
 
 def _service_port(info: Info, pod: Object, text: str) -> int:
-    """The Pod's port behind one of a Service."""
+    """The Pod's port to which a port of a Service leads."""
     service = info.object or {}
     for port in service["spec"].get("ports") or ():
         if text in (str(port["port"]), port.get("name")):

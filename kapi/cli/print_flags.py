@@ -1,4 +1,4 @@
-"""``-o`` and what belongs to it: which printer a command line asks for (upstream: cli-runtime ``genericclioptions``)."""
+"""Chooses the printer for ``-o`` and its related flags (upstream: cli-runtime ``genericclioptions``)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def no_printer(output: str, allowed: tuple[str, ...]) -> CommandError:
 
 
 def printer_for(flags: Flags, operation: str = "", *, columns: bool = False) -> Printer:
-    """The printer of ``-o``; without it names and what was done to them.  Raises CommandError."""
+    """The printer of ``-o``; without ``-o`` the NamePrinter with ``operation``.  Raises CommandError."""
     output = flags.get_string("output") or ("go-template" if flags.get_string("template") else "")
     allowed = (*FORMATS, *_COLUMNS, "wide") if columns else FORMATS
     kind, equals, rest = output.partition("=")
     kind = kind.lower() if kind.lower() in _ANY_CASE else kind
-    if equals and flags.get_string("template"):  # either says what the template is
+    if equals and flags.get_string("template"):  # two templates
         raise no_printer(output, allowed)
     managed = flags.get_bool("show-managed-fields")
     match kind:
@@ -73,7 +73,7 @@ def _jsonpath(flags: Flags, kind: str, equals: str, rest: str) -> Printer:
 
 
 def _template(flags: Flags, equals: str, rest: str, *, is_file: bool) -> str:
-    """The template that the flags give, or name a file of."""
+    """The template in the flags, or in the file that they name.  Raises CommandError."""
     text: str = rest if equals else flags.get_string("template")
     if not text:
         raise CommandError("template format specified but no template given")

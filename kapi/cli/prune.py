@@ -1,4 +1,5 @@
-"""``apply --prune``: what was applied earlier and is in no manifest now is deleted (upstream: kubectl ``cmd/apply/prune.go``)."""
+"""``apply --prune``: deletes objects that were applied earlier and are in no manifest now (upstream: kubectl
+``cmd/apply/prune.go``)."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ _EVERYTHING = (
 
 
 def check(factory: Factory) -> None:
-    """Raises CommandError for flags that do not go together."""
+    """Raises CommandError for flags that contradict each other."""
     flags = factory.flags
     if flags.get_bool("all") and flags.get_string("selector"):
         raise CommandError("cannot set --all and --selector at the same time")
@@ -36,21 +37,21 @@ def check(factory: Factory) -> None:
 
 
 class Pruner:
-    """``keep`` is called with each object that was applied; ``how`` is the dry run."""
+    """``keep`` must be called with each object that was applied; ``dry_run`` is "none", "client" or "server"."""
 
-    def __init__(self, factory: Factory, how: str, mappings: list[APIResource]) -> None:
-        self._factory, self._how, self._mappings = factory, how, mappings
+    def __init__(self, factory: Factory, dry_run: str, mappings: list[APIResource]) -> None:
+        self._factory, self._dry_run, self._mappings = factory, dry_run, mappings
         self._policy = propagation(factory.flags)
         self._applied: set[str] = set()
         self._namespaces: dict[str, None] = {factory.namespace: None} if factory.flags.get_string("namespace") else {}
 
     @classmethod
-    async def of_flags(cls, factory: Factory, how: str) -> Pruner:
-        """Raises CommandError and NoMatch."""
+    async def of_flags(cls, factory: Factory, dry_run: str) -> Pruner:
+        """A Pruner for the resources of ``--prune-allowlist``.  Raises CommandError and NoMatch."""
         mappings = []
         for text in factory.flags.get_list("prune-allowlist") or _DEFAULT:
             mappings.append(await factory.mapper.kind_for(*_named(text)))
-        return cls(factory, how, mappings)
+        return cls(factory, dry_run, mappings)
 
     def keep(self, info: Info) -> None:
         if info.mapping.namespaced:
@@ -58,7 +59,7 @@ class Pruner:
         self._applied.add(str(((info.object or {}).get("metadata") or {}).get("uid") or ""))
 
     async def run(self) -> None:
-        """In the namespaces of what was applied, then outside of any.  Raises StatusError."""
+        """Prunes in the namespaces of the applied objects, then cluster-scoped objects.  Raises StatusError."""
         for namespace in self._namespaces:
             for mapping in self._mappings:
                 if mapping.namespaced:
@@ -71,13 +72,13 @@ class Pruner:
         client = self._factory.client(mapping.group_version)
         request = client.get().namespace(namespace).resource(mapping.name)
         page = await request.param("labelSelector", self._factory.flags.get_string("selector")).do()
-        printer = printer_for(self._factory.flags, "pruned" + dry_run_suffix(self._how))
-        options = delete_options(self._policy, self._factory.flags.get_int("grace-period"), self._how)
+        printer = printer_for(self._factory.flags, "pruned" + dry_run_suffix(self._dry_run))
+        options = delete_options(self._policy, self._factory.flags.get_int("grace-period"), self._dry_run)
         for obj in items_of(page):
             metadata = obj["metadata"]
             if LAST_APPLIED not in (metadata.get("annotations") or {}) or metadata.get("uid") in self._applied:
                 continue
-            if self._how != "client":
+            if self._dry_run != "client":
                 await Info(client, mapping, namespace, metadata["name"]).delete(options)
             self._factory.out.write(printer.print(obj))
 

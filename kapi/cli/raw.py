@@ -1,4 +1,4 @@
-"""``--raw``: a request to a path as it is given (upstream: kubectl ``rawhttp``)."""
+"""``--raw``: requests to a path that the user gives (upstream: kubectl ``rawhttp``)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def raw_path(given: str) -> str:
 
 
 async def send_raw(factory: Factory, request: Request) -> int:
-    """To the path of ``--raw``, with the file of ``-f`` as it is; the answer as it came.  Raises CommandError."""
+    """Sends the file of ``-f`` to the path of ``--raw`` and prints the answer, both unchanged.  Raises CommandError."""
     request.abs_path(raw_path(factory.flags.get_string("raw")))
     if factory.flags.get_list("filename"):
         request.body(read_bytes(factory.flags.get_list("filename")[0], factory.stdin))
@@ -41,7 +41,7 @@ async def send_raw(factory: Factory, request: Request) -> int:
 
 
 def read_bytes(source: str, stdin: TextIO) -> bytes:
-    """Of a file, or of ``-``.  Raises CommandError."""
+    """The content of a file, or of stdin for ``-``.  Raises CommandError."""
     if source == "-":
         data = getattr(stdin, "buffer", stdin).read()
         return data.encode() if isinstance(data, str) else bytes(data)

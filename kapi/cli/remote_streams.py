@@ -1,4 +1,4 @@
-"""This process's streams, joined with those of a container (upstream: kubectl ``cmd/exec`` StreamOptions, ``util/term``)."""
+"""Connects this process's streams with those of a container (upstream: kubectl ``cmd/exec`` StreamOptions, ``util/term``)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FLAGS = (
     Flag("quiet", "bool", short="q"),
     Flag("pod-running-timeout", "duration", default=60.0),
 )
-MAX_READ = 32 * 1024  # bytes of input at once
+MAX_READ = 32 * 1024  # bytes of input that are read at once
 
 
 def has_terminal(factory: Factory, wanted: bool) -> bool:
-    """Whether there is a terminal to share."""
+    """Whether the command gets a terminal, which needs one here and ``--stdin``."""
     if not wanted or not factory.flags.get_bool("stdin"):
         return False
     if factory.stdin.isatty():
@@ -39,7 +39,7 @@ def has_terminal(factory: Factory, wanted: bool) -> bool:
 
 
 async def join(factory: Factory, running: RemoteCommand, tty: bool, detach: DetachKeys | None = None) -> int:
-    """Until the command ends, or ``detach`` is pressed; its exit code."""
+    """Copies data until the command ends or ``detach`` is pressed.  Returns the exit code."""
     with _raw(tty):
         return await _join(factory, running, tty, detach)
 
@@ -63,7 +63,7 @@ async def _join(factory: Factory, running: RemoteCommand, tty: bool, detach: Det
 
 
 async def _feed(factory: Factory, running: RemoteCommand, detach: DetachKeys | None) -> None:
-    """Standard input, read by a thread: a file cannot be waited for."""
+    """Sends standard input, which a thread reads: the reactor cannot wait for a file."""
     source: Any = getattr(factory.stdin, "buffer", factory.stdin)
     pool = factory.reactor.getThreadPool()
     while True:
@@ -81,15 +81,15 @@ async def _feed(factory: Factory, running: RemoteCommand, detach: DetachKeys | N
 
 
 class DetachKeys:
-    """Keys that end the session and not what it is about: ``ctrl-p,ctrl-q``.  Raises CommandError."""
+    """Keys that end the session but not the command: ``ctrl-p,ctrl-q``.  Raises CommandError."""
 
     def __init__(self, text: str) -> None:
         self._keys = b"".join(map(_key, text.split(",")))
-        self._held = b""  # may be the begin of the keys
+        self._held = b""  # may be the beginning of the keys
         self.pressed = False
 
     def without(self, data: bytes) -> bytes:
-        """The bytes that cannot belong to the detach keys; none after the keys themselves."""
+        """The bytes to send on: those before the keys, without any that may still become the keys."""
         data, self._held = self._held + data, b""
         before, found, _ = data.partition(self._keys)
         if found:
@@ -103,7 +103,7 @@ class DetachKeys:
 
 
 def _key(text: str) -> bytes:
-    """A character, or ``ctrl-`` with one of ``a-z@[\\]^_``."""
+    """The byte of a character, or of ``ctrl-`` with one of ``a-z@[\\]^_``."""
     control, dash, character = text.rpartition("-")
     if len(text) == 1 and text.isascii():
         return text.encode()
@@ -114,7 +114,7 @@ def _key(text: str) -> bytes:
 
 @contextlib.contextmanager
 def _raw(tty: bool) -> Iterator[None]:
-    """Keys go to the command as they are pressed."""
+    """With ``tty``, the terminal is in raw mode: each key is sent at once."""
     if not tty:
         yield
         return

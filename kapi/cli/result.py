@@ -1,4 +1,4 @@
-"""What a Builder found: the objects, and the errors on the way (upstream: cli-runtime ``resource/result.go``)."""
+"""The objects of a Builder, and the errors in reading them (upstream: cli-runtime ``resource/result.go``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kapi.machinery.status import NotFound
 
 
 class Result:
-    """``single``: the arguments name exactly one object.  ``ignore_not_found`` leaves those errors out."""
+    """``single``: the arguments name exactly one object.  ``ignore_not_found``: NotFound errors are dropped."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Result:
         self.errors = list(errors)
 
     async def visit(self) -> AsyncIterator[Info]:
-        """The objects; what went wrong is in ``errors`` afterwards."""
+        """The objects; ``errors`` has the errors afterwards."""
         async for info in self._visitor.visit():
             if not isinstance(info, Exception):
                 yield info
@@ -38,5 +38,5 @@ class Result:
         return [info async for info in self.visit()]
 
     def raise_errors(self) -> None:
-        """Raises Aggregate when anything went wrong."""
+        """Raises an Aggregate of the errors, if there are any."""
         aggregate(self.errors)

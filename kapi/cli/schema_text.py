@@ -1,4 +1,4 @@
-"""A kind and its fields in words, out of an OpenAPI v3 document (upstream: kubectl ``explain/v2``, its plain text form).
+"""The documentation of a kind and its fields, from an OpenAPI v3 document (upstream: kubectl ``explain/v2``, plain text).
 
 A schema is followed through references, the items of lists, the values of maps, and ``allOf``, as the API's documents use
 them; a reference that leads back to itself ends there.
@@ -22,7 +22,7 @@ class NoField(Exception):
 
 
 class SchemaText:
-    """``recursive``: fields of fields, too, without what they mean."""
+    """``recursive``: also the fields of fields, without descriptions."""
 
     def __init__(self, document: Object, *, recursive: bool = False) -> None:
         self._document, self._recursive = document, recursive
@@ -60,7 +60,7 @@ class SchemaText:
         return head + text + _external(resolved, 0, MARGIN) + (f"FIELDS:\n{lines}" if lines else "")
 
     def _resolved(self, schema: Object) -> Object:
-        """What a reference stands for, or the schema itself."""
+        """The schema that a reference leads to, or the schema itself."""
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#"):
             return schema
@@ -75,7 +75,7 @@ class SchemaText:
     def _target(
         self, schema: Object, fields: Sequence[str], seen: frozenset[str], head: str
     ) -> tuple[str, Object] | None:
-        """The schema of the last of the fields, and what is to be said of that field."""
+        """The heading and the schema of the last of the fields; None when there is no such field."""
         if not fields:
             return head, schema
         reference = schema.get("$ref") or ""
@@ -97,7 +97,7 @@ class SchemaText:
         return None
 
     def _descriptions(self, schema: Object) -> Iterator[str]:
-        """Its own, and those of all that it consists of."""
+        """The schema's own description, and those of its parts."""
         resolved = self._resolved(schema)
         if resolved.get("description"):
             yield resolved["description"] + "\n"
@@ -162,12 +162,12 @@ def _parts(schema: Object) -> Iterator[Object]:
 
 
 def _block(text: str, margin: int) -> str:
-    """Lines that begin at the margin."""
+    """Wrapped text, indented to the margin."""
     return indented(wrapped(text, WIDTH - margin), margin) + "\n"
 
 
 def _external(schema: Object, margin: int, inner: int) -> str:
-    """A link to more documentation, where there is one."""
+    """The link to more documentation, if there is one."""
     docs = schema.get("externalDocs")
     if not docs:
         return ""

@@ -1,4 +1,4 @@
-"""``kapi snapshot``: named states of logical clusters, in the server and in files; upstream has none."""
+"""``kapi snapshot``: saves and restores states of logical clusters; upstream has nothing like it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kapi.cli.printers.tabwriter import TabWriter
 from kapi.machinery.tree import Object, Tree
 
 FLAGS = (FLAG, Flag("filename", short="f"), Flag("no-headers", "bool"))
-MAX_REQUEST = 2_000_000  # bytes of a file that are sent at once
+MAX_REQUEST = 2_000_000  # bytes of a file that are sent in one request
 _LINES = "application/x-kapi-snapshot"
 #: action -> whether it is about one snapshot, and whether it has a file
 _ACTIONS = {
@@ -39,7 +39,7 @@ async def run(factory: Factory, program: str) -> int:
             _write(factory, file, data)
             return 0
         case "create":
-            clusters.path()  # there is one
+            clusters.path()  # raises an error when no logical cluster is named
             made = await clusters.server.put().abs_path(path).body({"cluster": clusters.name}).do()
             done = f"created with {made['objects']} objects at revision {made['revision']}"
         case "load":
@@ -83,7 +83,7 @@ def _write(factory: Factory, file: str, data: bytes) -> None:
 
 
 async def _load(clusters: LogicalClusters, path: str, file: str, stdin: object) -> Tree:
-    """In requests of a size that the server takes; the last answer counts the whole."""
+    """Sends the file in requests of a size that the server accepts.  Returns the last answer, which is about all of them."""
     if file == "-":
         return await _send(clusters, path, getattr(stdin, "buffer", sys.stdin.buffer))
     try:
@@ -104,7 +104,7 @@ async def _send(clusters: LogicalClusters, path: str, lines: BinaryIO) -> Tree:
 
 
 def parts_of(lines: Iterable[bytes], most: int = MAX_REQUEST) -> Iterator[bytes]:
-    """Whole lines, together no longer than ``most`` bytes unless one alone is."""
+    """Splits lines into parts of at most ``most`` bytes; a longer line is a part of its own."""
     part: list[bytes] = []
     size = 0
     for line in lines:

@@ -21,7 +21,7 @@ class Unsortable(CommandError):
 
 
 def sort_by(items: Sequence[Item], field: str, object_of: Callable[[Item], Tree]) -> list[Item]:
-    """Items without the field come first.  Raises CommandError when no item has it, and Unsortable."""
+    """The items sorted by a field; those without it come first.  Raises CommandError when no item has it, and Unsortable."""
     try:
         template = Template(relaxed(field))
         values = [_first(template.find(object_of(item))) for item in items]
@@ -51,7 +51,7 @@ def _order(left: object, right: object) -> int:
         first, second = _quantity(left), _quantity(right)
         if first is not None and second is not None:
             return int(first > second) - int(first < second)
-        return int(left > right) - int(left < right)  # numbers in texts do not count as such
+        return int(left > right) - int(left < right)  # digits are compared as characters
     if isinstance(left, int | float) and isinstance(right, int | float):
         return int(left > right) - int(left < right)
     raise Unsortable(f"unsortable type: {go_type(left)}")

@@ -1,4 +1,4 @@
-"""Ways to the objects that a command is about (upstream: cli-runtime ``resource/visitor.go``, ``selector.go``)."""
+"""Visitors: where the objects of a command come from (upstream: cli-runtime ``resource/visitor.go``, ``selector.go``)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ EXTENSIONS = (".json", ".yaml", ".yml")
 
 class Visitor(Protocol):
     def visit(self) -> AsyncIterator[Info | Exception]:
-        """The objects, and what went wrong on the way to others."""
+        """The objects, and in place of others the errors of reading them."""
         ...
 
 
 class Named:
-    """One object by its name, read from the server.  ``listed``: it stands in a list of a file; of its errors only the text
-    is left, as by kubectl."""
+    """One object; with ``latest`` it is read from the server by its name.
+
+    ``listed``: it comes from a list in a file; kubectl prints only the message of its errors then.
+    """
 
     def __init__(self, info: Info, transform: Transform | None, latest: bool, *, listed: bool = False) -> None:
         self._info, self._transform, self._latest, self._listed = info, transform, latest, listed
@@ -46,7 +48,7 @@ class Named:
 
 
 class Known:
-    """Objects that were found before."""
+    """Objects that were read before."""
 
     def __init__(self, infos: Sequence[Info]) -> None:
         self._infos = infos
@@ -57,7 +59,7 @@ class Known:
 
 
 class Failed:
-    """One that could not be made out."""
+    """An object that could not be read."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -67,7 +69,7 @@ class Failed:
 
 
 class Selector:
-    """All objects of a resource that labels and fields select, page by page."""
+    """The objects of a resource that match selectors, as lists, page by page."""
 
     def __init__(
         self, client: RESTClient, mapping: APIResource, namespace: str, labels: str, fields: str, chunk: int,
@@ -97,7 +99,7 @@ class Selector:
             except StatusError as error:
                 yield self._explained(error)
                 return
-            except ValueError as error:  # a namespace that is no part of a path
+            except ValueError as error:  # a namespace that is no path segment
                 yield error
                 return
             yield Info(self._client, self._mapping, self._namespace, obj=page)
@@ -108,12 +110,7 @@ class Selector:
     def _explained(self, error: StatusError) -> StatusError:
         group, version, name = self._mapping[:3]
         what = f'"{group}/{version}, Resource={name}"'
-        if isinstance(error, BadRequest) and (self._labels or self._fields):
-            text = (
-                f'Unable to find {what} that match label selector "{self._labels}", field selector "{self._fields}": '
-            )
-            return type(error)(text + error.message, details=error.details)
-        if isinstance(error, NotFound) and (self._labels or self._fields):
+        if isinstance(error, BadRequest | NotFound) and (self._labels or self._fields):
             text = (
                 f'Unable to find {what} that match label selector "{self._labels}", field selector "{self._fields}": '
             )
@@ -122,7 +119,7 @@ class Selector:
 
 
 class Flattened:
-    """Items instead of lists."""
+    """The items of another visitor's lists."""
 
     def __init__(self, inner: Visitor) -> None:
         self._inner = inner
@@ -138,7 +135,7 @@ class Flattened:
 
 
 class Chain:
-    """One after the other."""
+    """Several visitors, one after the other."""
 
     def __init__(self, visitors: Sequence[Visitor]) -> None:
         self._visitors = visitors
@@ -154,7 +151,7 @@ def is_url(path: str) -> bool:
 
 
 def expand_paths(path: str, recursive: bool) -> list[str]:
-    """The files that a ``-f`` stands for.  Raises CommandError."""
+    """The files of a path of ``-f``, which may be a pattern or a directory.  Raises CommandError."""
     import glob
 
     found = sorted(glob.glob(path)) if any(mark in path for mark in "*?[") and not os.path.exists(path) else [path]
@@ -175,18 +172,16 @@ def expand_paths(path: str, recursive: bool) -> list[str]:
             ]
         if not inside:
             raise CommandError(
-                f"error reading {[one]}: recognized file extensions are {list(EXTENSIONS)}".replace("'", "").replace(
-                    ",", ""
-                )
+                f"error reading [{one}]: recognized file extensions are [{' '.join(EXTENSIONS)}]",
             )
         files += sorted(inside)
     return files
 
 
 def read_documents(data: bytes, source: str) -> Iterator[tuple[Object, bool]]:
-    """The objects of a file, and whether they stood in a list: JSON values or YAML documents.
+    """The objects of a file of JSON values or YAML documents, each with whether it was in a list.
 
-    Raises CommandError at the first bad one.
+    Raises CommandError at the first error.
     """
     from kapi.codecs import yaml_reading
 
@@ -211,7 +206,7 @@ def read_documents(data: bytes, source: str) -> Iterator[tuple[Object, bool]]:
 
 
 def _is_cut(text: bytes) -> bool:
-    """Whether JSON ends before it is whole."""
+    """Whether JSON is incomplete, but has no other error."""
     import json
 
     shown = text.decode("utf-8", "replace").rstrip()
@@ -223,7 +218,7 @@ def _is_cut(text: bytes) -> bool:
 
 
 def _parts(data: bytes) -> list[bytes]:
-    """YAML documents, or JSON values one after the other."""
+    """The YAML documents or JSON values of a file."""
     if data.lstrip()[:1] == b"{":
         import json
 

@@ -12,7 +12,8 @@ from kapi.cli.info import Info
 from kapi.cli.jsonpath import JSONPathError, Template, relaxed
 from kapi.cli.messages import CommandError, raise_errors
 from kapi.cli.print_flags import printer_for
-from kapi.cli.waiting import FOREVER, wait_for
+from kapi.cli.printers.interface import Printer
+from kapi.cli.waiting import FOREVER_SECONDS, wait_for
 from kapi.machinery.tree import Object
 
 FLAGS = (
@@ -36,7 +37,7 @@ async def run(factory: Factory, program: str) -> int:
         raise CommandError("unrecognized condition: []")
     printer = printer_for(flags, "condition met")
     timeout = flags.get_duration("timeout")
-    end = factory.reactor.seconds() + (FOREVER if timeout < 0 else timeout)
+    end = factory.reactor.seconds() + (FOREVER_SECONDS if timeout < 0 else timeout)
     builder = Builder(factory, program)
     builder.namespace(
         factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
@@ -64,7 +65,7 @@ async def run(factory: Factory, program: str) -> int:
     return 0
 
 
-async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: float, printer: object) -> None:
+async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: float, printer: Printer) -> None:
     final = None
     for done in conditions:
         if info.object is None and done is _deleted:
@@ -80,7 +81,7 @@ async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: f
             continue
         final = await wait_for(factory, info, done, end) or info.object
     if final is not None:
-        factory.out.write(printer.print(final))  # type: ignore[attr-defined]
+        factory.out.write(printer.print(final))
 
 
 async def _exists(info: Info) -> bool:

@@ -1,4 +1,4 @@
-"""Waiting for objects to go or to become what they should be (upstream: kubectl ``cmd/wait``)."""
+"""Waits for conditions of objects, such as their deletion (upstream: kubectl ``cmd/wait``)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kapi.client.errors import ConnectionFailed
 from kapi.machinery.status import Expired
 from kapi.machinery.tree import Object
 
-FOREVER = 7 * 24 * 3600.0  # seconds: as kubectl, a week
+FOREVER_SECONDS = 7 * 24 * 3600.0  # a week, as kubectl
 
 
 async def wait_until_gone(factory: Factory, infos: list[tuple[Info, str]], timeout: float) -> None:
-    """Each with the uid of the one that must go; another of its name counts as gone.  Raises CommandError."""
-    end = factory.reactor.seconds() + (timeout or FOREVER)
+    """Waits until objects are deleted; one of the same name with a different uid counts as deleted.  Raises CommandError."""
+    end = factory.reactor.seconds() + (timeout or FOREVER_SECONDS)
     for info, uid in infos:
 
         def gone(obj: Object | None, uid: str = uid) -> bool:
@@ -29,7 +29,7 @@ async def wait_until_gone(factory: Factory, infos: list[tuple[Info, str]], timeo
 
 
 async def wait_for(factory: Factory, info: Info, done: Callable[[Object | None], bool], end: float) -> Object | None:
-    """The object when ``done`` is true of it; ``end`` is in seconds of the reactor.  Raises CommandError."""
+    """Waits until ``done(object)`` is true; returns the object.  ``end`` is a time of the reactor.  Raises CommandError."""
     resource = info.mapping.name + (f".{info.mapping.group}" if info.mapping.group else "")
     if end <= factory.reactor.seconds():
         found, current = await _now(info, done)
@@ -67,7 +67,7 @@ async def _wait(info: Info, done: Callable[[Object | None], bool]) -> Object | N
         request = info.client.get().namespace(info.namespace).resource(info.mapping.name).timeout(0)
         request.params({"fieldSelector": selector, "resourceVersion": version})
         watch = await request.watch()
-        with contextlib.suppress(Expired, ConnectionFailed):  # from the begin
+        with contextlib.suppress(Expired, ConnectionFailed):  # list and watch again
             try:
                 async for event in watch:
                     if event.type != "BOOKMARK":

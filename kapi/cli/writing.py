@@ -1,4 +1,4 @@
-"""What ``create`` and ``apply`` share: flags, the objects of their files, errors with the file they are about."""
+"""Common parts of ``create`` and ``apply``: flags, the objects of files, errors that name the file."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ WRITE = (
     *PRINT,
     Flag("selector", short="l"),
     Flag("field-manager"),
-    Flag("dry-run", alone="unchanged", default="none"),
-    Flag("validate", alone="strict", default="strict"),
+    Flag("dry-run", no_opt_default="unchanged", default="none"),
+    Flag("validate", no_opt_default="strict", default="strict"),
 )
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _VALIDATION = {"true": "Strict", "strict": "Strict", "warn": "Warn", "false": "Ignore", "ignore": "Ignore"}
 
 
-def dry_run(text: str) -> str:
-    """``none``, ``client`` or ``server``; the flag alone is the client's.  Raises CommandError."""
+def dry_run_strategy(text: str) -> str:
+    """The strategy of ``--dry-run``: ``none``, ``client`` or ``server``; ``client`` without a value.  Raises CommandError."""
     if text in ("client", "server", "none"):
         return text
     if text == "unchanged":
@@ -32,12 +32,12 @@ def dry_run(text: str) -> str:
     raise CommandError(f'Invalid dry-run value ({text}). Must be "none", "server", or "client".')
 
 
-def dry_run_suffix(how: str) -> str:
-    return {"client": " (dry run)", "server": " (server dry run)"}.get(how, "")
+def dry_run_suffix(dry_run: str) -> str:
+    return {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
 
 
 def validation(text: str) -> str:
-    """The query option ``fieldValidation``.  Raises CommandError."""
+    """The query parameter ``fieldValidation`` for ``--validate``.  Raises CommandError."""
     found = _VALIDATION.get(text.lower())
     if found is None:
         raise CommandError(
@@ -47,7 +47,7 @@ def validation(text: str) -> str:
 
 
 def file_builder(factory: Factory, program: str, command: str) -> Builder:
-    """Of a command that takes files alone.  Raises CommandError."""
+    """The Builder of a command that takes only files.  Raises CommandError."""
     flags = factory.flags
     if flags.arguments:
         raise CommandError(f"Unexpected args: [{' '.join(flags.arguments)}]", usage=f"{program} {command}")
@@ -62,14 +62,14 @@ def file_builder(factory: Factory, program: str, command: str) -> Builder:
     )
 
 
-def sourced(what: str, info: Info, error: StatusError) -> StatusError:
-    """With the file it is about."""
+def with_source(what: str, info: Info, error: StatusError) -> StatusError:
+    """The error with the name of the file."""
     text = f'error when {what} "{info.source}": {error.message}'
     return StatusError(text, details=error.details, code=error.code, reason=error.reason)
 
 
 def with_last_applied(obj: Object) -> Object:
-    """A copy that says in an annotation what it was."""
+    """A copy of a manifest with an annotation that contains the manifest itself."""
     metadata = obj.get("metadata") or {}
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
     bare = {**obj, "metadata": {**metadata, "annotations": annotations}}

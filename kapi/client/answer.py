@@ -1,4 +1,4 @@
-"""An answer of an HTTP/1.1 server with all of its body, as treq wants it."""
+"""An answer of an HTTP/1.1 server with its complete body, with the interface that treq needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IResponse
 from zope.interface import implementer
 
-MAX_HEAD = 256 * 1024  # bytes of an answer before its body
+MAX_HEAD = 256 * 1024  # bytes of status line and headers
 _BREAK = b"\r\n\r\n"
 _SLICE_BYTES = 16 * 1024  # bytes that a decoder is given at once
 
@@ -25,7 +25,7 @@ class AnswerTooLarge(Exception):
 
 
 class _Delivery:
-    """The transport of who receives a body; the connection is long free."""
+    """The transport that a receiver of a body gets; the connection itself serves other requests by then."""
 
     stopped = False
 
@@ -51,7 +51,7 @@ class Answer:
         self.previousResponse = response
 
     def deliverBody(self, protocol: IProtocol) -> None:
-        """In slices, so that who decompresses can stop before there is too much."""
+        """Gives the body in slices, so that a receiver which decompresses can stop before the result is too large."""
         delivery = _Delivery()
         protocol.makeConnection(delivery)  # type: ignore[arg-type]  # as much of a transport as a reader of bodies asks
         body = self.body
@@ -64,7 +64,7 @@ class Answer:
 
 @cache
 def _done() -> Failure:
-    """The end of a body.  Commands have no use for it, and its module takes long to load."""
+    """The end of a body.  Not imported above: the module takes long to load, and commands do not need it."""
     from twisted.web.client import ResponseDone
 
     return Failure(ResponseDone())
@@ -90,7 +90,7 @@ def read_head(data: bytes) -> Answer:
 
 
 def next_head(raw: bytes) -> tuple[Answer | None, bytes]:
-    """The head that ``raw`` begins with, and what came behind it; None while it is not whole.  Raises BadAnswer."""
+    """The head at the beginning of ``raw`` and the bytes after it; None while the head is incomplete.  Raises BadAnswer."""
     end = raw.find(_BREAK)
     if end >= 0:
         return read_head(raw[:end]), raw[end + len(_BREAK) :]
@@ -100,7 +100,7 @@ def next_head(raw: bytes) -> tuple[Answer | None, bytes]:
 
 
 def final_head(raw: bytes) -> tuple[Answer | None, bytes]:
-    """The same for the answer proper: interim ones before it are passed over.  Raises BadAnswer."""
+    """As ``next_head``, but interim answers (1xx) are skipped.  Raises BadAnswer."""
     while True:
         answer, raw = next_head(raw)
         if answer is None or answer.code >= 200:
@@ -110,9 +110,9 @@ def final_head(raw: bytes) -> tuple[Answer | None, bytes]:
 
 
 def framing(answer: Answer, bodiless: bool) -> tuple[bool, int | None]:
-    """Whether the body comes in chunks; else its bytes, None when it ends with the connection.
+    """Whether the body is chunked; if not, its length in bytes, or None when it ends with the connection.
 
-    ``bodiless``: it has none, whatever its head says.  Raises BadAnswer.
+    ``bodiless``: there is no body, whatever the head says (HEAD).  Raises BadAnswer.
     """
     coding = answer.headers.getRawHeaders(b"transfer-encoding")
     if bodiless or answer.code in (204, 304):
@@ -125,7 +125,7 @@ def framing(answer: Answer, bodiless: bool) -> tuple[bool, int | None]:
 
 
 def content_length(values: Sequence[bytes] | None) -> int | None:
-    """Of an answer with these Content-Length headers.  Raises BadAnswer."""
+    """The length that these Content-Length headers name.  Raises BadAnswer."""
     if values is None:
         return None
     if len(set(values)) != 1 or not values[0].isdigit():

@@ -1,4 +1,4 @@
-"""Ever longer waits before requests to a server that is overloaded or away (upstream: client-go ``rest/urlbackoff.go``)."""
+"""Growing waits before requests to a server that is overloaded or away (upstream: client-go ``rest/urlbackoff.go``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ NO_ANSWER = 0
 class Backoff:
     """``first`` seconds after a failure, twice as many after each further one, at most ``longest``.
 
-    429, 5xx and no answer are failures.  Any other answer ends it, and so do ``2 * longest`` seconds without a failure.
+    An answer of 429 or 5xx and no answer are failures.  Any other answer ends the waiting; so do ``2 * longest`` seconds
+    without a failure.
     """
 
     def __init__(self, reactor: IReactorTime, first: float, longest: float) -> None:
@@ -26,7 +27,7 @@ class Backoff:
             await deferLater(self._reactor, left)
 
     def answered(self, code: int) -> None:
-        """A request was answered, or got NO_ANSWER."""
+        """Records the status code of an answer, or NO_ANSWER."""
         if code != NO_ANSWER and code != 429 and code < 500:
             self._wait = 0.0
             return

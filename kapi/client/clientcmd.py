@@ -1,14 +1,11 @@
 """kubeconfig files: merged, read, made into a Config (upstream: client-go ``tools/clientcmd``).
 
-Of several files the first that has an entry of a name, or a current context, wins.  Relative paths in a file are relative
-to it; what stands inline (``*-data``, ``token``) wins over a file as in client-go, but for ``tokenFile``, which wins over
-``token``.
+Of several files the first that has an entry of a name, or a current context, counts.  As in client-go, ``tokenFile`` takes
+precedence over ``token``.  ``kubeconfig_entries`` reads a single file.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,29 +14,14 @@ from pathlib import Path
 from kapi.client.config import Config, ConfigError, Impersonation
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, basic, bearer
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
-from kapi.codecs import yaml_reading
+from kapi.client.kubeconfig_entries import check_one_method, read_content, read_entries, read_pem
 from kapi.machinery.tree import Object
 from kapi.request.reactor import Reactor, installed_reactor
-
-_LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
-#: what the fields of an entry hold: ``insecure-skip-tls-verify: "false"`` would count as true otherwise
-_TYPES: dict[str, type] = {
-    **dict.fromkeys(
-        ("server", "tls-server-name", "certificate-authority", "certificate-authority-data", "proxy-url"), str
-    ),
-    **dict.fromkeys(("insecure-skip-tls-verify", "disable-compression"), bool),
-    **dict.fromkeys(("cluster", "user", "namespace"), str),
-    **dict.fromkeys(("client-certificate", "client-certificate-data", "client-key", "client-key-data"), str),
-    **dict.fromkeys(("token", "tokenFile", "username", "password", "as", "as-uid"), str),
-    **dict.fromkeys(("exec", "auth-provider", "as-user-extra"), dict),
-    "as-groups": list,
-}
-_JSON_NAMES = {str: "string", bool: "bool", list: "array", dict: "object", int: "number", float: "number"}
 
 
 @dataclass(slots=True)
 class Overrides:
-    """What the command line says over the files."""
+    """Values of the command line, which take precedence over the files."""
 
     context: str = ""
     cluster: str = ""
@@ -67,7 +49,7 @@ class Kubeconfig:
 
     def __init__(self) -> None:
         self.tree: Object = {"apiVersion": "v1", "kind": "Config", "current-context": "", "preferences": {}}
-        self.entries: dict[str, dict[str, Object]] = {plural: {} for plural, _ in _LISTS}
+        self.entries: dict[str, dict[str, Object]] = {"clusters": {}, "contexts": {}, "users": {}}
         self.origin: dict[tuple[str, str], str] = {}
         self.files: list[str] = []
         self.current_context_file = ""
@@ -78,7 +60,7 @@ class Kubeconfig:
 
     @classmethod
     def load(cls, explicit: str = "", environment: Mapping[str, str] | None = None) -> Kubeconfig:
-        """The explicit file, or those of $KUBECONFIG, or ``~/.kube/config``; of the latter, files may be missing.
+        """Reads the explicit file, else those of $KUBECONFIG, else ``~/.kube/config``.  Only the explicit one must exist.
 
         Raises ConfigError.
         """
@@ -103,31 +85,15 @@ class Kubeconfig:
         self.add(data, path)
 
     def add(self, data: bytes, path: str) -> None:
-        """A file's content."""
-        try:
-            tree, _ = yaml_reading.loads(data) if data.strip() else ({}, [])
-        except ValueError as error:
-            raise ConfigError(f"error loading config file: {error}", file=path) from None
-        if tree is None:
-            tree = {}
-        if not isinstance(tree, dict):
-            raise ConfigError("error loading config file: no mapping", file=path)
-        for plural, singular in _LISTS:
-            items = tree.get(plural) or []
-            if not isinstance(items, list):
-                raise ConfigError("must be a list", file=path, field=plural)
-            for index, item in enumerate(items):
-                inner = item.get(singular) if isinstance(item, dict) else None
-                if not isinstance(item, dict) or not isinstance(inner, dict | None):
-                    raise ConfigError("must be a mapping", file=path, field=f"{plural}[{index}]")
-                name = str(item.get("name") or "")
-                _check_types(inner or {}, f"{plural}[{name}]", path)
-                if name not in self.entries[plural]:
-                    self.entries[plural][name] = dict(inner or {})
+        """Merges the content of a file.  Raises ConfigError."""
+        found = read_entries(data, path)
+        for plural, entries in self.entries.items():
+            for name, entry in getattr(found, plural).items():
+                if name not in entries:
+                    entries[name] = entry
                     self.origin[plural, name] = path
-        current = tree.get("current-context")
-        if current and not self.tree["current-context"]:
-            self.tree["current-context"] = str(current)
+        if found.current_context and not self.tree["current-context"]:
+            self.tree["current-context"] = found.current_context
             self.current_context_file = path
 
     @property
@@ -135,7 +101,7 @@ class Kubeconfig:
         return not any(self.entries.values())
 
     def config(self, reactor: Reactor | None = None, overrides: Overrides | None = None, **more: object) -> Config:
-        """Of the current context, or the one of ``overrides``.  ``more`` are fields of Config.  Raises ConfigError."""
+        """The Config of the current context, or of that of ``overrides``.  ``more`` are fields of Config.  Raises ConfigError."""
         over = overrides or Overrides()
         context_name = over.context or self.current_context
         context: Object = {}
@@ -182,9 +148,9 @@ class Kubeconfig:
             server = "http://" + server  # as client-go reads it
         insecure = over.insecure or bool(cluster.get("insecure-skip-tls-verify"))
         if over.certificate_authority:
-            ca = _content(Path(), over.certificate_authority, "certificate-authority", "")
+            ca = _given(over.certificate_authority, "certificate-authority")
         else:
-            ca = b"" if over.insecure else _pem(cluster, "certificate-authority", base, file)
+            ca = b"" if over.insecure else read_pem(cluster, "certificate-authority", base, file)
         return {
             "host": server,
             "ca": ca,
@@ -197,10 +163,10 @@ class Kubeconfig:
         self, user: Object, name: str, file: str, over: Overrides, cluster: Object, reactor: Reactor | None
     ) -> Object:
         base = Path(file).resolve().parent if file else Path()
-        certificate, key = _pem(user, "client-certificate", base, file), _pem(user, "client-key", base, file)
+        certificate, key = read_pem(user, "client-certificate", base, file), read_pem(user, "client-key", base, file)
         if over.client_certificate or over.client_key:
-            certificate = _content(Path(), over.client_certificate, "client-certificate", "")
-            key = _content(Path(), over.client_key, "client-key", "")
+            certificate = _given(over.client_certificate, "client-certificate")
+            key = _given(over.client_key, "client-key")
         extra = over.as_extra or user.get("as-user-extra") or {}
         impersonate = Impersonation(
             user=over.as_user or str(user.get("as") or ""),
@@ -219,12 +185,10 @@ class Kubeconfig:
     ) -> Authenticator:
         token, token_file = over.token or user.get("token") or "", user.get("tokenFile") or ""
         username, password = over.username or user.get("username"), over.password or user.get("password")
-        if token and (username or password):
-            why = f"more than one authentication method found for {name}; found [token basicAuth], only one is allowed"
-            raise ConfigError(why, file=file, field=f"users[{name}]")
+        check_one_method(name, token, username or "", password or "", file)
         if token_file and not over.token:
             base = Path(file).resolve().parent if file else Path()
-            _content(base, token_file, "tokenFile", file)
+            read_content(base, token_file, "tokenFile", file)
             return TokenFile(str(base / token_file))
         if token:
             return bearer(str(token))
@@ -237,17 +201,8 @@ class Kubeconfig:
         return NO_CREDENTIALS
 
 
-def _check_types(entry: Object, where: str, path: str) -> None:
-    """Raises ConfigError, which does not quote the value: it may be a credential.  Unknown fields may hold anything."""
-    for name, value in entry.items():
-        wanted = _TYPES.get(name)
-        if wanted is not None and value is not None and not isinstance(value, wanted):
-            why = f"cannot unmarshal {_JSON_NAMES.get(type(value), 'value')} into a field of type {_JSON_NAMES[wanted]}"
-            raise ConfigError(why, file=path, field=f"{where}.{name}")
-
-
 def default_files(environment: Mapping[str, str] | None = None) -> list[str]:
-    """Those of $KUBECONFIG, else ``~/.kube/config``."""
+    """The files of $KUBECONFIG, else ``~/.kube/config``."""
     given = os.environ if environment is None else environment
     named = [path for path in given.get("KUBECONFIG", "").split(os.pathsep) if path]
     return list(dict.fromkeys(named)) or [os.path.join(given.get("HOME") or os.path.expanduser("~"), ".kube", "config")]
@@ -263,7 +218,7 @@ def load_config(
     service_account: str = SERVICE_ACCOUNT,
     **more: object,
 ) -> Config:
-    """The configuration of a program without one of its own: kubeconfig files, or in a Pod its ServiceAccount.
+    """The configuration from kubeconfig files, or from the Pod's ServiceAccount when there are none.
 
     Raises ConfigError.
     """
@@ -311,20 +266,6 @@ def _check_interactive(plugin: Object, user: str, file: str) -> None:
     raise ConfigError(why, file=file, field="exec.interactiveMode")
 
 
-def _pem(source: Object, name: str, base: Path, path: str) -> bytes:
-    data, file = source.get(f"{name}-data"), source.get(name)
-    if data:
-        try:
-            return base64.b64decode(data, validate=True)
-        except (binascii.Error, TypeError, ValueError):
-            raise ConfigError("illegal base64 data", file=path, field=f"{name}-data") from None
-    return _content(base, file, name, path) if file else b""
-
-
-def _content(base: Path, file: str, name: str, path: str) -> bytes:
-    if not file:
-        return b""
-    try:
-        return (base / file).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"unable to read {base / file}: {error.strerror}", file=path, field=name) from None
+def _given(file: str, name: str) -> bytes:
+    """The content of a file that a flag names.  Raises ConfigError."""
+    return read_content(Path(), file, name, "") if file else b""

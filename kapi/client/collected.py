@@ -1,4 +1,4 @@
-"""The body of an Agent's answer as a whole, bounded."""
+"""Collects the body of an Agent's answer, up to a limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kapi.client.answer import AnswerTooLarge
 
 
 def abort(transport: ITransport | None) -> None:
-    """Ends the connection under an Agent's answer at once; its own way waits for the server to agree."""
+    """Ends the connection of an Agent's answer at once; ``loseConnection`` would wait for the server's end of TLS."""
     inner: Any = getattr(transport, "_producer", None) or transport
     (getattr(inner, "abortConnection", None) or inner.loseConnection)()
 
@@ -22,12 +22,12 @@ def abort(transport: ITransport | None) -> None:
 class Collected(Protocol):
     """For ``deliverBody``: ``done`` fires with the body, or with AnswerTooLarge beyond ``limit`` bytes.
 
-    ``until_close``: a body that only the end of its connection ends counts as well.  ``cut``: only the first ``limit`` bytes are
-    wanted, or what has come of them when the connection ends.  ``size``: bytes that have come.
+    ``until_close``: a body whose end is marked only by the end of its connection is accepted.  ``cut``: ``done`` fires with the
+    first ``limit`` bytes, or with fewer when the connection ends before.  ``size``: how many bytes have come.
     """
 
     def __init__(self, limit: int, *, until_close: bool = False, cut: bool = False) -> None:
-        from twisted.web.client import ResponseDone  # for those alone who use it
+        from twisted.web.client import ResponseDone  # imported only when it is used
 
         self.done: Deferred[bytes] = Deferred()
         self._limit = limit
@@ -38,7 +38,7 @@ class Collected(Protocol):
         self._over = False
 
     def close(self) -> None:
-        """Ends the connection of a body that is not wanted any more."""
+        """Ends the connection, when the rest of the body is not needed."""
         if not self._over and self.transport is not None:
             abort(self.transport)
 
@@ -49,7 +49,7 @@ class Collected(Protocol):
             return
         if self.done.called:
             return
-        # first: what comes with the end of the connection must not pass for a whole answer
+        # before the connection ends: the bytes up to there must not count as a complete answer
         if self._cut:
             self._parts.append(data)
             self.done.callback(b"".join(self._parts)[: self._limit])

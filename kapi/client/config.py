@@ -1,7 +1,6 @@
-"""What a client of an API server has to know: where it is, whom to trust, what to show (upstream: client-go ``rest.Config``).
+"""The configuration of a client: server, trusted authorities, credentials (upstream: client-go ``rest.Config``).
 
-``Config(host="https://...", ...)`` says it explicitly, ``kapi.client.clientcmd`` reads it from kubeconfig files and
-``kapi.client.incluster`` from the files of a Pod.
+``kapi.client.clientcmd`` reads one from kubeconfig files, ``kapi.client.incluster`` from the files of a Pod.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ DEFAULT_BACKOFF_MAX = 120.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Who the requests shall be of; the server asks whether the credentials' owner may do that."""
+    """The user on whose behalf requests are made; the owner of the credentials must have the right to impersonate it."""
 
     user: str = ""
     uid: str = ""
@@ -31,10 +30,12 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Config:
-    """``host``: an http or https URL; a path in it goes before every path.  ``ca`` and ``certificate``/``key`` are PEM;
-    without ``ca`` the system's authorities are trusted.  ``qps`` 0: no limit at this end.  ``backoff_base``: seconds to wait
-    after an answer of 429 or 5xx, twice as many after each further one up to ``backoff_max``, 0 for none.
-    ``timeout``: seconds of a request that is no watch, 0 for none."""
+    """``host``: an http or https URL; its path is prefixed to the path of each request.  ``ca`` and ``certificate``/``key`` are
+    PEM; without ``ca`` the system's authorities are trusted.  ``qps``: requests per second, 0 for no limit.
+
+    ``backoff_base``: seconds to wait after an answer of 429 or 5xx, doubled after each further one up to ``backoff_max``; 0 for
+    none.  ``timeout``: seconds for a request that is not a watch, 0 for no limit.  Raises ConfigError.
+    """
 
     host: str
     namespace: str = "default"
@@ -65,6 +66,6 @@ class Config:
         if self.proxy_url and scheme not in PROXY_SCHEMES:
             raise ConfigError(f'unsupported scheme "{scheme}", must be http, https, or socks5', field="proxy_url")
 
-    def but(self, **changes: object) -> Config:
-        """The same with other values."""
+    def replace(self, **changes: object) -> Config:
+        """A copy with other values.  Raises ConfigError."""
         return replace(self, **changes)  # type: ignore[arg-type]  # checked where it is called, by __init__

@@ -1,4 +1,4 @@
-"""What is wrong with a client's configuration."""
+"""The error of a client's configuration that cannot be used."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ async def through(
 ) -> IProtocol:
     """A protocol of ``factory``, connected to ``target`` (HOST:PORT), by TLS when there are ``options`` for it.
 
-    ``host`` is the request's Host, by default the target; ``headers`` are further lines.  Raises ProxyError, and what the
-    connection raises.
+    ``host`` is the request's Host, by default the target; ``headers`` are further lines.  Raises ProxyError and errors of
+    the connection.
     """
-    if not _TARGET(target):  # it may be what an object says, whose author is not to write the proxy's request
+    if not _TARGET(target):  # it may come from an object, whose author must not be able to add lines to the request
         raise ProxyError(f"no host and port: {target!r}")
     request = f"CONNECT {target} HTTP/1.1\r\nHost: {host or target}\r\n{headers}\r\n".encode()
     return await tunnelled(proxy, partial(_Connect, request), factory, options)

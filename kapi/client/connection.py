@@ -1,7 +1,7 @@
 """One HTTP/1.1 connection to a server: idle, or busy with one request whose answer is whole bytes or a stream.
 
-Twisted's own client reads answers line by line through half a dozen objects and as many Deferreds, which costs three times
-what TLS does.  This one writes a request in one piece, reads an answer in as few as it comes in, and fires one Deferred.
+Twisted's own client reads answers line by line through half a dozen objects and as many Deferreds, which takes three times as
+long as TLS.  This one writes a request in one piece, reads an answer in the pieces in which it comes, and fires one Deferred.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from kapi.request.transport import StreamTransport
 if TYPE_CHECKING:
     from twisted.web.http import _ChunkedTransferDecoder
 
-Answered = TypeVar("Answered")  # what a request is answered with
+Answered = TypeVar("Answered")  # what the Deferred of a request fires with
 
 
 class Pool(Protocol[Answered]):
-    """Who makes connections and keeps those that are idle."""
+    """Makes connections and keeps those that are idle."""
 
     limit: int  # bytes of a whole answer
 
     def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Answered:
-        """What the Deferred of a request fires with: at the end of the answer, or with its stream at the begin."""
+        """The result of a request's Deferred, at the end of the answer, or before the body of a stream."""
 
     def free(self, connection: Connection[Answered]) -> None:
-        """A connection has answered."""
+        """Called when a connection has given an answer and may be used again."""
 
     def lost(self, connection: Connection[Answered]) -> None:
-        """A connection is no more."""
+        """Called when a connection has ended."""
 
 
 class Connection(protocol.Protocol, Generic[Answered]):
-    """Call ``ask`` once, and again after the pool has got the connection back."""
+    """One request at a time: ``ask`` may be called again when the pool has got the connection back."""
 
     transport: StreamTransport
 
     def __init__(self, pool: Pool[Answered]) -> None:
         self._pool = pool
-        self.since = 0.0  # reactor seconds of becoming idle
+        self.idle_since = 0.0  # when it became idle, in seconds of the reactor
         self.busy: Deferred[Answered] | None = None
         self._begin()
 
@@ -60,9 +60,11 @@ class Connection(protocol.Protocol, Generic[Answered]):
         self._streaming = self._bodiless = False
         self._stream: Stream | None = None
 
-    def has_news(self) -> bool:
-        """Whether the socket holds what nobody asked for: most likely that the server has closed, and the reactor has not come
-        round to telling."""
+    def has_unsolicited_data(self) -> bool:
+        """Whether an idle connection has something to read.
+
+        Most likely the server has closed it, and the reactor has not read that yet.
+        """
         sock: socket.socket | None = getattr(self.transport, "socket", None)
         try:
             return sock is not None and len(sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)) >= 0
@@ -72,19 +74,21 @@ class Connection(protocol.Protocol, Generic[Answered]):
             return True
 
     def ask(self, data: bytes, busy: Deferred[Answered], streaming: bool = False, bodiless: bool = False) -> None:
-        """``data`` is a whole request.  ``streaming``: an answer below 300 is given at its begin; ``bodiless``: it has no body
-        whatever its head says."""
+        """Sends ``data``, a complete request; ``busy`` fires with the answer.
+
+        ``streaming``: it fires before the body when the code is below 300.  ``bodiless``: the answer has no body (HEAD).
+        """
         self.busy, self._streaming, self._bodiless = busy, streaming, bodiless
         self.transport.write(data)
 
     def abort(self) -> None:
-        """Ends the connection; what waits for an answer does not get one."""
+        """Ends the connection; ``busy`` never fires."""
         self.busy = self._stream = None
         self.transport.abortConnection()
 
     def dataReceived(self, data: bytes) -> None:
         if self.busy is None and self._stream is None:
-            self.abort()  # nobody asked
+            self.abort()  # data without a request
             return
         try:
             if self._answer is None:
@@ -129,7 +133,7 @@ class Connection(protocol.Protocol, Generic[Answered]):
                 self._chunks.dataReceived(data)
             except (AnswerTooLarge, BadAnswer):
                 raise
-            except Exception as problem:  # the decoder has a class for each of its complaints
+            except Exception as problem:  # the decoder has several classes of errors
                 raise BadAnswer(f"malformed chunked encoding: {problem}") from None
         elif self._left is None:
             self._add(data)
@@ -155,7 +159,7 @@ class Connection(protocol.Protocol, Generic[Answered]):
         """The answer is whole."""
         answer, busy, stream = self._answer, self.busy, self._stream
         if answer is None or (busy is None and stream is None):
-            return  # its reader has closed it
+            return  # its reader has closed the stream
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self.busy = None
         self._begin()
@@ -164,7 +168,7 @@ class Connection(protocol.Protocol, Generic[Answered]):
             self.transport.loseConnection()
         else:
             if stream is not None:
-                self._flow(False)
+                self._flow(wait=False)
             self._pool.free(self)
         if stream is not None:
             stream.finish()

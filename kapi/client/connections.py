@@ -44,7 +44,7 @@ class Connections(KeptConnections[Response]):
         return self._ask(data, streaming, bodiless=method == "HEAD")
 
     async def websocket(self, target: str, headers: Sequence[Header], protocols: Sequence[str]) -> WebSocket | Response:
-        """A WebSocket, or the server's answer when it does not want one.  Cancelling ends the connection."""
+        """A WebSocket, or the answer of a server that refuses it.  Cancelling ends the connection."""
         from kapi.client.websocket import WebSocket
 
         named = [(b"Host", self._host.partition(b": ")[2]), *headers]
@@ -56,7 +56,7 @@ class Connections(KeptConnections[Response]):
         return found
 
     def forget(self) -> None:
-        """Closes idle connections: their credentials no longer count."""
+        """Closes idle connections, which were made with old credentials."""
         idle, self.idle = self.idle, []
         for connection in idle:
             connection.abort()

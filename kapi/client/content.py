@@ -1,4 +1,4 @@
-"""In which form a client writes objects and asks for them (upstream: client-go ``rest`` ContentConfig)."""
+"""The media type in which a client writes objects and asks for them (upstream: client-go ``rest`` ContentConfig)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ JSON = "application/json"
 
 
 class Content(NamedTuple):
-    """``encode`` gives None for what has no such form, ``decode`` raises ValueError; both then leave it to JSON.
+    """``encode`` returns None for a tree that has no such form; it is written as JSON then.  ``decode`` raises ValueError.
 
-    Patches, watches and what is neither are JSON in any case.
+    Patches and watches are JSON in any case.
     """
 
     media_type: str
@@ -24,7 +24,7 @@ class Content(NamedTuple):
 
     @property
     def accept(self) -> str:
-        """JSON where the server has no such form."""
+        """The Accept header: also JSON, for resources that the server does not have in this form."""
         return self.media_type if self.media_type == JSON else f"{self.media_type},{JSON}"
 
 

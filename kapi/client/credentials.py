@@ -1,4 +1,4 @@
-"""What is shown with every request: bearer tokens, tokens in files, names and passwords (upstream: client-go ``transport``)."""
+"""Credentials of requests: bearer tokens, tokens in files, names and passwords (upstream: client-go ``transport``)."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import NamedTuple, Protocol
 
 from kapi.client.config_error import ConfigError
 
-REREAD = 60.0  # seconds after which a token's file is read again
+REREAD_SECONDS = 60.0  # after which a token's file is read again
 Header = tuple[bytes, bytes]
 
 
 class ClientCertificate(NamedTuple):
-    """PEM."""
+    """A certificate and its key, in PEM."""
 
     certificate: bytes
     key: bytes
 
 
 class Authenticator(Protocol):
-    """Where credentials come from."""
+    """A source of credentials."""
 
     async def headers(self) -> list[Header]:
         """The headers for the next request.  Raises ConfigError."""
         ...
 
     async def certificate(self) -> ClientCertificate | None:
-        """A client certificate for the next connection, besides the configured one."""
+        """A client certificate for the next connection, in place of the configured one; None for that one."""
         ...
 
     def rejected(self) -> bool:
-        """The server said 401; whether other credentials may be had by asking again."""
+        """Called after a 401.  Returns whether the request should be sent again, because other credentials may be had."""
         ...
 
 
 class Static:
-    """Headers that stay as they are."""
+    """Headers that do not change."""
 
     def __init__(self, headers: list[Header]) -> None:
         self._headers = headers
@@ -65,7 +65,7 @@ def basic(username: str, password: str) -> Static:
 
 
 class TokenFile(Static):
-    """A token in a file that is renewed, as by the kubelet.  A file that cannot be read leaves the token as it was."""
+    """A token in a file that another program renews, such as the kubelet.  While it cannot be read, the last token is used."""
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__([])
@@ -75,7 +75,7 @@ class TokenFile(Static):
 
     async def headers(self) -> list[Header]:
         now = self._clock()
-        if self._read_at is None or now - self._read_at >= REREAD:
+        if self._read_at is None or now - self._read_at >= REREAD_SECONDS:
             try:
                 token = self._path.read_text().strip()
             except OSError as error:
@@ -87,6 +87,6 @@ class TokenFile(Static):
         return self._headers
 
     def rejected(self) -> bool:
-        """Looks into the file for the next request."""
+        """Reads the file again for the next request."""
         self._read_at = None if self._read_at is None else float("-inf")
         return False

@@ -1,7 +1,8 @@
-"""Outgoing connections: a name is resolved once, its addresses are judged, and those very addresses are dialled.
+"""Outgoing connections: a name is resolved once, its addresses are checked, and exactly those addresses are dialled.
 
-A name that is resolved again for the connection may lead elsewhere by then (CVE-2020-8562).  Webhooks, identity providers
-and aggregated servers may be anywhere; what a user names through a proxy subresource must not be this machine or its link.
+If the name were resolved again for the connection, it might lead elsewhere by then (CVE-2020-8562).  Webhooks, identity
+providers and aggregated servers may have any address; the target of a proxy subresource, which a user names, must not be this
+machine or its link.
 Upstream: apimachinery ``util/proxy/dial.go`` and the ``proxyutil`` of kubernetes' ``pkg/proxy/util``.
 """
 
@@ -31,24 +32,29 @@ from zope.interface import directlyProvides, implementer, providedBy
 
 from kapi.client.egress import HTTPConnect, proxy_of
 from kapi.client.network_errors import LookupTimedOut
+from kapi.request.departure import keep_alive, socket_of
 from kapi.request.reactor import Reactor
 
 CONNECT_TIMEOUT = 10.0  # seconds
+#: as ``listening.KEEP_ALIVE``; upstream's dialers wait 30 s, and otherwise as Go does by default
+KEEP_ALIVE = (30, 15, 9)
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
 _BROADCAST = IPv4Address("255.255.255.255")
 _TRANSLATED = (IPv6Network("64:ff9b::/96"), IPv6Network("::/96"))  # the last 32 bits are an IPv4 address
 
 
 class AddressNotAllowed(Exception):
-    """An address that is not reached through a proxy subresource."""
+    """An address that is no target for a proxy subresource."""
 
     def __init__(self) -> None:
         super().__init__("address not allowed")
 
 
 def is_proxyable(text: str) -> bool:
-    """Whether an address may be that of a pod or a node: no loopback, link-local, multicast or unspecified one, in no
-    disguise, and none of a certain interface.
+    """Whether an address may be that of a pod or a node.
+
+    Loopback, link-local, multicast and unspecified addresses may not, also when an IPv6 address embeds them, and neither may
+    addresses with a scope.
     """
     try:
         address = ip_address(text)
@@ -64,7 +70,7 @@ def _is_unicast(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _embedded(address: IPv6Address) -> Iterable[str]:
-    """The IPv4 addresses that packets to an IPv6 address may end up at."""
+    """The IPv4 addresses to which packets for an IPv6 address may be sent on."""
     if address.ipv4_mapped is not None:
         yield str(address.ipv4_mapped)
     if address.sixtofour is not None:
@@ -76,9 +82,9 @@ def _embedded(address: IPv6Address) -> Iterable[str]:
 
 
 class Dialer:
-    """Connections to hosts.  ``timeout``: seconds for finding a host, and again for reaching it.
+    """Makes connections to hosts.  ``timeout``: seconds for looking up a host, and as many for connecting to it.
 
-    ``network`` is that of egress selections; one without a name is always reached directly.
+    ``network`` is the name in an egress selection; with "" hosts are always reached directly.
     """
 
     def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, network: str = "") -> None:
@@ -106,7 +112,7 @@ class Dialer:
         return found
 
     async def proxyable(self, host: str) -> list[str]:
-        """The addresses of a host that a proxy subresource may lead to.  Raises DNSLookupError, AddressNotAllowed."""
+        """The addresses of a host, all of them allowed for a proxy subresource.  Raises DNSLookupError, AddressNotAllowed."""
         found = await self.resolve(host)
         if not all(map(is_proxyable, found)):
             raise AddressNotAllowed
@@ -115,12 +121,15 @@ class Dialer:
     def endpoint(
         self, host: str, port: int, *, proxied: bool = False, addresses: Sequence[str] = ()
     ) -> IStreamClientEndpoint:
-        """``addresses`` if they were resolved (and judged) already; ``proxied`` ones are judged."""
+        """The endpoint of a host.  ``addresses``: its addresses when they were resolved and checked already.
+
+        ``proxied``: the addresses are checked with ``is_proxyable``.
+        """
         if self._network:
             plain: Reactor = getattr(self._reactor, "plain", self._reactor)
             found = proxy_of(plain, self._network)
             if found is not None:
-                return _Behind(self, self._reactor, host, port, self._timeout, proxied, addresses, found)
+                return _HostBehindProxy(self, self._reactor, host, port, self._timeout, proxied, addresses, found)
         return _Host(self, self._reactor, host, port, self._timeout, proxied, addresses)
 
 
@@ -138,7 +147,8 @@ class _Host:
     addresses: Sequence[str]
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
-        return Deferred.fromCoroutine(self._connect(protocolFactory))
+        connected = Deferred.fromCoroutine(self._connect(protocolFactory))
+        return connected.addCallback(_kept_alive)
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         addresses = self.addresses
@@ -149,8 +159,8 @@ class _Host:
 
 
 @dataclass(eq=False)
-class _Behind(_Host):
-    """A host behind a proxy, which finds it by its name; one that has to be judged is found and judged here."""
+class _HostBehindProxy(_Host):
+    """A host behind a proxy, which looks up its name; when the addresses are checked, the name is looked up here instead."""
 
     proxy: HTTPConnect
 
@@ -164,6 +174,14 @@ class _Behind(_Host):
         plain: Reactor = getattr(self.reactor, "plain", self.reactor)
         options = getattr(self.reactor, "tls_options", None)
         return await self.proxy.connect(plain, target, factory, options, self.timeout)
+
+
+def _kept_alive(protocol: IProtocol) -> IProtocol:
+    """A server that vanishes is noticed, also by a tunnel or a watch in which nothing moves."""
+    sock = socket_of(protocol)
+    if sock is not None:
+        keep_alive(sock, *KEEP_ALIVE)
+    return protocol
 
 
 @implementer(IResolutionReceiver)
@@ -180,10 +198,10 @@ class _Receiver:
         self._resolution = resolutionInProgress
 
     def leave(self) -> None:
-        """Nothing more is wanted."""
+        """Stops the lookup, when it is not complete."""
         resolution, self._resolution = self._resolution, None
         if resolution is not None and not self._complete:
-            with suppress(NotImplementedError):  # of a reactor's own resolver
+            with suppress(NotImplementedError):  # by the reactor's own resolver
                 resolution.cancel()
 
     def addressResolved(self, address: IAddress) -> None:
@@ -198,7 +216,7 @@ class _Receiver:
 
 @implementer(IHostnameResolver)
 class _Known:
-    """A reactor for an endpoint, and its resolver, which knows one host."""
+    """A reactor for an endpoint, and the resolver of that reactor, which returns the known addresses for any name."""
 
     def __init__(self, reactor: Reactor, addresses: Sequence[str]) -> None:
         self._reactor = reactor

@@ -40,7 +40,7 @@ def connector(reactor: Reactor, config: Config) -> Connect:
 
 
 def _target(config: Config) -> tuple[str, int, bool]:
-    """Host, port, and whether it speaks TLS."""
+    """Host and port of the server, and whether it uses TLS."""
     parsed = urlsplit(config.host)
     return parsed.hostname or "", _port(parsed.scheme, parsed.port), parsed.scheme == "https"
 
@@ -64,7 +64,7 @@ def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> IO
 async def _through(
     reactor: Reactor, config: Config, factory: IProtocolFactory, options: IOpenSSLClientConnectionCreator | None
 ) -> IProtocol:
-    """By the proxy of ``config``."""
+    """Connects through the proxy of ``config``."""
     host, port, _ = _target(config)
     proxy = urlsplit(config.proxy_url)
     username, password = unquote(proxy.username or ""), unquote(proxy.password or "")
@@ -80,7 +80,7 @@ async def _through(
         from twisted.internet.endpoints import wrapClientTLS
 
         own = await config.credentials.certificate()
-        endpoint = wrapClientTLS(_tls_options(config.but(server_name=""), name, own), endpoint)
+        endpoint = wrapClientTLS(_tls_options(config.replace(server_name=""), name, own), endpoint)
     more = ""
     if username:
         pair = f"{username}:{password}".encode()

@@ -21,11 +21,11 @@ from kapi.machinery.tree import Object
 
 _AS = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _ACCEPT = f"{_AS.format('v2')},{_AS.format('v2beta1')},application/json"
-_MAX_REQUESTS = 10  # requests
+_MAX_REQUESTS = 10  # at the same time
 
 
 class APIResource(NamedTuple):
-    """A resource of one version; subresources are left out.  ``name`` is the plural."""
+    """A resource of one version, never a subresource.  ``name`` is the plural."""
 
     group: str
     version: str
@@ -52,7 +52,7 @@ class APIGroup(NamedTuple):
 
 @dataclass
 class Discovered:
-    """All that was found, in the server's order.  ``failed``: group versions that did not answer, and why."""
+    """Groups and resources in the server's order.  ``failed``: group versions that could not be read, and why."""
 
     groups: list[APIGroup] = field(default_factory=list)
     resources: list[APIResource] = field(default_factory=list)
@@ -60,13 +60,13 @@ class Discovered:
 
 
 class Discovery:
-    """Asks the server each time; ``kapi.client.discovery_cache`` remembers."""
+    """Discovery without a cache; ``kapi.client.discovery_cache`` has one."""
 
     def __init__(self, session: Session) -> None:
         self._client = RESTClient(session)
 
     async def discover(self) -> Discovered:
-        """Everything.  Raises what asking for the groups raises; what one group version fails with is in ``failed``."""
+        """All groups and resources.  Raises the errors of reading the groups; those of a group version are in ``failed``."""
         found = Discovered()
         for root in ("/api", "/apis"):
             try:
@@ -143,7 +143,7 @@ def _take_aggregated(found: Discovered, tree: Object) -> None:
 
 
 def read_groups(tree: Object) -> Iterable[APIGroup]:
-    """Of an APIGroupList."""
+    """The groups of an APIGroupList."""
     for item in tree.get("groups") or ():
         versions = tuple(version["version"] for version in item.get("versions") or ())
         if versions:
@@ -152,7 +152,7 @@ def read_groups(tree: Object) -> Iterable[APIGroup]:
 
 
 def read_resources(tree: Object) -> Iterable[APIResource]:
-    """Of an APIResourceList."""
+    """The resources of an APIResourceList, without subresources."""
     group, version = GroupVersion.parse(tree.get("groupVersion") or "")
     for item in tree.get("resources") or ():
         if "/" not in item["name"]:
@@ -170,7 +170,7 @@ def read_resources(tree: Object) -> Iterable[APIResource]:
 
 
 def write_groups(groups: Iterable[APIGroup]) -> Object:
-    """As an APIGroupList."""
+    """The groups as an APIGroupList."""
 
     def named(group: str, version: str) -> Object:
         return {"groupVersion": str(GroupVersion(group, version)), "version": version}
@@ -190,7 +190,7 @@ def write_groups(groups: Iterable[APIGroup]) -> Object:
 
 
 def write_resources(group_version: str, resources: Iterable[APIResource]) -> Object:
-    """As an APIResourceList."""
+    """The resources as an APIResourceList."""
     items = []
     for one in resources:
         item: Object = {"name": one.name, "singularName": one.singular, "namespaced": one.namespaced}

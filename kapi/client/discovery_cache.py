@@ -1,6 +1,7 @@
-"""Discovery that remembers on disk, in kubectl's files (upstream: client-go ``discovery/cached/disk``).
+"""Discovery with a cache on disk, in kubectl's files (upstream: client-go ``discovery/cached/disk``).
 
-``~/.kube/cache/discovery/HOST_PORT/servergroups.json`` and ``GROUP/VERSION/serverresources.json``, believed for six hours.
+The files are ``~/.kube/cache/discovery/HOST_PORT/servergroups.json`` and ``GROUP/VERSION/serverresources.json`` beside it; they
+count for six hours.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from kapi.client.discovery import (
 )
 from kapi.machinery.gvk import GroupVersion
 
-TTL = 6 * 3600.0  # seconds
+TTL_SECONDS = 6 * 3600.0
 
 
 def cache_directory(host: str, base: Path | None = None) -> Path:
-    """Of a server's URL."""
+    """The directory for a server's URL."""
     base = base or Path(os.environ.get("KUBECACHEDIR") or Path.home() / ".kube" / "cache")
     name = re.sub(r"^https?://", "", host)
     return base / "discovery" / re.sub(r"[^(\w/.)]", "_", name)
@@ -40,7 +41,7 @@ class CachedDiscovery:
     """``invalidate`` makes the next ``discover`` ask the server; ``fresh`` says that the last one did."""
 
     def __init__(
-        self, discovery: Discovery, directory: Path, ttl: float = TTL, now: Callable[[], float] = time.time
+        self, discovery: Discovery, directory: Path, ttl: float = TTL_SECONDS, now: Callable[[], float] = time.time
     ) -> None:
         self._discovery, self._directory, self._ttl, self._now = discovery, directory, ttl, now
         self._known: Discovered | None = None
@@ -87,7 +88,7 @@ class CachedDiscovery:
             return None
 
     def _write(self, found: Discovered) -> None:
-        """What cannot be written is not remembered."""
+        """Writes the cache; a directory that cannot be written is not an error."""
         with suppress(OSError):
             _replace(self._directory / "servergroups.json", orjson.dumps(write_groups(found.groups)))
             parts: dict[str, list[APIResource]] = {}

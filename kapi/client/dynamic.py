@@ -28,11 +28,11 @@ from kapi.machinery.status import Expired, NotFound, StatusError
 from kapi.machinery.tree import Object
 from kapi.request.reactor import Reactor
 
-PAGE = 500  # objects
+PAGE_SIZE = 500  # objects
 
 
 class DynamicClient:
-    """Finds resources by what people call them, or takes an APIResource."""
+    """Finds resources by the names that kubectl takes, or by an APIResource."""
 
     def __init__(self, session: Session, mapper: RESTMapper | None = None) -> None:
         self.session = session
@@ -78,7 +78,7 @@ class ResourceInterface:
         return request.subresource(subresource)
 
     async def get(self, name: str, subresource: str = "", **options: object) -> Object:
-        """``options`` are query options under their own names, here and below."""
+        """``options`` are query parameters under their names in the API, here and below."""
         if not name:
             raise ValueError("name is required")
         return _tree(await self._to(self._client.get(), name, subresource).params(options).do())
@@ -87,7 +87,7 @@ class ResourceInterface:
         self, *, label_selector: str = "", field_selector: str = "", limit: int = 0, continue_token: str = "",
         resource_version: str = "", resource_version_match: str = "",
     ) -> Object:  # fmt: skip
-        """One page: the List as the server answers it."""
+        """One page: the List that the server answers with."""
         request = self._to(self._client.get()).params(
             {
                 "labelSelector": label_selector,
@@ -100,8 +100,8 @@ class ResourceInterface:
         )
         return _tree(await request.do())
 
-    async def pages(self, *, limit: int = PAGE, **selection: str) -> AsyncIterator[Object]:
-        """All of a list, page by page; when the rest has expired, the whole list anew in one page (as client-go's pager)."""
+    async def pages(self, *, limit: int = PAGE_SIZE, **selection: str) -> AsyncIterator[Object]:
+        """All pages of a list; when the continue token has expired, the complete list in one page (as client-go's pager)."""
         token = ""
         while True:
             try:
@@ -116,8 +116,8 @@ class ResourceInterface:
             if not token:
                 return
 
-    async def items(self, *, limit: int = PAGE, **selection: str) -> AsyncIterator[Object]:
-        """All objects; one may come twice when the list expired on the way."""
+    async def items(self, *, limit: int = PAGE_SIZE, **selection: str) -> AsyncIterator[Object]:
+        """All objects of a list; some come twice when the continue token expired."""
         async for page in self.pages(limit=limit, **selection):
             for item in page.get("items") or ():
                 yield item
@@ -126,7 +126,7 @@ class ResourceInterface:
         return _tree(await self._to(self._client.post(), name, subresource).params(options).body(obj).do())
 
     async def update(self, obj: Object, subresource: str = "", **options: object) -> Object:
-        """Its resourceVersion must be the stored one, if it has one."""
+        """Replaces an object.  Raises Conflict when it has a resourceVersion and that is not the stored one."""
         name = obj["metadata"]["name"]
         return _tree(await self._to(self._client.put(), name, subresource).params(options).body(obj).do())
 
@@ -147,7 +147,10 @@ class ResourceInterface:
         subresource: str = "",
         **options: object,
     ) -> Object:
-        """Server-side apply: what is declared is made so, and owned by ``manager``.  Raises Conflict unless forced."""
+        """Server-side apply: sets the declared fields, which ``manager`` owns then.
+
+        Raises Conflict for fields that another manager owns, unless ``force`` is set.
+        """
         options = {"fieldManager": manager, "force": force, **options}
         return await self.patch(name, declared, "apply", subresource, **options)
 
@@ -173,9 +176,11 @@ class ResourceInterface:
         self, *, resource_version: str = "", label_selector: str = "", field_selector: str = "", bookmarks: bool = True,
         timeout: int = 0, initial_events: bool = False,
     ) -> Watch:  # fmt: skip
-        """Tried again at most once: a client whose watch fails starts a new one anyway.
+        """``timeout``: seconds after which the server ends the watch.
 
-        ``timeout``: seconds after which the server ends it.  ``initial_events``: what there is, then a bookmark (KEP-3157)."""
+        ``initial_events``: the watch begins with an event for each object that exists, then a bookmark (KEP-3157).  The request
+        is retried once at most, since a client whose watch fails starts a new one anyway.
+        """
         request = (
             self._to(self._client.get())
             .timeout(0)
@@ -194,7 +199,7 @@ class ResourceInterface:
         return await request.retries(1).watch()
 
     async def wait(self, name: str, done: Callable[[Object | None], bool], timeout: float = 30.0) -> Object | None:
-        """The object as soon as ``done`` is true of it; None stands for "there is none".  Raises RequestTimeout."""
+        """Waits until ``done(object)`` is true and returns the object; None means that there is none.  Raises RequestTimeout."""
         running: Deferred[Object | None] = Deferred.fromCoroutine(self._wait(name, done))
         running.addTimeout(timeout, self.session.reactor)
         try:
@@ -220,7 +225,7 @@ class ResourceInterface:
                     if done(current):
                         return current
             except (Expired, ConnectionFailed):
-                pass  # begun anew
+                pass  # list and watch again
             finally:
                 watch.close()
 

@@ -1,7 +1,7 @@
-"""Which way connections take: directly, or through the proxy of an egress selection (KEP-1281; upstream: apiserver
+"""The proxies of egress selections, for connections to a network of the server (KEP-1281; upstream: apiserver
 ``server/egressselector``).
 
-The dialer asks here; ``select`` says once, when the server is put together, what there is.
+The dialer looks up the proxy of a network here; ``select`` sets them once, when the server is put together.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kapi.request.reactor import Reactor
 
 CLUSTER = "cluster"  # nodes, pods, services
 CONTROL_PLANE = "controlplane"  # what is configured by its URL: webhooks, identity providers, audit
-_HOST = "127.0.0.1"  # which upstream sends, whatever the target
+_HOST = "127.0.0.1"  # the Host header that upstream sends, whatever the target is
 
 
 class Meter(Protocol):
-    """What is counted of dials through proxies; ``transport``: "tcp" or "uds"."""
+    """Metrics of connections through proxies; ``transport`` is "tcp" or "uds"."""
 
     def begin(self, transport: str) -> None: ...
 
@@ -39,7 +39,7 @@ class Meter(Protocol):
 
 
 class HTTPConnect:
-    """The way through one proxy.  ``endpoint`` makes that of a connection to it; ``transport``: "tcp" or "uds"."""
+    """Connections through one proxy.  ``endpoint`` makes the endpoint of the proxy; ``transport`` is "tcp" or "uds"."""
 
     def __init__(
         self, endpoint: Callable[[Reactor], IStreamClientEndpoint], name: str, transport: str, meter: Meter
@@ -54,7 +54,7 @@ class HTTPConnect:
         options: IOpenSSLClientConnectionCreator | None,
         timeout: float,
     ) -> IProtocol:
-        """A protocol of ``factory``, connected within ``timeout`` seconds.  Raises ProxyError, and what a connection raises."""
+        """A protocol of ``factory``, connected within ``timeout`` seconds.  Raises ProxyError and errors of the connection."""
         meter, transport = self._meter, self._transport
         meter.begin(transport)
         began = reactor.seconds()
@@ -81,13 +81,13 @@ def _timed_out(result: object, timeout: float) -> NoReturn:
 _selected: WeakKeyDictionary[IReactorTime, Mapping[str, HTTPConnect]] = WeakKeyDictionary()
 
 
-def select(reactor: IReactorTime, ways: Mapping[str, HTTPConnect]) -> None:
-    """From now on connections of this reactor to these networks take these ways."""
-    _selected[reactor] = ways
+def select(reactor: IReactorTime, proxies: Mapping[str, HTTPConnect]) -> None:
+    """From now on connections of this reactor to these networks go through these proxies."""
+    _selected[reactor] = proxies
 
 
 def proxy_of(reactor: IReactorTime, network: str) -> HTTPConnect | None:
-    """None: directly."""
+    """The proxy of a network; None when it is reached directly."""
     if not _selected:
         return None
     found = _selected.get(reactor)

@@ -1,12 +1,12 @@
-"""What a server's refusals become (upstream: apimachinery ``api/errors``), and what a client has errors of its own for.
+"""The errors of the client library (upstream: apimachinery ``api/errors``).
 
 ::
 
     StatusError                      the server has answered with a Status: see kapi.machinery.status, a class for each reason
     ClientError
-     ├─ ConnectionFailed             there is no answer: nobody listens, TLS failed, the connection broke
-     ├─ RequestTimeout               there was no answer in time
-     ├─ UnexpectedAnswer             an answer that is not what the API says
+     ├─ ConnectionFailed             there is no answer: connection refused, TLS failed, connection broken
+     ├─ RequestTimeout               no answer came in time
+     ├─ UnexpectedAnswer             an answer that does not follow the API
      └─ NoMatch                      the server has no such kind or resource
     ConfigError                      a configuration that cannot be used (kapi.client.config)
 """
@@ -23,7 +23,7 @@ from kapi.machinery.tree import Object
 
 
 class Gone(StatusError):
-    """What was there is not any more, and it is not known where it is."""
+    """The object or resource existed and does not any more."""
 
     code, reason = 410, "Gone"
 
@@ -48,11 +48,11 @@ _MAX_QUOTED = 2048  # characters of a body that is no Status
 
 
 class ClientError(Exception):
-    """Base of what goes wrong at this end."""
+    """Base of the errors that the client itself raises."""
 
 
 class ConnectionFailed(ClientError):
-    """``__cause__`` is what the connection failed with."""
+    """There is no answer; ``__cause__`` is the error of the connection."""
 
 
 class RequestTimeout(ClientError):
@@ -68,7 +68,7 @@ class NoMatch(ClientError):
 
 
 def from_status(tree: Object, headers: tuple[tuple[str, str], ...] = ()) -> StatusError:
-    """The error that a Status says, of the class of its reason."""
+    """The error for a Status, of the class of its reason."""
     reason, code = str(tree.get("reason") or ""), tree.get("code")
     code = code if isinstance(code, int) else 500
     details = tree.get("details")
@@ -84,7 +84,7 @@ def from_status(tree: Object, headers: tuple[tuple[str, str], ...] = ()) -> Stat
 
 
 def from_response(response: Response, method: str = "", resource: str = "", name: str = "") -> StatusError:
-    """The error of an answer with a code of 400 or more, whether a Status came with it or not."""
+    """The error for an answer with a code of 400 or more, with or without a Status as its body."""
     headers = tuple(
         (key.decode("latin-1"), value.decode("latin-1"))
         for key, values in response.headers.getAllRawHeaders()
@@ -125,7 +125,7 @@ def from_response(response: Response, method: str = "", resource: str = "", name
     return made(message, details=details, code=code, headers=headers)
 
 
-def retry_after(response: Response) -> int:
-    """Seconds of its Retry-After, 0 when there is none or it is a date."""
+def retry_after(response: Response) -> int | None:
+    """The seconds that its Retry-After names; None when there is none, or it is not a number of at most five digits."""
     text = response.header(b"Retry-After")
-    return int(text) if text.isdigit() and len(text) < 6 else 0
+    return int(text) if text.isdecimal() and text.isascii() and len(text) < 6 else None

@@ -1,7 +1,7 @@
 """Credentials from a plugin, a program that prints an ExecCredential (upstream: client-go ``plugin/pkg/client/auth/exec``).
 
-The program runs as a child of the reactor.  What it printed serves until it expires or the server says 401; requests that
-come while it runs wait for the one run.
+The program runs as a child process.  Its credential is used until it expires or the server answers 401.  Requests that come
+while it runs wait for that run.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kapi.machinery.tree import Object
 from kapi.request.reactor import Reactor
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-MAX_OUTPUT = 1024 * 1024  # bytes
-MAX_RUN = 120.0  # seconds
-_EARLY_SECONDS = 10.0  # seconds before its end that a credential is not used any more
+MAX_OUTPUT_BYTES = 1024 * 1024
+MAX_RUN_SECONDS = 120.0
+_EARLY_SECONDS = 10.0  # so long before it expires a credential is no longer used
 
 
 class ExecPlugin:
@@ -56,18 +56,18 @@ class ExecPlugin:
         self._waiting: list[Deferred[None]] = []
 
     async def headers(self) -> list[Header]:
-        await self._fresh()
+        await self._refresh()
         return self._headers
 
     async def certificate(self) -> ClientCertificate | None:
-        await self._fresh()
+        await self._refresh()
         return self._certificate
 
     def rejected(self) -> bool:
         self._until = None
         return True
 
-    async def _fresh(self) -> None:
+    async def _refresh(self) -> None:
         if self._until is not None and self._now() < self._until - _EARLY_SECONDS:
             return
         waiting: Deferred[None] = Deferred(self._waiting_cancelled)
@@ -78,6 +78,8 @@ class ExecPlugin:
         await waiting
 
     def _waiting_cancelled(self, waiting: Deferred[None]) -> None:
+        if waiting not in self._waiting:
+            return  # the run has ended, and this one leaves because of another one's answer
         self._waiting.remove(waiting)
         if not self._waiting and self._running is not None:
             self._running.cancel()
@@ -85,6 +87,8 @@ class ExecPlugin:
     def _done(self, result: object) -> None:
         waiting, self._waiting, self._running = self._waiting, [], None
         for one in waiting:
+            if one.called:
+                continue
             if isinstance(result, Failure):
                 one.errback(Failure(result.value))
             else:
@@ -100,12 +104,12 @@ class ExecPlugin:
             spec["cluster"] = self._cluster
         info = {"kind": "ExecCredential", "apiVersion": self._api_version, "spec": spec}
         environment = {**os.environ, **self._environment, "KUBERNETES_EXEC_INFO": orjson.dumps(info).decode()}
-        path = _found(self._command, environment.get("PATH", ""))
+        path = _executable(self._command, environment.get("PATH", ""))
         if path is None:
             raise self._problem(f"executable {self._command} not found")
         run = _Run()
         process = self._reactor.spawnProcess(run, path, [self._command, *self._arguments], env=environment)
-        timer = self._reactor.callLater(MAX_RUN, run.give_up)
+        timer = self._reactor.callLater(MAX_RUN_SECONDS, run.give_up)
         try:
             output = await run.done
         except CancelledError:
@@ -116,7 +120,7 @@ class ExecPlugin:
             if timer.active():
                 timer.cancel()
             if not run.ended:
-                process.loseConnection()  # children of its own may hold the pipes
+                process.loseConnection()  # its own children may keep the pipes open
                 process.signalProcess("KILL")
         self._take(output)
 
@@ -155,7 +159,7 @@ class _Failed(Exception):
 
 
 class _Run(ProcessProtocol):
-    """Collects what the plugin prints; its stderr is the user's."""
+    """Collects the plugin's stdout; its stderr goes to this process's."""
 
     def __init__(self) -> None:
         self.done: Deferred[bytes] = Deferred()
@@ -165,8 +169,8 @@ class _Run(ProcessProtocol):
 
     def outReceived(self, data: bytes) -> None:
         self._size += len(data)
-        if self._size > MAX_OUTPUT:
-            self._finish(_Failed(f"more than {MAX_OUTPUT} bytes of output"))
+        if self._size > MAX_OUTPUT_BYTES:
+            self._finish(_Failed(f"more than {MAX_OUTPUT_BYTES} bytes of output"))
         else:
             self._output.append(data)
 
@@ -174,7 +178,7 @@ class _Run(ProcessProtocol):
         os.write(2, data)
 
     def give_up(self) -> None:
-        self._finish(_Failed(f"no answer after {MAX_RUN:.0f} seconds"))
+        self._finish(_Failed(f"no answer after {MAX_RUN_SECONDS:.0f} seconds"))
 
     def processEnded(self, reason: Failure) -> None:
         self.ended = True
@@ -192,7 +196,7 @@ class _Run(ProcessProtocol):
             self.done.errback(problem)
 
 
-def _found(command: str, path: str) -> str | None:
+def _executable(command: str, path: str) -> str | None:
     import shutil
 
     return shutil.which(command, path=path)

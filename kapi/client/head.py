@@ -1,7 +1,7 @@
-"""Heads of outgoing requests: the one place that writes them as bytes and refuses what would not stay one header.
+"""Heads of outgoing requests: all are encoded here, and a header that would be read as several is refused.
 
-A value with a line break in it would be read as a header of its own by the server that gets it, and a user's name comes
-from certificates, tokens and webhooks.  Upstream: ``net/http`` and ``golang.org/x/net/http/httpguts``, client-go
+The rest of a value behind a line break would be a header of its own to the server, and a user's name comes from certificates,
+tokens and webhooks.  Upstream: ``net/http`` and ``golang.org/x/net/http/httpguts``, client-go
 ``transport/round_trippers.go`` (the headers that say who asks).
 """
 
@@ -15,7 +15,7 @@ from kapi.request.user import UserInfo
 
 Header = tuple[bytes, bytes]
 _name = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
-#: bytes above ASCII are left to those who agree on what they mean, which is UTF-8 here
+#: HTTP leaves the meaning of bytes above ASCII open; here they are UTF-8
 _value = re.compile(rb"[\t\x20-\x7e\x80-\xff]*").fullmatch
 _target = re.compile(rb"[\x21-\x7e\x80-\xff]+").fullmatch
 _IN_NAMES = "!#$&'*+-.^_`|~"  # besides letters and digits; "%" is what escapes
@@ -59,10 +59,10 @@ def request_head(method: bytes, target: bytes, headers: Iterable[Header]) -> byt
 
 
 def identity_headers(user: UserInfo) -> list[Header]:
-    """Who asks, in the headers of request-header authentication.
+    """The user, in the headers of request-header authentication.
 
-    Raises BadHead for a user whom a header cannot name: a control character, half a surrogate pair, or blanks at an end,
-    which the reader would take away and see somebody else.
+    Raises BadHead for a user that a header cannot hold: one with a control character, with half a surrogate pair, or with blanks
+    at an end, which the reader would strip and so see another user.
     """
     found = [_identity(b"X-Remote-User", user.name)]
     if user.uid:
@@ -81,7 +81,7 @@ def _identity(name: bytes, text: str) -> Header:
     try:
         value = text.encode()
     except UnicodeEncodeError:
-        value = b"\n"  # as any other value that is none
+        value = b"\n"  # refused below, as any invalid value
     if value != value.strip(b" \t"):
         value = b"\n"
     header_line(name, value)

@@ -1,7 +1,7 @@
 """HTTPS requests to configured servers: webhooks and identity providers.
 
 Certificates are verified against the configured CA (or the system's) and the host name by service-identity, unless a kubeconfig
-says that whoever answers is trusted; redirects are not followed, answers are bounded, and everything has a timeout.
+has ``insecure-skip-tls-verify``.  Redirects are not followed, the size of answers is limited, and every request has a timeout.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 @implementer(IPolicyForHTTPS)
 class _Policy:
-    """TLS as one endpoint wants it."""
+    """The TLS options for one endpoint.  Raises ValueError for a bundle that cannot be read."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -53,10 +53,10 @@ class _Policy:
 
     def creatorForNetloc(self, hostname: bytes, port: int) -> IOpenSSLClientConnectionCreator:
         options = self._options(self.endpoint.server_name or hostname.decode("ascii"))
-        return options if self.endpoint.anybody else counted(options, WEBHOOKS)
+        return options if self.endpoint.insecure else counted(options, WEBHOOKS)
 
     def _options(self, name: str) -> IOpenSSLClientConnectionCreator:
-        return client_options(name, self.endpoint.ca, self._own, insecure=self.endpoint.anybody, tolerant=True)
+        return client_options(name, self.endpoint.ca, self._own, insecure=self.endpoint.insecure, tolerant=True)
 
 
 @implementer(IAgentEndpointFactory)
@@ -74,7 +74,7 @@ class _Endpoints:
 
 
 def _timed_out(result: object, timeout: float) -> NoReturn:
-    """Whatever the connection makes of being cancelled."""
+    """Replaces the error that the cancelled connection fails with."""
     raise TimeoutError(timeout, "Deferred")
 
 
@@ -99,7 +99,9 @@ class HTTPSClient:
 
     def _headers(self, more: Mapping[str, str]) -> Headers:
         headers = {"User-Agent": "kapi", "Accept": "application/json", **more}
-        given = checked((name.encode(), value.encode()) for name, value in headers.items())  # Headers mends, unasked
+        given = checked(
+            (name.encode(), value.encode()) for name, value in headers.items()
+        )  # before Headers, which repairs invalid values silently
         made = Headers({name: [value] for name, value in given})
         for name, value in checked(self.endpoint.headers):
             made.setRawHeaders(name, [value])
@@ -108,9 +110,9 @@ class HTTPSClient:
     async def request(
         self, method: str, url: str = "", body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """``url``: absolute, on any path of any host; "" for the endpoint's own.
+        """``url``: an absolute URL, of any host; "" for the endpoint's own.
 
-        Raises what the connection raises, AnswerTooLarge and TimeoutError.
+        Raises the errors of the connection, AnswerTooLarge and TimeoutError.
         """
         target = url or self.endpoint.url
         running: Deferred[Answer] = Deferred.fromCoroutine(self._run(method, target, body, headers or {}))

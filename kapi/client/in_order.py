@@ -1,7 +1,7 @@
-"""What has to be done in the order in which it comes, though some of it takes long (ADR 18).
+"""A queue of calls that must be made in their order, though some of them take long (ADR 18).
 
-What takes long runs in slices, one such thing a turn of the reactor, and what comes meanwhile waits.  Whoever adds to it does
-at once what takes no time as long as nothing waits.
+A long call runs in slices, at most one in a turn of the reactor, and the calls that are added meanwhile wait.  When nothing
+waits, the callers of ``add`` make short calls themselves, at once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ log = Logger()
 
 
 class InOrder:
-    """``call`` runs what takes long, ``later`` a function in a later turn.  An error of one thing is logged."""
+    """``call`` runs a function in slices, ``later`` runs one in a later turn.  The error of a call is logged."""
 
     def __init__(self, call: Call, later: Callable[[Callable[[], object]], object]) -> None:
         self._call = call
         self._later = later
-        #: whether it takes long, and what to call with what; the first is the one that is being done
+        #: whether it is long, function and arguments; the first one is being called
         self._waiting: deque[tuple[bool, Callable[..., object], tuple[object, ...]]] = deque()
         self._working = False
 
@@ -33,13 +33,13 @@ class InOrder:
         return len(self._waiting)
 
     def add(self, function: Callable[..., object], *arguments: object, long: bool) -> None:
-        """To be called when all that waits has been done."""
+        """Adds a call, to be made after those that wait."""
         self._waiting.append((long, function, arguments))
         if len(self._waiting) == 1:
             self._begin()
 
     def done(self) -> Deferred[None] | None:
-        """None when nothing waits; it is called back in a later turn than that in which the last of it has been done."""
+        """None when nothing waits; otherwise fires after the last call that waits now, in a later turn."""
         if not self._waiting:
             return None
         done: Deferred[None] = Deferred()
@@ -47,7 +47,7 @@ class InOrder:
         return done
 
     def clear(self) -> int:
-        """Lets go what has not begun; how many that were."""
+        """Drops the calls that have not begun.  Returns how many."""
         begun = int(self._working)
         dropped = len(self._waiting) - begun
         while len(self._waiting) > begun:
@@ -60,14 +60,14 @@ class InOrder:
             self._call(self._work).addBoth(self._go_on)
 
     def _work(self) -> None:
-        """The first, and what takes no time after it."""
+        """Makes the first call, and the short ones after it."""
         waiting = self._waiting
         _, function, arguments = waiting[0]
         while True:
             try:
                 function(*arguments)
             except Exception:
-                log.failure("what waited for its turn has failed")
+                log.failure("a call of a queue has failed")
             waiting.popleft()
             if not waiting or waiting[0][0]:
                 return
@@ -77,7 +77,7 @@ class InOrder:
     def _go_on(self, result: Failure | None) -> None:
         self._working = False
         if isinstance(result, Failure):
-            log.failure("what waited for its turn was not done", result)
+            log.failure("a call of a queue was not made", result)
             if self._waiting:
                 self._waiting.popleft()
         if self._waiting:

@@ -15,7 +15,10 @@ SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 def in_cluster_config(
     environment: Mapping[str, str] | None = None, directory: str = SERVICE_ACCOUNT, **more: object
 ) -> Config:
-    """From the variables of the ``kubernetes`` Service and the mounted ServiceAccount.  Raises ConfigError."""
+    """Reads the environment variables of the ``kubernetes`` Service and the files of the mounted ServiceAccount.
+
+    ``more`` are fields of Config.  Raises ConfigError.
+    """
     given = os.environ if environment is None else environment
     host, port = given.get("KUBERNETES_SERVICE_HOST", ""), given.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
@@ -41,4 +44,4 @@ def in_cluster_config(
         namespace=namespace or "default",
         ca=ca,
         credentials=TokenFile(str(token)),
-    ).but(**more)
+    ).replace(**more)

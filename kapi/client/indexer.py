@@ -27,17 +27,19 @@ def split_key(key: str) -> tuple[str, str]:
     return namespace, name
 
 
-Kept = Object | bytes  # an object, or its JSON
+Stored = Object | bytes  # an object, or its JSON
 
 
 class Indexer:
-    """Objects are shared: copy before changing.  ``packed`` ones are kept as JSON, and decoded for who asks."""
+    """Objects are shared: copy one before you change it.  With ``packed`` they are kept as JSON and decoded for each reader."""
 
     def __init__(self, indices: Mapping[str, IndexFunction] | None = None, *, packed: bool = False) -> None:
-        self._objects: dict[str, Kept] = {}
-        self.changes = 0  # so far
-        self._pack: Callable[[Object], Kept] = orjson.dumps if packed else _as_it_is
-        self._unpack: Callable[[Kept], Object] = cast(Callable[[Kept], Object], orjson.loads if packed else _as_it_is)
+        self._objects: dict[str, Stored] = {}
+        self.changes = 0  # how many there were so far
+        self._pack: Callable[[Object], Stored] = orjson.dumps if packed else _as_it_is
+        self._unpack: Callable[[Stored], Object] = cast(
+            Callable[[Stored], Object], orjson.loads if packed else _as_it_is
+        )
         self._functions = {"namespace": _namespace, **(indices or {})}
         self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._functions}
 
@@ -58,14 +60,14 @@ class Indexer:
         return [self._unpack(found) for found in self._objects.values()]
 
     def by_index(self, name: str, value: str) -> builtins.list[Object]:
-        """Raises KeyError for an index that is not there."""
+        """Raises KeyError when there is no such index."""
         return [self._unpack(self._objects[key]) for key in self._indices[name].get(value, ())]
 
     def index_values(self, name: str) -> builtins.list[str]:
         return list(self._indices[name])
 
     def put(self, obj: Object) -> Object | None:
-        """What was there before."""
+        """Stores an object.  Returns the one that was there before."""
         key = key_of(obj)
         previous = self.get(key)
         if previous is not None:

@@ -1,4 +1,4 @@
-"""A resource in memory, and who wants to hear of it (upstream: client-go ``tools/cache/shared_informer.go``).
+"""A copy of a resource in memory, and handlers for its changes (upstream: client-go ``tools/cache/shared_informer.go``).
 
 ::
 
@@ -8,8 +8,8 @@
     await informer.synced()
     informer.store.get("default/web")
 
-Handlers are called in the order of changes, each change once.  An object that is the same after a gap in the watch is not
-reported again; several changes in the gap are one.
+Handlers are called in the order of the changes, once for each.  After a gap in the watch, several changes of an object in the gap
+are one, and an object that did not change is not reported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OnUpdate = Callable[[Object, Object], object]
 
 
 class Handler:
-    """What is called for one who wants to hear; ``remove()`` ends it."""
+    """The functions that one user of an informer has registered; ``remove()`` removes them."""
 
     def __init__(
         self, informer: SharedInformer, on_add: OnObject | None, on_update: OnUpdate | None, on_delete: OnObject | None
@@ -44,9 +44,11 @@ class Handler:
 
 
 class SharedInformer:
-    """``transform`` makes what is stored of what comes (drops what nobody needs); ``resync``: seconds after which every object
-    is given to ``on_update`` again, 0 for never; ``packed``: objects are kept as JSON and decoded when somebody asks, which takes
-    a fifth of the memory and gives everybody an object of his own."""
+    """``transform`` returns what is stored of an object, for instance without fields that are not needed.
+
+    ``resync``: seconds after which every object is given to ``on_update`` again, 0 for never.  ``packed``: objects are kept as
+    JSON and decoded for each reader, which takes a fifth of the memory and gives each reader an object of its own.
+    """
 
     log = Logger()
 
@@ -75,7 +77,7 @@ class SharedInformer:
 
     @property
     def revision(self) -> str:
-        """The resourceVersion it has come to, "" at the begin."""
+        """The last resourceVersion that was seen, "" before the first."""
         return self._reflector.revision
 
     def add_handler(
@@ -84,7 +86,7 @@ class SharedInformer:
         on_update: OnUpdate | None = None,
         on_delete: OnObject | None = None,
     ) -> Handler:
-        """A handler that is added late is called for every object that is known."""
+        """Registers functions for changes.  ``on_add`` is called at once for each object that is in the store already."""
         handler = Handler(self, on_add, on_update, on_delete)
         self.handlers[handler] = None
         for obj in self.store.list():
@@ -101,9 +103,11 @@ class SharedInformer:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
+        for waiting in list(self._waiting):
+            waiting.cancel()
 
     async def synced(self) -> None:
-        """Until all that was there is in the store."""
+        """Waits until all that was there is in the store.  Raises CancelledError when the informer is stopped before that."""
         if not self.has_synced:
             waiting: Deferred[None] = Deferred(self._waiting.remove)
             self._waiting.append(waiting)
@@ -115,7 +119,7 @@ class SharedInformer:
             self._updated(obj, obj)
 
     def complete(self, keys: set[str]) -> None:
-        """From the reflector."""
+        """See ``kapi.client.reflector.Sink``."""
         for key in self.store.keys():
             if key not in keys:
                 self._removed(key)
@@ -125,7 +129,7 @@ class SharedInformer:
             one.callback(None)
 
     def change(self, kind: str, obj: Object) -> None:
-        """From the reflector."""
+        """See ``kapi.client.reflector.Sink``."""
         if kind == "DELETED":
             self._removed(key_of(obj), obj)
         else:
@@ -136,7 +140,7 @@ class SharedInformer:
         if known is not None and known["metadata"]["resourceVersion"] == obj["metadata"]["resourceVersion"]:
             return
         if known is not None and known["metadata"]["uid"] != obj["metadata"]["uid"]:
-            self._removed(key_of(obj))  # deleted and made anew while nobody looked
+            self._removed(key_of(obj))  # deleted and created again in a gap of the watch
             known = None
         if self._transform is not None:
             obj = self._transform(obj)
@@ -161,7 +165,7 @@ class SharedInformer:
             self._call(handler.on_delete, last or known)
 
     def _call(self, function: Callable[..., object] | None, *objects: Object) -> None:
-        """What a handler raises is its own affair."""
+        """Calls a handler; its error is logged and does not reach other handlers."""
         if function is None:
             return
         try:

@@ -25,17 +25,21 @@ class ResourceClient(Protocol):
 
     @property
     def history(self) -> object:
-        """Where the revisions are from: those of another history cannot be compared with them."""
+        """Identifies the store whose revisions these are: revisions of different histories cannot be compared."""
         ...
 
     async def get(self, name: str, namespace: str = "") -> Object: ...
 
     async def list(self, namespace: str = "") -> builtins.list[Object]:
-        """What there is now, in this process's view after its own writes; "" is all namespaces."""
+        """The objects that this process knows of, its own writes included; "" is all namespaces."""
         ...
 
     async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
-        """As ``list``, with the revision at which that was all."""
+        """As ``list``, with the revision of the list."""
+        ...
+
+    async def count_at(self, namespace: str = "") -> tuple[int, int]:
+        """How many objects ``list_at`` would return, which are not decoded for that; with the revision."""
         ...
 
     async def create(self, obj: Object, namespace: str = "") -> Object: ...
@@ -45,7 +49,7 @@ class ResourceClient(Protocol):
     ) -> Object:
         """Optimistic: the object's resourceVersion must be the stored one.
 
-        ``counted`` is for accounts (``kapi.store.interface``): the revision of what was counted.
+        ``counted`` is for accounts such as quotas (``kapi.store.interface``): the revision at which the usage was counted.
         """
         ...
 
@@ -54,7 +58,7 @@ class ResourceClient(Protocol):
         ...
 
     async def apply(self, name: str, declared: Object, namespace: str = "", subresource: str = "") -> Object:
-        """Server-side apply, forced, to an object that exists."""
+        """Server-side apply with ``force``, to an object that exists."""
         ...
 
     async def delete(self, name: str, namespace: str = "", options: Object | None = None) -> None: ...
@@ -62,13 +66,13 @@ class ResourceClient(Protocol):
     async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None: ...
 
     def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
-        """Namespace and name of what is stored and cannot be read: lists go around it."""
+        """Namespace and name of each stored object that cannot be decoded; lists leave these out."""
         ...
 
     def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
-        """Calls the handler for every object there is, then for every change; returns the function that stops it.
+        """Calls the handler for every object that exists, then for every change; returns the function that stops it.
 
-        With ``namespace`` or ``name`` for those alone; the others are not even decoded.
+        With ``namespace`` or ``name`` only for objects with these; others are not even decoded.
         """
         ...
 

@@ -1,6 +1,6 @@
-"""Which connections to one server are kept while they are idle, and for how long: the most recently used is taken first.
+"""The idle connections to one server (upstream: Go's ``http.Transport``); the most recently used one is taken first.
 
-One that the server has closed meanwhile is noticed before it is used, so that a client follows a server that starts anew.
+A connection that the server has closed meanwhile is noticed before it is used again, as when the server has been restarted.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from kapi.client.transport import Stream
 
 #: makes a connection with a protocol factory
 Connect = Callable[[IProtocolFactory], Deferred[IProtocol]]
-KEEP = 90.0  # seconds an idle connection is kept
+MAX_IDLE_SECONDS = 90.0  # as Go's transport
 MAX_IDLE = 25  # connections
-_SWEEP_SECONDS = 15.0  # seconds
-_FRESH_SECONDS = 1.0  # seconds for which a connection is believed to be as it was
+_SWEEP_SECONDS = 15.0
+_FRESH_SECONDS = 1.0  # a connection that was used so recently is not checked before it is used again
 
 
 class KeptConnections(Generic[Answered]):
     """``connect`` makes a connection with a protocol factory; those in ``idle`` can be used again.
 
-    ``limit`` is of a whole answer, in bytes.
+    ``limit`` is the size of a complete answer, in bytes.
     """
 
     def __init__(self, reactor: IReactorTime, connect: Connect, limit: int) -> None:
@@ -40,15 +40,15 @@ class KeptConnections(Generic[Answered]):
         self._closed: Deferred[None] | None = None
 
     def answered(self, answer: Answer, body: bytes, stream: Stream | None = None) -> Answered:
-        """What the Deferred of a request fires with: at the end of the answer, or with its stream at the begin."""
+        """The result of a request's Deferred, at the end of the answer, or before the body of a stream."""
         raise NotImplementedError
 
     def _ask(self, data: bytes, streaming: bool = False, bodiless: bool = False) -> Deferred[Answered]:
-        """Fires as ``answered`` says; arguments as of Connection's ``ask``.
+        """Fires with the result of ``answered``; the arguments are those of ``Connection.ask``.
 
-        Fails with what the connection failed with, with BadAnswer or AnswerTooLarge; cancelling ends the connection.
+        Fails with the error of the connection, BadAnswer or AnswerTooLarge; cancelling ends the connection.
         """
-        running: list[Callable[[], None]] = []  # how to stop what is under way; empty when it was stopped
+        running: list[Callable[[], None]] = []  # how to stop what is in progress; empty once it was stopped
         done: Deferred[Answered] = Deferred(lambda _: running.pop()())
         connection = self._kept()
         if connection is not None:
@@ -68,11 +68,11 @@ class KeptConnections(Generic[Answered]):
         return done
 
     def _kept(self) -> Connection[Answered] | None:
-        """An idle connection that the server has not closed, as far as can be known."""
+        """An idle connection that the server has not closed, as far as this side can know."""
         now: float = self._reactor.seconds()
         while self.idle:
             connection = self.idle.pop()
-            if now - connection.since < _FRESH_SECONDS or not connection.has_news():
+            if now - connection.idle_since < _FRESH_SECONDS or not connection.has_unsolicited_data():
                 return connection
             connection.abort()
         return None
@@ -82,7 +82,7 @@ class KeptConnections(Generic[Answered]):
         if self._closed is not None or len(self.idle) >= MAX_IDLE:
             connection.transport.loseConnection()
             return
-        connection.since = self._reactor.seconds()
+        connection.idle_since = self._reactor.seconds()
         self.idle.append(connection)
         if self._sweeper is None:
             self._sweeper = self._reactor.callLater(_SWEEP_SECONDS, self._sweep)
@@ -95,17 +95,17 @@ class KeptConnections(Generic[Answered]):
             self._closed.callback(None)
 
     def _sweep(self) -> None:
-        """Closes what nobody used for long; the most recently used are taken first, so the oldest go."""
+        """Closes connections that have been idle for too long."""
         self._sweeper = None
-        old = self._reactor.seconds() - KEEP
-        for connection in [one for one in self.idle if one.since < old]:
+        old = self._reactor.seconds() - MAX_IDLE_SECONDS
+        for connection in [one for one in self.idle if one.idle_since < old]:
             self.idle.remove(connection)
             connection.transport.loseConnection()
         if self.idle:
             self._sweeper = self._reactor.callLater(_SWEEP_SECONDS, self._sweep)
 
     def close(self) -> Deferred[None]:
-        """Closes idle connections, later those that are busy; fires when none is open."""
+        """Closes idle connections at once and busy ones after their answer; fires when none is open."""
         if self._closed is None:
             self._closed = Deferred()
             if self._sweeper is not None:

@@ -1,25 +1,23 @@
-"""Kubeconfig files as clients of webhooks read them: server, trust, credentials (upstream: client-go ``clientcmd``)."""
+"""Kubeconfig files of webhooks: server, authorities, credentials (upstream: client-go ``tools/clientcmd``)."""
 
 from __future__ import annotations
 
 import base64
-import binascii
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kapi.client.config_error import ConfigError
+from kapi.client.kubeconfig_entries import Entries, check_one_method, read_content, read_entries, read_pem
 from kapi.client.rest_url import rest_url
 from kapi.machinery.tree import Object
 
 
-class KubeconfigError(ValueError):
-    """A file that cannot be used; ``str(error)`` says why and never quotes a credential."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Credentials:
-    """What is shown to a server: a bearer token, a name and password, a client certificate (PEM).
+    """Credentials for a server: a bearer token, a name and password, a client certificate (PEM).
 
-    Told apart by identity: each user of a file has connections of its own.
+    They compare by identity, since each user of a file has connections of its own.
     """
 
     token: str = field(default="", repr=False)
@@ -30,7 +28,7 @@ class Credentials:
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """``Authorization``, when there is anything to put into it."""
+        """The ``Authorization`` header, if there is a token or a name."""
         if self.token:
             return [(b"Authorization", b"Bearer " + self.token.encode())]
         if self.username:
@@ -41,105 +39,81 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Endpoint(Credentials):
-    """A server to call and what to show it.  ``ca`` is PEM; without it the system's authorities are trusted.
+    """A server and the credentials for it.  ``ca`` is PEM; without it the system's authorities are trusted.
 
-    ``anybody``: the server's certificate is not verified.
+    ``insecure``: the server's certificate is not verified.
     """
 
     url: str
     ca: bytes = b""
-    anybody: bool = False
+    insecure: bool = False
     server_name: str = ""
 
 
 def load_kubeconfig(path: str) -> Endpoint:
-    """The current context of a file.  Raises KubeconfigError."""
-    tree = _document(path)
-    context = _named(tree, "contexts", "context", tree.get("current-context") or "", path)
-    cluster = _named(tree, "clusters", "cluster", context.get("cluster") or "", path)
-    user = _named(tree, "users", "user", context["user"], path) if context.get("user") else {}
+    """The server and user of the current context of a file.  Raises ConfigError."""
+    entries = _read(path)
+    context = _named(entries.contexts, entries.current_context, "context", path)
+    cluster = _named(entries.clusters, context.get("cluster") or "", "cluster", path)
+    name = context.get("user") or ""
+    user = _named(entries.users, name, "user", path) if name else {}
     server = cluster.get("server") or ""
     if not server.startswith("https://"):
-        raise KubeconfigError(f"{path}: the server of a webhook must be an https URL")
+        raise ConfigError("the server of a webhook must be an https URL", file=path)
     base = Path(path).resolve().parent
-    ca, anybody = _pem(cluster, "certificate-authority", base, path), cluster.get("insecure-skip-tls-verify") is True
-    if ca and anybody:
-        raise KubeconfigError(f"{path}: specifying a root certificates file with the insecure flag is not allowed")
+    ca, insecure = read_pem(cluster, "certificate-authority", base, path), bool(cluster.get("insecure-skip-tls-verify"))
+    if ca and insecure:
+        why = "specifying a root certificates file with the insecure flag is not allowed"
+        raise ConfigError(why, file=path)
     try:
         url = rest_url(server)
     except ValueError as error:
-        raise KubeconfigError(f"{path}: {error}") from None
+        raise ConfigError(str(error), file=path) from None
     return Endpoint(
         url=url,
         ca=ca,
-        anybody=anybody,
+        insecure=insecure,
         server_name=cluster.get("tls-server-name") or "",
-        **_credentials(user, base, path),
+        **_credentials(name, user, base, path),
     )
 
 
 def load_users(path: str) -> dict[str, Credentials]:
-    """What each user of a file shows, by the user's name.  Raises KubeconfigError."""
+    """The credentials of each user of a file, by the user's name.  Raises ConfigError."""
     base = Path(path).resolve().parent
-    users = [user for user in _document(path).get("users") or () if isinstance(user, dict)]
-    return {user.get("name", ""): Credentials(**_credentials(user.get("user") or {}, base, path)) for user in users}
+    return {name: Credentials(**_credentials(name, user, base, path)) for name, user in _read(path).users.items()}
 
 
-def _document(path: str) -> Object:
-    from kapi.codecs import yaml_reading  # for those alone who use it
-
+def _read(path: str) -> Entries:
     try:
-        tree, _ = yaml_reading.loads(Path(path).read_bytes())
+        data = Path(path).read_bytes()
     except OSError as error:
-        raise KubeconfigError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise KubeconfigError(f"{path}: {error}") from None
-    if not isinstance(tree, dict):
-        raise KubeconfigError(f"{path}: no kubeconfig")
-    return tree
+        raise ConfigError(error.strerror or str(error), file=path) from None
+    return read_entries(data, path)
 
 
-def _credentials(user: Object, base: Path, path: str) -> Object:
-    """The fields of Credentials.  Like client-go, a token's file counts before the token."""
-    for name in ("exec", "auth-provider"):
-        if user.get(name):
-            raise KubeconfigError(f"{path}: credentials by {name} are not supported")
-    token = user.get("token") or ""
+def _credentials(name: str, user: Object, base: Path, path: str) -> Object:
+    """The fields of Credentials.  As in client-go, ``tokenFile`` takes precedence over ``token``."""
+    for method in ("exec", "auth-provider"):
+        if user.get(method):
+            raise ConfigError(f"credentials by {method} are not supported", file=path, field=f"users[{name}]")
+    token, username, password = (user.get(field) or "" for field in ("token", "username", "password"))
+    check_one_method(name, token, username, password, path)
     if user.get("tokenFile"):
-        token = _file(base, user["tokenFile"], "tokenFile", path).decode("utf-8", "replace").strip()
+        token = read_content(base, user["tokenFile"], "tokenFile", path).decode("utf-8", "replace").strip()
     return {
         "token": token,
-        "username": user.get("username") or "",
-        "password": user.get("password") or "",
-        "certificate": _pem(user, "client-certificate", base, path),
-        "key": _pem(user, "client-key", base, path),
+        "username": username,
+        "password": password,
+        "certificate": read_pem(user, "client-certificate", base, path),
+        "key": read_pem(user, "client-key", base, path),
     }
 
 
-def _named(tree: Object, plural: str, singular: str, name: str, path: str) -> Object:
-    items = [item for item in tree.get(plural) or () if isinstance(item, dict)]
-    if not name and len(items) == 1:
-        name = items[0].get("name", "")
-    for item in items:
-        if item.get("name") == name:
-            found: Object = item.get(singular) or {}
-            return found
-    raise KubeconfigError(f'{path}: {singular} "{name}" does not exist')
-
-
-def _pem(source: Object, name: str, base: Path, path: str) -> bytes:
-    """Data wins over the file."""
-    data, file = source.get(f"{name}-data"), source.get(name)
-    if data:
-        try:
-            return base64.b64decode(data, validate=True)
-        except binascii.Error as error:
-            raise KubeconfigError(f"{path}: {name}-data: {error}") from None
-    return _file(base, file, name, path) if file else b""
-
-
-def _file(base: Path, file: str, name: str, path: str) -> bytes:
-    try:
-        return (base / file).read_bytes()
-    except OSError as error:
-        raise KubeconfigError(f"{path}: {name}: {error.strerror}: {file}") from None
+def _named(entries: Mapping[str, Object], name: str, what: str, path: str) -> Object:
+    """The entry of a name; the only entry when no name is given."""
+    if not name and len(entries) == 1:
+        return next(iter(entries.values()))
+    if name not in entries:
+        raise ConfigError(f'{what} "{name}" does not exist', file=path)
+    return entries[name]

@@ -1,7 +1,7 @@
-"""One of many: who holds a Lease leads (upstream: client-go ``tools/leaderelection``).
+"""Leader election: of several processes, the one that holds a Lease leads (upstream: client-go ``tools/leaderelection``).
 
-A candidate takes a Lease that is free or has not been renewed for its duration, by this process's own clock: the times in
-it are only compared for change.  Who cannot renew it in time no longer leads.
+A candidate takes a Lease that is free or was not renewed for its duration.  The duration is measured by this process's own
+clock: the times in the Lease are only compared for change.  A leader that cannot renew the Lease in time no longer leads.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from kapi.client.dynamic import ResourceInterface
-from kapi.client.errors import ClientError
-from kapi.machinery.status import NotFound, StatusError
+from kapi.machinery.status import NotFound
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
 
 
 class LeaderElector:
-    """``leases`` is the resource in a namespace.  ``on_started`` and ``on_stopped`` are called when leading begins and ends."""
+    """``leases`` is the resource in a namespace.  ``on_started`` and ``on_stopped`` are called when leading begins and ends.
+
+    ``lease_duration``, ``renew_deadline`` and ``retry_period`` are in seconds.
+    """
 
     log = Logger()
 
@@ -44,7 +46,7 @@ class LeaderElector:
         self._on_started, self._on_stopped = on_started, on_stopped
         self._duration, self._deadline, self._period, self._now = lease_duration, renew_deadline, retry_period, now
         self._reactor = leases.session.reactor
-        self._seen: Object | None = None  # the spec that was read last
+        self._seen: Object | None = None  # the spec as it was last read
         self._seen_at = 0.0  # reactor seconds
         self._lease: Object | None = None
         self._running: Deferred[None] | None = None
@@ -52,7 +54,7 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """Who held the Lease when it was last read."""
+        """The holder of the Lease when it was last read."""
         return str((self._seen or {}).get("holderIdentity") or "")
 
     def start(self) -> None:
@@ -61,16 +63,19 @@ class LeaderElector:
             self._running.addErrback(lambda failure: failure.trap(CancelledError))
 
     async def stop(self) -> None:
-        """Gives the Lease back, if this one has it."""
+        """Stops, and releases the Lease if this candidate leads; gives that up after ``renew_deadline``."""
         if self._running is not None:
             self._running.cancel()
             self._running = None
         if self.leads:
             self._end()
+            release = Deferred.fromCoroutine(self._write({"holderIdentity": "", "leaseDurationSeconds": 1}))
             try:
-                await self._write({"holderIdentity": "", "leaseDurationSeconds": 1})
-            except (StatusError, ClientError) as problem:
-                self.log.info("{name} was not given back: {why}", name=self._name, why=str(problem))
+                await release.addTimeout(self._deadline, self._reactor)
+            except CancelledError:
+                raise
+            except Exception as problem:
+                self.log.info("{name} was not released: {why}", name=self._name, why=str(problem))
 
     async def _run(self) -> None:
         renewed = 0.0
@@ -103,15 +108,19 @@ class LeaderElector:
         try:
             function()
         except Exception:
-            self.log.failure("what follows the election of {name} failed", name=self._name)
+            self.log.failure(
+                "the function that is called at the begin or end of leading {name} has failed", name=self._name
+            )
 
     async def _try(self) -> bool:
-        """Whether this one holds the Lease now."""
+        """Whether this candidate holds the Lease now."""
         try:
             return await self._acquire()
         except CancelledError:
             raise
-        except (StatusError, ClientError) as problem:
+        except (
+            Exception
+        ) as problem:  # also ConfigError: without this loop a leader would never see that it no longer leads
             self.log.info("{name}: {why}", name=self._name, why=getattr(problem, "message", "") or str(problem))
             return False
 

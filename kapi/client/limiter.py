@@ -1,4 +1,4 @@
-"""How many requests a client sends at its own wish (upstream: client-go ``util/flowcontrol``)."""
+"""The rate limit of a client's own requests (upstream: client-go ``util/flowcontrol``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from twisted.internet.task import deferLater
 
 
 class TokenBucket:
-    """Tokens that come at ``qps`` a second, up to ``burst`` of them; each request takes one, in order of their coming."""
+    """``qps`` tokens are added per second, up to ``burst``; each request takes one, in the order in which the requests come."""
 
     def __init__(self, reactor: IReactorTime, qps: float, burst: int) -> None:
         if qps <= 0 or burst < 1:
@@ -17,18 +17,18 @@ class TokenBucket:
         self._tokens, self._since = float(burst), reactor.seconds()
 
     def reserve(self) -> float:
-        """Takes a token; the seconds until it is there."""
+        """Takes a token.  Returns the seconds until it may be used."""
         now = self._reactor.seconds()
         self._tokens = min(self._burst, self._tokens + (now - self._since) * self._qps) - 1
         self._since = now
         return max(0.0, -self._tokens / self._qps)
 
     def give_back(self) -> None:
-        """A token that was not used."""
+        """Returns a token that was not used."""
         self._tokens = min(self._burst, self._tokens + 1)
 
     async def wait(self) -> float:
-        """Until there is a token; the seconds that took."""
+        """Waits until there is a token.  Returns how many seconds that took."""
         delay = self.reserve()
         if delay > 0:
             try:

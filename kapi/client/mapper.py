@@ -1,7 +1,7 @@
-"""From what people write to what URLs say: the RESTMapper (upstream: apimachinery ``meta``, client-go ``restmapper``).
+"""The RESTMapper: from names that users write to resources (upstream: apimachinery ``meta``, client-go ``restmapper``).
 
-Plurals, singulars, short names and kinds are known, each alone, with a group (``deployments.apps``), or with version and
-group (``deployments.v1.apps``).  Of several matches the server's first group, and its preferred version, wins.
+A plural, singular, short name or kind is found alone, with a group (``deployments.apps``), or with version and group
+(``deployments.v1.apps``).  Of several matches the one in the server's first group counts, in the preferred version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Source(Protocol):
 
 
 class RESTMapper:
-    """What is not known is looked for once more in what the server says now, when the source can ``invalidate``."""
+    """An unknown name makes it read the source once more, when the source has ``invalidate`` (a cache)."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -31,11 +31,11 @@ class RESTMapper:
         return self._table
 
     async def discovered(self) -> Discovered:
-        """All that the source says."""
+        """All groups and resources of the source."""
         return await self._source.discover()
 
     async def resource_for(self, text: str) -> APIResource:
-        """Raises NoMatch."""
+        """The resource with a name as above.  Raises NoMatch."""
         found = (await self.table()).resource(text)
         if found is None and self._again():
             found = (await self.table()).resource(text)
@@ -46,7 +46,7 @@ class RESTMapper:
         return found
 
     async def resources_for(self, name: str) -> list[APIResource]:
-        """All of a name, in every group and version, the server's first choice first.  Raises NoMatch."""
+        """All resources with a name, in every group and version, the preferred one first.  Raises NoMatch."""
         found = (await self.table()).resources_named(name)
         if not found and self._again():
             found = (await self.table()).resources_named(name)
@@ -108,7 +108,7 @@ class _Table:
         return self._find(name, group, "")
 
     def _find(self, name: str, group: str, version: str) -> APIResource | None:
-        """Short names are as they are; others may be in any case, as for kubectl."""
+        """Short names are case-sensitive, other names are not, as for kubectl."""
         group = group.lower()
         for table, known_as in ((self._shorts, name), (self._names, name.lower())):
             known = [one for one in table.get(known_as, ()) if not version or one.version == version]
@@ -137,7 +137,7 @@ class _Table:
 
 
 def preferred(found: Discovered) -> Iterable[APIResource]:
-    """Each resource in the version that the server prefers of those that have it, in the server's order."""
+    """Each resource once, in the most preferred version that has it, in the server's order."""
     chosen: dict[tuple[str, str], APIResource] = {}
     for one in _Table(found).resources:
         chosen.setdefault((one.group, one.name), one)

@@ -1,7 +1,7 @@
-"""Requests that the server sends to others: webhooks, identity providers (upstream: component-base
+"""Metrics of requests that the server sends: to webhooks, identity providers (upstream: component-base
 ``metrics/prometheus/restclient``).
 
-Hosts come from configurations that administrators write; from a certain number on they are counted together.
+Hosts come from the configuration, which may change; beyond ``MAX_HOSTS`` they are counted together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RECEIVED = Histogram(
     ("verb", "host"),
     _SIZES,
 )
-#: connections to a server are shared by all who ask it for the same reasons
+#: how often a kept transport could be used for a server
 TRANSPORTS = Counter(
     "rest_client_transport_create_calls_total",
     "[ALPHA] Number of calls to get a new transport, partitioned by the result of the operation hit: obtained from the cache, "
@@ -48,7 +48,7 @@ TRANSPORTS = Counter(
 )
 ENTRIES = Gauge("rest_client_transport_cache_entries", "[ALPHA] Number of transport entries in the internal cache.")
 ENTRIES.set(0)
-#: no program makes credentials of the server: these are what upstream reports of one where none does either
+#: the server uses no credential plugins; these are upstream's values of a server without any
 _PLUGIN_TTL = Gauge(
     "rest_client_exec_plugin_ttl_seconds",
     "[ALPHA] Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec plugin. The value is "
@@ -77,7 +77,7 @@ _hosts: set[str] = set()
 
 
 def sent(method: str, host: str, code: int | None, seconds: float, size: int, answer: int) -> None:
-    """``host`` was asked, which took so long; sizes in bytes.  ``code`` None: there was no answer."""
+    """Records a request to ``host``.  ``size`` and ``answer`` are bytes; ``code`` is None when there was no answer."""
     if host not in _hosts:
         if len(_hosts) >= MAX_HOSTS:
             host = OTHERS

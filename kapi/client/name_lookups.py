@@ -1,8 +1,8 @@
-"""Looking up names in threads of their own, so that names whose servers do not answer hold up nobody else.
+"""Name lookups in threads of their own, so that a name server which does not answer blocks nothing else.
 
-The system's resolver blocks for 10 to 40 seconds when name servers are silent.  In the ten threads that a reactor has for
-everything, as many such names would keep all others from being found, lists from being compressed and the process from ending.
-Go has a goroutine for each lookup, or up to 500 threads.
+The system's resolver blocks for 10 to 40 seconds when name servers do not answer.  In the reactor's own pool of ten threads, ten
+such names would block all other lookups, the compression of lists, and the end of the process.  Go has a goroutine for each
+lookup, or up to 500 threads.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from zope.interface import implementer
 from kapi.request.reactor import Reactor
 
 log = Logger()
-MAX_LOOKUPS = 256  # at once
-MAX_SLOW_LOOKUPS = 128  # of them of names that took long the last time: others always find a thread
-MAX_WAITING = 1000  # lookups that wait for a thread; further ones find nothing
-_SLOW = 1.0  # seconds
+MAX_LOOKUPS = 256  # threads
+MAX_SLOW_LOOKUPS = 128  # threads for names that took long the last time, so that others always find one
+MAX_WAITING = 1000  # lookups that wait for a thread; further ones fail
+_SLOW_SECONDS = 1.0
 _MAX_REMEMBERED = 1000  # names that took long
 
 _FAMILIES = {
@@ -35,13 +35,13 @@ GetAddrInfo = Callable[..., Found]
 
 
 def in_daemon_thread(work: Callable[[], None]) -> None:
-    """The process does not wait for it when it ends."""
+    """Runs ``work`` in a thread for which the process does not wait at its end."""
     Thread(target=work, name="name lookup", daemon=True).start()
 
 
 @implementer(IHostnameResolver)
 class NameLookups:
-    """The names of a process.  A name that is asked for again while it is looked up is not looked up twice."""
+    """The resolver of a process.  Requests for a name that is being looked up share the one lookup."""
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class NameLookups:
             log.error("too many names are being looked up; {name} is not", name=hostName)
             resolution.complete(())
         else:
-            lookup.wanted[resolution] = None
+            lookup.resolutions[resolution] = None
             self._go_on()
         return resolution
 
     def _go_on(self) -> None:
-        """Begins what there are threads for."""
+        """Starts lookups that wait, as long as there are threads."""
         for lookup in list(self._waiting):
             if self._running >= MAX_LOOKUPS:
                 return
@@ -107,53 +107,53 @@ class NameLookups:
 
         try:
             self._start(work)
-        except RuntimeError as error:  # the system gives no further thread
+        except RuntimeError as error:  # the system allows no further thread
             log.error("{name} is not looked up: {error}", name=lookup.name, error=str(error))
-            self._found(lookup, (), begun)
+            self._reactor.callLater(0, self._found, lookup, (), begun)  # not now: it goes on with those that wait
 
     def _found(self, lookup: _Lookup, found: Found, begun: float) -> None:
         self._running -= 1
         self._running_slow -= lookup.is_slow
         self._slow.pop(lookup.name, None)
-        if self._reactor.seconds() - begun >= _SLOW:
+        if self._reactor.seconds() - begun >= _SLOW_SECONDS:
             self._slow[lookup.name] = None
             if len(self._slow) > _MAX_REMEMBERED:
                 del self._slow[next(iter(self._slow))]
         self._known.pop((lookup.name, lookup.family), None)
         try:
-            for resolution in list(lookup.wanted):
+            for resolution in list(lookup.resolutions):
                 resolution.complete(found)
         finally:
             self._go_on()
 
     def leave(self, lookup: _Lookup) -> None:
-        """Nobody wants it any more.  One that runs goes on, as it cannot be stopped."""
+        """Drops a lookup whose last request was cancelled.  One that runs cannot be stopped."""
         if lookup in self._waiting:
             del self._waiting[lookup]
             self._known.pop((lookup.name, lookup.family), None)
 
 
 class _Lookup:
-    """One name, looked up for all who want it."""
+    """The lookup of one name, for all requests that wait for it."""
 
-    __slots__ = ("_lookups", "name", "family", "wanted", "is_slow")
+    __slots__ = ("_lookups", "name", "family", "resolutions", "is_slow")
 
     def __init__(self, lookups: NameLookups, name: str, family: int) -> None:
         self._lookups = lookups
         self.name = name
         self.family = family
-        self.wanted: dict[_Resolution, None] = {}
+        self.resolutions: dict[_Resolution, None] = {}
         self.is_slow = False
 
     def forget(self, resolution: _Resolution) -> None:
-        self.wanted.pop(resolution, None)
-        if not self.wanted:
+        self.resolutions.pop(resolution, None)
+        if not self.resolutions:
             self._lookups.leave(self)
 
 
 @implementer(IHostResolution)
 class _Resolution:
-    """What one caller waits for."""
+    """The request of one caller."""
 
     def __init__(
         self, name: str, lookup: _Lookup | None, receiver: IResolutionReceiver, port: int, transport: str
@@ -165,7 +165,7 @@ class _Resolution:
         self._transport = transport
 
     def cancel(self) -> None:
-        """The receiver is told nothing more."""
+        """The receiver is not called any more."""
         if self._lookup is not None:
             self._lookup.forget(self)
 

@@ -1,4 +1,4 @@
-"""What a connection failed with, in the words of Go's net, http and crypto/tls packages, as API messages show it."""
+"""Errors of connections as text, in the words of Go's net, http and crypto/tls packages, which API messages quote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class LookupTimedOut(error.DNSLookupError):
 
 
 def describe(problem: BaseException, host: str, port: int) -> str:
-    """``host`` and ``port`` are what was dialled."""
+    """The text for an error; ``host`` and ``port`` are what was dialled."""
     reasons: Sequence[Failure] = getattr(problem, "reasons", ())  # of an Agent's request
     if reasons and reasons[0].value is not None:
         problem = reasons[0].value

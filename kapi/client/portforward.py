@@ -1,7 +1,7 @@
-"""Ports of a Pod on this machine (upstream: client-go ``tools/portforward``).
+"""Local ports that are forwarded to a Pod (upstream: client-go ``tools/portforward``).
 
-Each local connection is one WebSocket of the protocol v4.channel.k8s.io: channel 0 is the data, channel 1 what went wrong,
-and the first message of each repeats the port.
+Each local connection has a WebSocket of the protocol v4.channel.k8s.io: channel 0 is data, channel 1 errors, and the first
+message of each channel begins with the port.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kapi.client.remotecommand import V4
 from kapi.client.rest import RESTClient
 from kapi.client.websocket import WebSocket, WebSocketClosed
 from kapi.request.reactor import Reactor
-from kapi.request.transport import StreamTransport
+from kapi.request.transport import StreamTransport, close_when_sent
 
 DATA, ERROR = 0, 1
-_PORT = 2  # bytes of the port at the begin of a channel
+_PORT_BYTES = 2  # with which each channel begins
 log = Logger()
 
 
@@ -44,10 +44,10 @@ class _Local(Protocol):
     def connectionMade(self) -> None:
         transport = self.transport
         transport.registerProducer(self, True)
-        transport.pauseProducing()  # until there is somebody to send it to
+        transport.pauseProducing()  # until the WebSocket is open
         self._running = Deferred.fromCoroutine(self._run())
         self._running.addErrback(self._forward.failed)
-        self._running.addBoth(lambda _: transport.loseConnection())
+        self._running.addBoth(lambda _: close_when_sent(transport))
 
     def pauseProducing(self) -> None:
         self._full = True
@@ -74,7 +74,7 @@ class _Local(Protocol):
                 channel, data = message[0], message[1:]
                 if channel not in begun:
                     begun.add(channel)
-                    data = data[_PORT:]
+                    data = data[_PORT_BYTES:]
                 if channel == ERROR and data:
                     raise ClientError(data.decode("utf-8", "replace"))
                 if channel == DATA and data:
@@ -105,24 +105,24 @@ class _Local(Protocol):
 
 
 class PortForward:
-    """``client`` is for ``v1``.  ``report`` is called with what went wrong with a connection; others go on."""
+    """``client`` is one for ``v1``.  ``report`` is called with the error of a connection; the others go on."""
 
     def __init__(
         self, client: RESTClient, namespace: str, pod: str, port: int, report: Callable[[str], object] | None = None
     ) -> None:
         self._client, self._namespace, self._pod, self.port = client, namespace, pod, port
         self._report = report or (lambda text: log.warn("port forwarding: {text}", text=text))
-        self._ports: list[IListeningPort] = []  # that are listened on
+        self._ports: list[IListeningPort] = []  # the local ones
 
     async def connect(self) -> WebSocket:
-        """One connection to the Pod's port.  Raises StatusError and ClientError."""
+        """A connection to the Pod's port.  Raises StatusError and ClientError."""
         request = (
             self._client.get().namespace(self._namespace).resource("pods").name(self._pod).subresource("portforward")
         )
         return await request.param("ports", self.port).websocket(V4)
 
     async def listen(self, reactor: Reactor, local_port: int = 0, address: str = "127.0.0.1") -> int:
-        """Listens at one more address.  The local port; 0 is any.  Raises Twisted's CannotListenError."""
+        """Listens at one more address; port 0 is any free one.  Returns the port.  Raises Twisted's CannotListenError."""
         endpoint = TCP6ServerEndpoint if ":" in address else TCP4ServerEndpoint
         factory = Factory.forProtocol(lambda: _Local(self))
         factory.noisy = False
@@ -131,7 +131,7 @@ class PortForward:
         return port.getHost().port  # type: ignore[attr-defined, no-any-return]
 
     async def close(self) -> None:
-        """No more connections; those that are open go on."""
+        """Stops listening; open connections go on."""
         ports, self._ports = self._ports, []
         for port in ports:
             await maybeDeferred(port.stopListening)

@@ -1,4 +1,4 @@
-"""What treq would make anew for every request, made once: the body as it is, the URL, a jar without cookies."""
+"""Objects that treq would make for every request, made once: body, URL, and a jar without cookies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Body:
 
 
 class prepared_url(EncodedURL):  # noqa: N801 - used like a function
-    """A URL that is text already: treq would take it apart and put it together again for every request."""
+    """A URL that keeps its text: treq would parse and format it for every request."""
 
     __slots__ = ("_text",)
 

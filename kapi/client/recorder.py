@@ -1,7 +1,7 @@
 """Events about objects, for people to read (upstream: client-go ``tools/record``).
 
-Recording never waits and never fails: events go out one after the other in the background, what is more than the queue
-holds is dropped and counted.  The same event again is a higher count of the first; an object's flood is thinned out.
+Recording never waits and never fails: events are sent one by one in the background, and those that do not fit into the queue are
+dropped and counted.  A repeated event increments the count of the first one; the rate of events for an object is limited.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from kapi.client.dynamic import DynamicClient, ResourceInterface
-from kapi.client.errors import ClientError
 from kapi.client.limiter import TokenBucket
-from kapi.machinery.status import NotFound, StatusError
+from kapi.machinery.status import NotFound
 from kapi.machinery.time import stamp
 from kapi.machinery.tree import Object
 
 MAX_QUEUED = 1000  # events
-MAX_KNOWN = 4096  # events, and objects, that are remembered
-BURST, RATE = 25, 1 / 300.0  # events of one object
+MAX_KNOWN = 4096  # events, and objects, whose counts and rates are kept
+BURST, RATE = (
+    25,
+    1 / 300.0,
+)  # of one object: events at once, events per second (upstream: defaultSpamBurst, defaultSpamQPS)
 MAX_MESSAGE = 1024  # characters
 
 
 class EventRecorder:
-    """``component`` is who reports.  ``dropped`` counts what did not go out."""
+    """``component`` is the reporter's name.  ``dropped`` counts the events that were not recorded."""
 
     log = Logger()
 
@@ -45,7 +47,7 @@ class EventRecorder:
         self.dropped = 0
 
     def event(self, obj: Object, kind: str, reason: str, message: str) -> None:
-        """``kind`` is Normal or Warning; ``reason`` one word in CamelCase."""
+        """Records an event about an object.  ``kind`` is Normal or Warning, ``reason`` one word in CamelCase."""
         metadata = obj["metadata"]
         reference = {
             "apiVersion": obj["apiVersion"],
@@ -95,7 +97,7 @@ class EventRecorder:
         return True
 
     def stop(self) -> None:
-        """What has not gone out is dropped."""
+        """Drops the events that were not sent yet."""
         self.dropped += len(self._queue)
         self._queue.clear()
         if self._running is not None:
@@ -107,7 +109,9 @@ class EventRecorder:
                 event = self._queue.popleft()
                 try:
                     await self._send(event)
-                except (StatusError, ClientError) as problem:
+                except CancelledError:
+                    raise
+                except Exception as problem:  # also ConfigError: the events after this one are sent all the same
                     self.dropped += 1
                     self.log.info("an event was not recorded: {why}", why=str(problem))
         finally:

@@ -1,8 +1,8 @@
-"""Follows a resource: all that is there, then every change, for ever (upstream: client-go ``tools/cache/reflector.go``).
+"""Lists and watches a resource, for ever (upstream: client-go ``tools/cache/reflector.go``).
 
-What is there comes as the initial events of a watch (KEP-3157), or as a list where the server knows no such watch.  A watch
-that ends is opened again where it ended; one whose revision has expired begins anew; what fails is tried again, later each
-time, and at most every half minute.
+The objects that exist come as the initial events of a watch (KEP-3157), or as a list when the server has no such watch.  A watch
+that ends is opened again at its last revision; when that has expired, everything is listed again.  After failures the waits
+between attempts grow up to half a minute, and a random part.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from kapi.client.watching import Watch
 from kapi.machinery.status import BadRequest, Expired, Invalid, StatusError
 from kapi.machinery.tree import Object
 
-FIRST_WAIT, MAX_WAIT_SECONDS = 0.8, 30.0  # seconds; each is lengthened by up to itself
-HEALTHY = 120.0  # seconds without a failure, after which the next is the first again
-MIN_WATCH = 300  # seconds that a watch lasts at least, and at most twice that
-SHORT_WATCH = 1.0  # seconds; one that ends before, and without an event, counts as a failure
+MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.8, 30.0  # between attempts; a random part of up to 100 % is added
+RESET_SECONDS = 120.0  # without a failure; the next one counts as the first again
+MIN_WATCH_SECONDS = 300  # that the server is asked to keep a watch; a random part of up to 100 % is added
+SHORT_WATCH_SECONDS = 1.0  # a watch that ends before, and without an event, counts as a failure
 _END = "k8s.io/initial-events-end"
 
 
 class Sink(Protocol):
-    """Where the objects go."""
+    """Receives the objects (upstream: ReflectorStore)."""
 
     def change(self, kind: str, obj: Object) -> None:
-        """``kind`` is ADDED, MODIFIED or DELETED.  What there is at a begin is ADDED, whether it was there before or not."""
+        """``kind`` is ADDED, MODIFIED or DELETED.  Objects of a list are ADDED, also those that were known before."""
         ...
 
     def complete(self, keys: set[str]) -> None:
-        """At the end of a begin: there is nothing but these."""
+        """Called at the end of a list: the objects with these keys are all that exist."""
         ...
 
 
 class Reflector:
-    """``start()`` once, ``stop()`` once.  ``revision`` is how far it has come."""
+    """``start()`` and ``stop()`` are called once each.  ``revision`` is the last resourceVersion that was seen."""
 
     log = Logger()
 
@@ -59,7 +59,7 @@ class Reflector:
         self._resource, self._sink, self._jitter = resource, sink, jitter
         self._labels, self._fields = label_selector, field_selector
         self._reactor = resource.session.reactor
-        self._initial_events = True  # until the server says that it does not know them
+        self._initial_events = True  # until the server refuses them
         self._running: Deferred[None] | None = None
         self._wait, self._failed_at = 0.0, 0.0
         self.revision = ""
@@ -71,7 +71,7 @@ class Reflector:
 
     def _ended(self, failure: Failure) -> None:
         if not failure.check(CancelledError):
-            self.log.failure("following {resource} has ended", failure, resource=self._resource.resource.name)
+            self.log.failure("the reflector of {resource} has ended", failure, resource=self._resource.resource.name)
 
     def stop(self) -> None:
         if self._running is not None:
@@ -87,26 +87,28 @@ class Reflector:
             except CancelledError:
                 raise
             except (Expired, Gone):
-                self.revision = ""  # the next round lists; soon, the server is there
+                self.revision = ""  # so that the next round lists
                 await self._pause("the revision has expired", quietly=True)
             except (StatusError, ClientError) as problem:
                 await self._pause(getattr(problem, "message", "") or str(problem))
             except Exception:
-                self.log.failure("following {resource}", resource=self._resource.resource.name)
+                self.log.failure("the reflector of {resource}", resource=self._resource.resource.name)
                 await self._pause("")
 
     async def _pause(self, why: str, quietly: bool = False) -> None:
         now = self._reactor.seconds()
         self._wait = (
-            FIRST_WAIT if now - self._failed_at > HEALTHY else min(MAX_WAIT_SECONDS, max(FIRST_WAIT, self._wait * 2))
+            MIN_WAIT_SECONDS
+            if now - self._failed_at > RESET_SECONDS
+            else min(MAX_WAIT_SECONDS, max(MIN_WAIT_SECONDS, self._wait * 2))
         )
         self._failed_at = now
         if why and not quietly:
-            self.log.info("following {resource}: {why}", resource=self._resource.resource.name, why=why)
+            self.log.info("the reflector of {resource}: {why}", resource=self._resource.resource.name, why=why)
         await deferLater(self._reactor, self._wait * (1 + self._jitter()))
 
     def _timeout(self) -> int:
-        return int(MIN_WATCH * (1 + self._jitter()))
+        return int(MIN_WATCH_SECONDS * (1 + self._jitter()))
 
     async def _open(self) -> Watch:
         return await self._resource.watch(
@@ -139,7 +141,7 @@ class Reflector:
         self.revision = page["metadata"]["resourceVersion"]
 
     async def _follow(self, watch: Watch, initial: set[str] | None = None) -> None:
-        """``initial`` collects the keys of what there is, until the bookmark that ends it.
+        """``initial`` collects the keys of the initial events, until the bookmark that ends them.
 
         Raises UnexpectedAnswer when the watch ends before that bookmark, or at once.
         """
@@ -161,13 +163,13 @@ class Reflector:
         finally:
             watch.close()
         if initial is not None:
-            raise UnexpectedAnswer("the watch ended before all that was there had come")
-        if not has_event and self._reactor.seconds() - opened < SHORT_WATCH:
+            raise UnexpectedAnswer("the watch ended before the end of the initial events")
+        if not has_event and self._reactor.seconds() - opened < SHORT_WATCH_SECONDS:
             raise UnexpectedAnswer("the watch ended at once, without an event")
 
 
 def typed_items(page: Object) -> list[Object]:
-    """The items, with what the list says of them."""
+    """The items, with the kind and apiVersion that the list implies."""
     kind, version = str(page.get("kind", "")).removesuffix("List"), page.get("apiVersion", "")
     return [
         item if "kind" in item else {"apiVersion": version, "kind": kind, **item} for item in page.get("items") or ()

@@ -1,12 +1,12 @@
-"""The interface of the in-process controllers, over the wire: what is written for ``kapi.client.interface`` runs on any cluster.
+"""The in-process client's interface over the network: a controller for ``kapi.client.interface`` runs on any cluster with it.
 
-Reads come from informers, one for each resource that somebody watches or lists from; writes are requests.
+Listers and watches read from informers, one for each resource that is used; everything else is a request.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kapi.client.discovery import APIResource
 from kapi.client.dynamic import DynamicClient, ResourceInterface
@@ -14,6 +14,7 @@ from kapi.client.errors import NoMatch
 from kapi.client.informer import SharedInformer
 from kapi.client.mapper import preferred
 from kapi.client.reflector import typed_items
+from kapi.machinery.selectors import with_labels
 from kapi.machinery.tree import Object
 
 EventHandler = Callable[[str, Object, "Object | None"], None]
@@ -29,7 +30,7 @@ class RemoteClient:
 
     @classmethod
     async def connected(cls, client: DynamicClient) -> RemoteClient:
-        """With the resources that the server has now."""
+        """A client for the resources that the server has now."""
         return cls(client, list(preferred(await client.mapper.discovered())))
 
     def resource(self, group: str, plural: str) -> RemoteResource:
@@ -43,7 +44,7 @@ class RemoteClient:
         return found
 
     def resources(self) -> builtins.list[tuple[str, str, bool]]:
-        """What can be listed and deleted."""
+        """The resources that can be listed, watched and deleted."""
         return [
             (one.group, one.name, one.namespaced)
             for one in self._known.values()
@@ -51,7 +52,7 @@ class RemoteClient:
         ]
 
     async def synced(self) -> None:
-        """Until all informers that are there have what was there."""
+        """Waits until all informers have synced.  Raises CancelledError when one is stopped before that."""
         for one in list(self._resources.values()):
             await one.informer.synced()
 
@@ -61,7 +62,7 @@ class RemoteClient:
 
 
 class RemoteLister:
-    """What the informer has.  Objects are shared."""
+    """Reads from an informer.  Objects are shared."""
 
     def __init__(self, informer: SharedInformer) -> None:
         self._informer = informer
@@ -73,6 +74,9 @@ class RemoteLister:
         store = self._informer.store
         return store.by_index("namespace", namespace) if namespace else store.list()
 
+    def labelled(self, labels: Mapping[str, str], namespace: str = "") -> builtins.list[Object]:
+        return with_labels(labels, self.list(namespace))
+
     @property
     def changes(self) -> int:
         return self._informer.store.changes
@@ -81,7 +85,7 @@ class RemoteLister:
 class RemoteResource:
     """A ``kapi.client.interface.ResourceClient``."""
 
-    history = ""  # an account is not counted over the wire (see ``update``)
+    history = ""  # there are no accounts over the network (see ``update``)
 
     def __init__(self, resource: ResourceInterface) -> None:
         self._resource = resource
@@ -89,7 +93,7 @@ class RemoteResource:
 
     @property
     def informer(self) -> SharedInformer:
-        """Started when it is first asked for."""
+        """The resource's informer, started when it is first used."""
         if self._informer is None:
             self._informer = SharedInformer(self._resource)
             self._informer.start()
@@ -100,7 +104,7 @@ class RemoteResource:
         return RemoteLister(self.informer)
 
     def _typed(self, obj: Object) -> Object:
-        """In the process the resource says what an object is; on the wire the object does."""
+        """The object with its apiVersion and kind, which objects in the process need not have."""
         mapping = self._resource.resource
         return {"apiVersion": mapping.group_version, "kind": mapping.kind, **obj}
 
@@ -118,13 +122,18 @@ class RemoteResource:
         page = await self._resource.namespace(namespace).list()
         return typed_items(page), int(page["metadata"]["resourceVersion"])
 
+    async def count_at(self, namespace: str = "") -> tuple[int, int]:
+        page = await self._resource.namespace(namespace).list(limit=1)
+        metadata = page["metadata"]
+        return len(page["items"]) + int(metadata.get("remainingItemCount") or 0), int(metadata["resourceVersion"])
+
     async def create(self, obj: Object, namespace: str = "") -> Object:
         return await self._resource.namespace(namespace).create(self._typed(obj))
 
     async def update(
         self, obj: Object, namespace: str = "", subresource: str = "", *, counted: int | None = None
     ) -> Object:
-        """``counted`` is for accounts in the server's own store, and has no meaning on the wire."""
+        """``counted`` is for accounts in the server's own store; it has no effect here."""
         return await self._resource.namespace(namespace).update(self._typed(obj), subresource)
 
     async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:
@@ -143,11 +152,11 @@ class RemoteResource:
         await self._resource.namespace(namespace).delete_collection(options)
 
     def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
-        """The server keeps those to itself."""
+        """Always empty: the API does not tell."""
         return []
 
     def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
-        """Of all objects, or those of ``namespace`` and ``name``."""
+        """See ``kapi.client.interface``."""
 
         def meant(obj: Object) -> bool:
             metadata = obj["metadata"]

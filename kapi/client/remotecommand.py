@@ -24,7 +24,7 @@ MAX_WRITE = 32 * 1024  # bytes of input in a message
 
 
 class RemoteCommand:
-    """``async for channel, data in command`` gives what it writes to STDOUT and STDERR until it ends."""
+    """``async for channel, data in command`` gives the data of STDOUT and STDERR until the command ends."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
@@ -41,7 +41,7 @@ class RemoteCommand:
         return found
 
     async def read(self) -> tuple[int, bytes] | None:
-        """None at the end.  Raises the StatusError of a command that could not run, and WebSocketClosed."""
+        """The next data, None at the end.  Raises the StatusError of a command that could not run, and WebSocketClosed."""
         while self.exit_code is None:
             message = await self._socket.read()
             if message is None:
@@ -57,17 +57,17 @@ class RemoteCommand:
         return None
 
     async def write(self, data: bytes) -> None:
-        """To its input."""
+        """Writes to the command's input."""
         for start in range(0, len(data), MAX_WRITE):
             await self._socket.send(bytes((STDIN,)) + data[start : start + MAX_WRITE])
 
     async def end_input(self) -> None:
-        """Its input ends here, where the server knows of that (v5)."""
+        """Ends the command's input, when the server can do that (v5)."""
         if self._socket.protocol == V5:
             await self._socket.send(bytes((CLOSE, STDIN)))
 
     async def resize(self, width: int, height: int) -> None:
-        """Of its terminal, in characters."""
+        """Sets the size of the command's terminal, in characters."""
         await self._socket.send(bytes((RESIZE,)) + orjson.dumps({"Width": width, "Height": height}))
 
     def close(self) -> None:
@@ -75,7 +75,7 @@ class RemoteCommand:
 
 
 def _exit_code(data: bytes) -> int:
-    """Of the Status that ends a command.  Raises it when it is no exit code."""
+    """The exit code in the Status that ends a command.  Raises its StatusError when there is none."""
     try:
         status = orjson.loads(data)
     except ValueError:
@@ -92,7 +92,7 @@ def _exit_code(data: bytes) -> int:
 async def start(
     client: RESTClient, namespace: str, pod: str, command: Sequence[str], *, container: str = "", **options: bool
 ) -> RemoteCommand:
-    """Runs a command.  ``client`` is for ``v1``; ``options``: ``stdin``, ``tty``.
+    """Runs a command.  ``client`` is one for ``v1``; ``options`` are ``stdin`` and ``tty``.
 
     Raises StatusError and ClientError.
     """
@@ -102,7 +102,7 @@ async def start(
 async def attach(
     client: RESTClient, namespace: str, pod: str, *, container: str = "", **options: bool
 ) -> RemoteCommand:
-    """To what a container runs; as ``start``."""
+    """Attaches to the command that a container runs; arguments as of ``start``."""
     return await _streams(client, namespace, pod, "attach", (), container, **options)
 
 
@@ -119,6 +119,6 @@ async def _streams(
 ) -> RemoteCommand:
     request = client.get().namespace(namespace).resource("pods").name(pod).subresource(what)
     for word in command:
-        request.word("command", word)
+        request.append_param("command", word)
     request.params({"container": container, "stdin": stdin, "stdout": True, "stderr": not tty, "tty": tty})
     return RemoteCommand(await request.websocket(V5, V4))

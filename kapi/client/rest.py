@@ -1,4 +1,4 @@
-"""Requests to an API server: paths, options, bodies, answers, errors, and trying again (upstream: client-go ``rest``).
+"""Requests to an API server: paths, parameters, bodies, answers, errors, retries (upstream: client-go ``rest``).
 
 A RESTClient is for one base path (``/api/v1``, ``/apis/apps/v1``; "" for whole paths), over a Transport that many may share::
 
@@ -53,12 +53,12 @@ PATCH_TYPES: Mapping[str, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-_BROKEN = (ConnectionClosed, BadAnswer)  # a server that went away; a GET is asked again
+_BROKEN = (ConnectionClosed, BadAnswer)  # the server has closed the connection; a GET is sent again
 _UNSAFE = ("/", "%")
 
 
 class RESTClient:
-    """``path`` goes before what a Request names; ``content`` is the form of objects, ``accept`` what is asked for instead."""
+    """``path`` is the prefix of each request's path; ``content`` is the form of objects, ``accept`` a different Accept header."""
 
     def __init__(self, session: Session, path: str = "", *, content: Content = JSON_CONTENT, accept: str = "") -> None:
         self.session, self.path = session, path.rstrip("/")
@@ -96,12 +96,12 @@ class RESTClient:
         return Request(self, "PATCH").header("Content-Type", PATCH_TYPES[kind])
 
     def close(self) -> Deferred[None]:
-        """Closes the session, which other clients may use, too."""
+        """Closes the session, also for other clients that use it."""
         return self.session.close()
 
 
 class Request:
-    """One request, made step by step.  A namespace or name that is no path segment raises ValueError."""
+    """One request, built step by step.  Raises ValueError for a namespace or name that is no path segment."""
 
     def __init__(self, client: RESTClient, method: str) -> None:
         self._client, self._session, self._method = client, client.session, method
@@ -116,7 +116,7 @@ class Request:
         self._limited = True
 
     def namespace(self, namespace: str) -> Request:
-        """ "" is none."""
+        """Sets the namespace; "" is none."""
         self._namespace = _segment("namespace", namespace)
         return self
 
@@ -135,7 +135,7 @@ class Request:
         return self
 
     def abs_path(self, path: str) -> Request:
-        """A whole path, with a query if there is one, as it goes on the wire."""
+        """Sets the whole path, with its query if it has one, both escaped already."""
         parsed = urlsplit(path)
         self._absolute = parsed.path if parsed.path.startswith("/") else "/" + parsed.path
         if parsed.query:
@@ -143,14 +143,14 @@ class Request:
         return self
 
     def param(self, name: str, value: object) -> Request:
-        """A query option; None, "" and False are left out."""
+        """Adds a query parameter; None, "" and False are left out."""
         if value is None or value is False or value == "":
             return self
         self._params.append((name, "true" if value is True else str(value)))
         return self
 
-    def word(self, name: str, value: str) -> Request:
-        """A query option that may come several times, and be empty."""
+    def append_param(self, name: str, value: str) -> Request:
+        """Adds a query parameter that may be repeated, and may be empty."""
         self._params.append((name, value))
         return self
 
@@ -164,7 +164,7 @@ class Request:
         return self
 
     def body(self, body: object, content_type: str = "") -> Request:
-        """Bytes as they are, else a tree in the client's form, or as JSON where the type or a patch wants that."""
+        """Sets the body: bytes as they are, a tree in the client's form, or as JSON when a content type is set (patches)."""
         if content_type:
             self._headers["Content-Type"] = content_type
         content = self._client.content
@@ -178,23 +178,23 @@ class Request:
         return self
 
     def timeout(self, seconds: float) -> Request:
-        """Of the request with all its repetitions; 0 is none."""
+        """The limit for the request with all its retries; 0 is none."""
         self._timeout = seconds
         return self
 
     def retries(self, count: int) -> Request:
-        """How often it is tried again at most."""
+        """How often the request is retried at most."""
         self._retries = count
         return self
 
     def unlimited(self) -> Request:
-        """Past the client's own rate limit."""
+        """Sends the request without regard to the client's rate limit."""
         self._limited = False
         return self
 
     @property
     def target(self) -> str:
-        """Path and query."""
+        """Path and query, escaped."""
         if self._absolute is not None:
             path = self._absolute
         else:
@@ -229,33 +229,33 @@ class Request:
         return content
 
     async def raw(self) -> bytes:
-        """The answer's body as it came."""
+        """The answer's body as bytes.  Raises as ``do``."""
         return (await self.response()).body
 
     async def response(self) -> Response:
-        """The answer with its headers, of a code below 400."""
-        return await self._timed(self._answered(False))
+        """The answer with its headers; its code is below 400.  Raises as ``do``."""
+        return await self._timed(self._answered(streaming=False))
 
     async def stream(self) -> Stream:
-        """The answer's body piece by piece; only its begin is timed.  The caller closes it."""
-        response = await self._timed(self._answered(True))
+        """The answer's body piece by piece.  The timeout counts until it begins.  The caller closes it.  Raises as ``do``."""
+        response = await self._timed(self._answered(streaming=True))
         if response.stream is None:
             raise UnexpectedAnswer(f"unexpected answer {response.code} to a request for a stream")
         return response.stream
 
     async def watch(self) -> Watch:
-        """The events of a watch."""
+        """The events of a watch.  Raises as ``do``."""
         self.param("watch", True)
         self._headers.setdefault("Accept", JSON)
         return Watch(await self.stream())
 
     async def websocket(self, *protocols: str) -> WebSocket:
-        """A WebSocket that speaks one of the protocols.  Raises StatusError, ClientError, ConfigError."""
+        """A WebSocket with one of the protocols.  Raises StatusError, ClientError, ConfigError."""
         session = self._session
         connect = getattr(session.transport, "websocket", None)
         if connect is None:
             raise UnexpectedAnswer("this transport has no WebSockets")
-        await session.turn(self._limited)
+        await session.throttle(self._limited)
         for _ in range(2):
             answer = await self._sent(connect(self.target, await self._all_headers(), protocols))
             if not isinstance(answer, Response):
@@ -268,7 +268,7 @@ class Request:
         raise self._refusal(answer)
 
     def _refusal(self, response: Response) -> StatusError:
-        """The error that an answer says."""
+        """The error for an answer of 400 or more."""
         content = self._content_of(response)
         if content is not JSON_CONTENT:
             with suppress(ValueError):
@@ -288,32 +288,34 @@ class Request:
 
     async def _answered(self, streaming: bool) -> Response:
         session = self._session
-        authenticated_anew = False
-        for attempt in range(self._retries + 1):
-            await session.turn(self._limited)
+        attempt, authenticated_anew = 0, False
+        while True:
+            await session.throttle(self._limited)
             wait = 0.0
             try:
                 response = await self._send(streaming)
             except CancelledError:
                 raise
             except _BROKEN as problem:
-                if self._method != "GET" or attempt == self._retries:
+                if self._method != "GET" or attempt >= self._retries:
                     raise ConnectionFailed(_reason(problem)) from problem
-                wait = 1.0 if attempt else 0.0  # the first may have been a connection that was kept too long
+                wait = (
+                    1.0 if attempt else 0.0
+                )  # at first it may have been an idle connection that the server had closed
             else:
                 code = response.code
                 if code == 401 and not authenticated_anew and session.rejected():
-                    authenticated_anew = True
+                    authenticated_anew = True  # not counted as a retry
                     continue
                 if code < 400:
                     return response
-                after = response.header(b"Retry-After")
-                if not (code == 429 or code >= 500) or not after or attempt == self._retries:
+                after = retry_after(response)
+                if not (code == 429 or code >= 500) or after is None or attempt >= self._retries:
                     raise self._refusal(response)
-                wait = float(retry_after(response))
+                wait = float(after)
+            attempt += 1
             if wait:
                 await deferLater(session.reactor, wait)
-        raise AssertionError("unreachable")
 
     async def _all_headers(self) -> list[Header]:
         session = self._session
@@ -322,12 +324,12 @@ class Request:
         return headers + [(name.encode(), value.encode()) for name, value in self._headers.items() if name != "Accept"]
 
     async def _sent(self, answer: Awaitable[Result]) -> Result:
-        """What it fails with becomes one of the errors that a caller knows."""
+        """The answer; an error of the connection is raised as ConnectionFailed."""
         try:
             return await answer
         except (CancelledError, ConfigError, *_BROKEN):
             raise
-        except Exception as problem:  # sockets, resolvers and OpenSSL have dozens of them
+        except Exception as problem:  # sockets, resolvers and OpenSSL raise dozens of types
             raise ConnectionFailed(_reason(problem)) from problem
 
     async def _send(self, streaming: bool) -> Response:

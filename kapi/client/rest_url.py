@@ -1,4 +1,4 @@
-"""The URL that client-go's REST client asks for the URL it is given.
+"""The URL to which client-go's REST client sends the requests for a configured URL.
 
 Upstream: client-go ``rest/client.go`` (NewRESTClient), ``rest/request.go`` (NewRequest); Go's ``path.Join``.
 """
@@ -10,11 +10,11 @@ from urllib.parse import quote, unquote, urlsplit
 
 
 def rest_url(url: str) -> str:
-    """Without query and fragment, with a path as ``rest_path`` makes it.  Raises ValueError for what is no URL."""
+    """The URL without query and fragment; its path is what ``rest_path`` returns.  Raises ValueError for what is no URL."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}{quote(rest_path(unquote(parts.path)), safe='/$&+,:;=@')}"
 
 
 def rest_path(path: str) -> str:
-    """From the root on, without doubled slashes, dots and a slash at the end."""
+    """The path from the root, without doubled slashes, dot segments and a slash at the end."""
     return posixpath.normpath("/" + path.lstrip("/"))

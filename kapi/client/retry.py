@@ -10,6 +10,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 Outcome = TypeVar("Outcome")
+_MAX_ATTEMPTS = 5
+_FACTOR = 1.5  # by which each wait is longer than the one before
 
 
 class Unavailable(Exception):
@@ -20,22 +22,20 @@ async def with_backoff(
     reactor: IReactorTime,
     attempt: Callable[[], Awaitable[Outcome]],
     *,
-    delay: float = 0.5,
-    factor: float = 1.5,
-    attempts: int = 5,
+    delay: float,
 ) -> Outcome:
-    """The first outcome.  Waits ``delay``, ``delay * factor`` ... seconds between attempts; raises the last failure.
+    """The result of the first attempt that succeeds.  Between attempts it waits ``delay`` seconds, then 1.5 times as long ...
 
-    Only Unavailable is tried again.
+    Only Unavailable is tried again; the error of the last attempt is raised.
     """
-    while True:
-        attempts -= 1
+    for attempts_left in reversed(range(_MAX_ATTEMPTS)):
         try:
             return await attempt()
         except CancelledError:
             raise
         except Unavailable:
-            if attempts <= 0:
+            if not attempts_left:
                 raise
         await deferLater(reactor, delay, lambda: None)
-        delay *= factor
+        delay *= _FACTOR
+    raise AssertionError("the last attempt returns or raises")

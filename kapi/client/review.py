@@ -12,7 +12,7 @@ from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.retry import Unavailable, with_backoff
-from kapi.client.typed import WrongType, list_of, struct, text, text_lists, truth
+from kapi.client.typed import WrongType, boolean, list_of, string, string_list_map, struct
 from kapi.machinery.tree import Object, Tree
 
 if TYPE_CHECKING:
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _HEADERS = {"Content-Type": "application/json"}
-_USER = struct("v1.UserInfo", username=text, uid=text, groups=list_of(text), extra=text_lists)
+_USER = struct("v1.UserInfo", username=string, uid=string, groups=list_of(string), extra=string_list_map)
 _STATUS = {
-    "TokenReview": struct("v1.TokenReviewStatus", authenticated=truth, user=_USER, audiences=list_of(text), error=text),
+    "TokenReview": struct(
+        "v1.TokenReviewStatus", authenticated=boolean, user=_USER, audiences=list_of(string), error=string
+    ),
     "SubjectAccessReview": struct(
-        "v1.SubjectAccessReviewStatus", allowed=truth, denied=truth, reason=text, evaluationError=text
+        "v1.SubjectAccessReviewStatus", allowed=boolean, denied=boolean, reason=string, evaluationError=string
     ),
 }
 #: called after every attempt with "success", "error", "timeout" or "canceled", and the seconds it took
@@ -40,7 +42,7 @@ class ReviewError(Exception):
 
 
 class ReviewClient:
-    """``kind`` of the reviews, ``what`` the webhook is called in errors; ``first_delay`` seconds before the second try."""
+    """``kind`` of the reviews; ``what``: the webhook's name in errors; ``first_delay``: seconds before a second attempt."""
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class ReviewClient:
         self._observe = observe
 
     async def status(self, review: Object) -> Object:
-        """The ``status`` of the answer.  Raises ReviewError when five attempts gave none."""
+        """The ``status`` of the answer.  Raises ReviewError when five attempts have failed."""
         result = "error"
 
         async def attempt() -> Object:

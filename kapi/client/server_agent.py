@@ -1,7 +1,7 @@
 """An agent for one HTTPS server, over kept connections, for requests and answers that are whole bytes.
 
-treq's HTTPClient goes on top of it (``kapi.client.prepared`` makes that cheap).  A kept connection that breaks fails the
-request that is on it, as upstream's: a POST is never sent twice.
+It is used through treq's HTTPClient (``kapi.client.prepared`` makes that cheap).  When a kept connection breaks, its request
+fails, as upstream's does: a POST is never sent twice.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CACHE_SIZE = 1000  # URIs whose first lines are kept
 
 @implementer(IAgent)
 class ServerAgent(KeptConnections[IResponse]):
-    """Requests to one server at ``host`` and ``port``, whatever host the URIs name; TLS as ``options`` say.
+    """Requests to one server at ``host`` and ``port``, whatever host the URIs name; ``options`` are those of TLS.
 
-    ``headers`` go with every request.  ``limit`` is of an answer's body, in bytes.  ``faults`` counts certificates.
+    ``headers`` are sent with every request.  ``limit``: bytes of an answer's body.  ``faults`` counts deprecated certificates.
     """
 
     def __init__(
@@ -57,8 +57,10 @@ class ServerAgent(KeptConnections[IResponse]):
     def request(
         self, method: bytes, uri: bytes, headers: Headers | None = None, bodyProducer: IBodyProducer | None = None
     ) -> Deferred[IResponse]:
-        """Fires with an Answer.  ``bodyProducer`` is a Body.  Fails with what the connection failed with, with BadAnswer
-        or AnswerTooLarge; cancelling ends the connection."""
+        """Fires with an Answer.  ``bodyProducer`` is a ``kapi.client.prepared.Body``.
+
+        Fails with the error of the connection, BadAnswer or AnswerTooLarge; cancelling ends the connection.
+        """
         body = b"" if bodyProducer is None else bodyProducer.data  # type: ignore[attr-defined]
         head = self._heads.get((method, uri))
         if head is None:
@@ -78,7 +80,7 @@ def _first_lines(method: bytes, uri: bytes) -> bytes:
 
 
 def _lines(headers: Headers | None) -> bytes:
-    """Compressed answers are not asked for, whatever treq says: their limit would be hard to keep."""
+    """The lines without Accept-Encoding, which treq sets: the size of compressed answers would be hard to limit."""
     if headers is None:
         return b""
     return b"".join(

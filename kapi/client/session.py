@@ -1,4 +1,4 @@
-"""What all clients of one configuration share (upstream: client-go ``rest.Config``, made into transport and limits)."""
+"""What clients of one configuration share: transport, credentials, rate limit (upstream: client-go ``rest.HTTPClientFor``)."""
 
 from __future__ import annotations
 
@@ -66,15 +66,15 @@ class Session:
             warnings=warnings,
         )
 
-    async def turn(self, limited: bool = True) -> None:
-        """Until a request may be sent; ``limited``: as often as this client may ask."""
+    async def throttle(self, limited: bool = True) -> None:
+        """Waits until a request may be sent.  ``limited``: the client's rate limit counts; the backoff counts in any case."""
         if self.backoff is not None:
             await self.backoff.wait()
         if limited and self.limiter is not None:
             await self.limiter.wait()
 
     def rejected(self) -> bool:
-        """The server does not know who we are; whether to ask once more with new credentials."""
+        """Called after a 401.  Returns whether the request should be sent once more with new credentials."""
         again = self.credentials.rejected()
         if again and hasattr(self.transport, "forget"):
             self.transport.forget()

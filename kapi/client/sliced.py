@@ -1,4 +1,4 @@
-"""A coroutine whose steps run in slices (ADR 18): what is computed between two waits does not hold the reactor."""
+"""A coroutine whose steps run in slices (ADR 18), so that a long computation between two waits does not block the reactor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 def begin(reactor: IReactorTime, coroutine: Coroutine[Deferred[object], object, Result]) -> Deferred[Result]:
-    """What ``Deferred.fromCoroutine`` would give; its steps run in slices where ``kapi.client.work`` says so."""
+    """As ``Deferred.fromCoroutine``, but steps run in slices when ``kapi.client.work.run_by`` was called for the reactor."""
     call = call_of(reactor)
     return Deferred.fromCoroutine(coroutine) if call is None else Sliced(coroutine, call).done
 
@@ -27,7 +27,7 @@ Step = tuple[Deferred[object], None] | tuple[None, Result]
 
 
 class Sliced(Generic[Result]):
-    """``done`` is what ``Deferred.fromCoroutine`` would give; ``call`` runs each step up to the next wait."""
+    """``done`` fires with the result of the coroutine; ``call`` runs each step, which ends at the next wait."""
 
     def __init__(self, coroutine: Coroutine[Deferred[object], object, Result], call: Call) -> None:
         self.done: Deferred[Result] = Deferred(self._cancel)
@@ -64,7 +64,7 @@ class Sliced(Generic[Result]):
             self.done.callback(result)  # type: ignore[arg-type]  # the second of a pair is None where the first is not
 
     def _come(self, result: object) -> object:
-        """The coroutine takes a result from the Deferred itself; a failure it is given."""
+        """The coroutine reads a result from the Deferred itself; a failure is thrown into it."""
         failure = result if isinstance(result, Failure) else None
         self._compute(failure)
         return result if failure is None else None

@@ -1,6 +1,6 @@
-"""A connection through a SOCKS proxy (RFC 1928, RFC 1929), for kubeconfigs whose ``proxy-url`` is of ``socks5``.
+"""A connection through a SOCKS proxy (RFC 1928, RFC 1929), for kubeconfigs with a ``socks5`` URL as ``proxy-url``.
 
-The proxy finds the host by its name.
+The proxy, not this process, looks up the host's name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REFUSALS = (
     "", "general SOCKS server failure", "connection not allowed by ruleset", "network unreachable", "host unreachable",
     "connection refused", "TTL expired", "command not supported", "address type not supported",
 )  # fmt: skip
-_ADDRESS_LENGTHS = {1: 4, 4: 16}  # of IPv4 and IPv6; a name says its own
+_ADDRESS_LENGTHS = {1: 4, 4: 16}  # in bytes, of IPv4 and IPv6; a name is preceded by its length
 
 
 async def through_socks(
@@ -37,7 +37,7 @@ async def through_socks(
 ) -> IProtocol:
     """A protocol of ``factory``, connected to a host, by TLS when there are ``options`` for it.
 
-    Raises ProxyError, and what the connection raises.
+    Raises ProxyError and errors of the connection.
     """
     request = b"\5\1\0" + _address(host) + port.to_bytes(2, "big")
     who = b""
@@ -105,7 +105,7 @@ class _Socks(Tunnel):
         self._write(self._request)
 
     def _reply(self) -> None:
-        """Version, code, nothing, kind of address, address, port; the address is of no use."""
+        """Version, code, a reserved byte, kind of address, address, port; the address is not needed."""
         if len(self.received) < 5:
             return
         code, kind = self.received[1], self.received[3]

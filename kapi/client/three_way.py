@@ -1,9 +1,9 @@
-"""The patch that brings an object to what its manifest says, and removes what an earlier manifest said (upstream:
-apimachinery ``strategicpatch`` and ``jsonmergepatch``, CreateThreeWayMergePatch).
+"""Three-way merge: the patch that applies a manifest to an object (upstream: apimachinery ``strategicpatch`` and
+``jsonmergepatch``, CreateThreeWayMergePatch).
 
-Three trees: ``original`` is the manifest that was applied last, ``modified`` the one to apply, ``current`` the object as it
-is.  What nobody's manifest has ever said stays.  With a schema the patch is a strategic merge patch, whose lists may be
-merged by a key; without one it is a JSON merge patch.
+Of the three trees, ``original`` is the manifest that was applied last, ``modified`` the one to apply, ``current`` the object.
+The patch removes fields of ``original`` that are not in ``modified``; fields that are in neither stay.  With a schema it is a
+strategic merge patch, whose lists may be merged by a key, otherwise a JSON merge patch.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import orjson
 
 from kapi.machinery.tree import Object, Tree
 
-MAX_REFERENCES = 16  # one behind the other
+MAX_REFERENCES = 16  # that are followed from one schema
 _ABSENT: Tree = object()
 
 
 class Schema(Protocol):
-    """What a strategic merge patch knows of a value."""
+    """The schema of a value, as a strategic merge patch needs it."""
 
     def field(self, name: str) -> tuple[Schema, str, str]:
         """The schema of a field, its patch strategies (``merge,retainKeys``), and its list's merge key."""
@@ -27,14 +27,14 @@ class Schema(Protocol):
 
 
 class OpenAPISchema:
-    """Out of an OpenAPI v3 document."""
+    """A Schema of an OpenAPI v3 document."""
 
     def __init__(self, document: Object, schema: Object) -> None:
         self._document, self._schema = document, schema
 
     @classmethod
     def of_kind(cls, document: Object, group: str, version: str, kind: str) -> OpenAPISchema | None:
-        """None: there is no such kind, or it takes no strategic merge patches."""
+        """None when there is no such kind, or when it has no strategic merge patch."""
         wanted = {"group": group, "version": version, "kind": kind}
         if not _takes_strategic(document, wanted):
             return None
@@ -54,7 +54,7 @@ class OpenAPISchema:
         return OpenAPISchema(self._document, inner.get("items") or inner), strategy, key
 
     def _resolved(self, schema: Object) -> Object:
-        """Behind references, alone or in an ``allOf``."""
+        """The schema that a reference leads to; a reference may stand alone or in an ``allOf``."""
         for _ in range(MAX_REFERENCES):
             parts = schema.get("allOf") or []
             reference = schema.get("$ref")
@@ -77,7 +77,7 @@ def _takes_strategic(document: Object, wanted: Object) -> bool:
 
 
 def three_way_patch(original: Object, modified: Object, current: Object, schema: Schema | None = None) -> Object:
-    """{}: there is nothing to do."""
+    """The patch; {} when there is nothing to change."""
     return _object(original, modified, current, schema)
 
 
@@ -96,7 +96,7 @@ def _object(original: Object, modified: Object, current: Object, schema: Schema 
 def _one(
     patch: Object, key: str, values: tuple[Tree, Tree, Tree], schema: Schema | None, strategies: str, merge_key: str
 ) -> None:
-    """Puts what a field needs into the patch."""
+    """Adds the changes of one field to the patch."""
     old, new, now = values
     ways = strategies.split(",")
     if isinstance(new, dict) and isinstance(now, dict):
@@ -123,7 +123,7 @@ def _one(
 def _merged_list(
     patch: Object, key: str, values: tuple[list[Object], list[Object], list[Object]], schema: Schema, merge_key: str
 ) -> None:
-    """A list of objects that belong together when they have the same value of ``merge_key``."""
+    """Adds the changes of a list whose items are identified by their ``merge_key``."""
     known, wanted, there = ({_mark(item, merge_key): item for item in items} for items in values)
     changes: list[Object] = []
     for mark, item in wanted.items():
@@ -148,7 +148,7 @@ def _mark(item: object, merge_key: str) -> bytes:
 
 
 def _merged_set(patch: Object, key: str, old: list[Tree], new: list[Tree], now: list[Tree]) -> None:
-    """A list of single values, each at most once."""
+    """Adds the changes of a list of scalars, each of which it holds once."""
     before, wanted, there = ({orjson.dumps(value): value for value in values} for values in (old, new, now))
     added = [value for mark, value in wanted.items() if mark not in there]
     removed = [value for mark, value in before.items() if mark not in wanted]

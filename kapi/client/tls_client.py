@@ -1,7 +1,6 @@
-"""Outgoing TLS connections whose OpenSSL end reads and writes the socket itself, as those of the server do.
+"""Outgoing TLS connections: OpenSSL reads and writes the socket itself, as for the server's connections.
 
-Names and certificates are verified in the handshake by what ``optionsForClientTLS`` makes: an untrusted server is never
-sent anything.
+The options of ``optionsForClientTLS`` verify names and certificates in the handshake, before anything is sent.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
 from kapi.client.tls_trust import context_of
-from kapi.client.tls_writing import READS, RECORD, TLSWriting
+from kapi.client.tls_writing import MAX_READS, RECORD_BYTES, TLSWriting
 from kapi.request.reactor import Reactor
 
-if TYPE_CHECKING:  # a command has no metrics, and little time to load them
+if TYPE_CHECKING:  # commands have no metrics, and should start fast
     from kapi.client.tls_faults import CertificateFaults, Verify
 
 
@@ -35,11 +34,11 @@ class SocketOptions(Protocol):
 class TLSClient(TLSWriting, tcp.Client):
     """A transport; ``options`` are a ClientTLSOptions.
 
-    What is written before the handshake is done waits for it.  A handshake that fails loses the connection with what
-    OpenSSL or the verification of the server's name said.
+    Data that is written before the end of the handshake waits for it.  When the handshake fails, the connection is lost with the
+    error of OpenSSL or of the verification of the server's name.
     """
 
-    _verdict: BaseException | None = None  # why the server is not who it should be
+    _verification_error: BaseException | None = None  # of the server's name
 
     def __init__(self, options: SocketOptions, *arguments: object) -> None:
         self._options = options
@@ -54,9 +53,9 @@ class TLSClient(TLSWriting, tcp.Client):
 
     def failVerification(self, reason: Failure) -> None:
         """Called in the handshake, which OpenSSL then ends."""
-        self._verdict = reason.value
+        self._verification_error = reason.value
 
-    def _shake(self) -> BaseException | None:
+    def _handshake_step(self) -> BaseException | None:
         """One step of the handshake."""
         self.stopWriting()  # type: ignore[no-untyped-call]
         try:
@@ -67,21 +66,21 @@ class TLSClient(TLSWriting, tcp.Client):
             self.startWriting()  # type: ignore[no-untyped-call]
             return None
         except SSL.Error as problem:
-            return self._verdict or _reason(problem)
+            return self._verification_error or _reason(problem)
         self._established = True
         self.startWriting()  # type: ignore[no-untyped-call]  # what was written meanwhile
         return None
 
     def doRead(self) -> Any:
-        return self._read() if self._established else self._shake()
+        return self._read() if self._established else self._handshake_step()
 
     def _read(self) -> BaseException | None:
         receive = self._tlsConnection.recv
         try:
-            for _ in range(READS):
-                data = receive(RECORD)
+            for _ in range(MAX_READS):
+                data = receive(RECORD_BYTES)
                 self.protocol.dataReceived(data)
-                if len(data) < RECORD or self._aborting:
+                if len(data) < RECORD_BYTES or self._aborting:
                     break  # a record is never read in part: nothing is left in OpenSSL
         except SSL.WantReadError:
             pass
@@ -95,13 +94,13 @@ class TLSClient(TLSWriting, tcp.Client):
         return None
 
     def doWrite(self) -> Any:
-        return super().doWrite() if self._established else self._shake()
+        return super().doWrite() if self._established else self._handshake_step()
 
     def loseConnection(self, *arguments: object) -> None:
         if self._established:
             super().loseConnection(*arguments)  # type: ignore[no-untyped-call]
         else:
-            self.abortConnection()  # type: ignore[no-untyped-call] # there is nobody to say anything to
+            self.abortConnection()  # type: ignore[no-untyped-call] # without a handshake there is no TLS connection to close
 
     def connectionLost(self, reason: Failure) -> None:
         if self._established and hasattr(self, "socket") and not self._aborting:
@@ -112,7 +111,7 @@ class TLSClient(TLSWriting, tcp.Client):
 
 
 def _reason(problem: SSL.Error) -> Exception:
-    """Why a connection is lost; an end without close_notify is reported like any other."""
+    """The reason for connectionLost; an end without close_notify is an ordinary ConnectionLost."""
     if isinstance(problem, SSL.SysCallError) or not problem.args or "unexpected eof" in str(problem):
         return main.CONNECTION_LOST
     return problem
@@ -138,7 +137,7 @@ class TLSReactor:
     ) -> None:
         self._reactor = reactor
         self.plain = reactor
-        #: for connections whose TLS is inside of something else
+        #: for connections with TLS inside of a tunnel
         self.tls_options = options if faults is None else counted(options, faults)
         self._options = _on_sockets(options, faults)
         directlyProvides(self, providedBy(reactor))
@@ -157,18 +156,18 @@ class TLSReactor:
 def tls_reactor(
     reactor: Reactor, options: IOpenSSLClientConnectionCreator, faults: CertificateFaults | None = None
 ) -> Reactor:
-    """A TLSReactor: it is what the reactor is."""
+    """A TLSReactor, which provides the interfaces of the reactor."""
     return cast(Reactor, TLSReactor(reactor, options, faults))
 
 
 class _Connection(SSL.Connection):
-    """Its verification is looked at by ``faults``."""
+    """A connection whose certificates ``faults`` counts."""
 
     faults: CertificateFaults | None = None
 
     def set_verify(self, mode: int, callback: Verify | None = None) -> None:
         if self.faults is not None and callback is not None:
-            callback = self.faults.looking(callback)
+            callback = self.faults.observing(callback)
         super().set_verify(mode, callback)
 
 
@@ -177,7 +176,7 @@ def _copy(
     faults: CertificateFaults | None,
     socket_of: Callable[[Any], socket.socket | None],
 ) -> Any:
-    """The same options for connections over ``socket_of(transport)``; None is in memory, as Twisted's are."""
+    """The same options for connections over ``socket_of(transport)``; None is a connection in memory, as Twisted's own."""
     made: Any = copy.copy(options)
     context = context_of(options)
 

@@ -1,6 +1,6 @@
-"""Server certificates of kinds that will not be accepted for ever: without subject alternative names, or signed with SHA-1.
+"""Counts deprecated server certificates: those without subject alternative names, and those signed with SHA-1.
 
-Upstream: apiserver ``util/x509metrics``.  Nothing is judged here; the handshake goes on as it would.
+Upstream: apiserver ``util/x509metrics``.  Nothing is rejected here; the handshake goes on as it would.
 """
 
 from __future__ import annotations
@@ -14,47 +14,47 @@ from OpenSSL import SSL, crypto
 from kapi.machinery.meters import Counter
 
 Verify = Callable[[SSL.Connection, crypto.X509, int, int, int], bool]
-_WEAK_DIGEST = 68  # what OpenSSL says of a signature that it does not take any more
+_WEAK_DIGEST = 68  # OpenSSL's error code for a signature that it no longer accepts (X509_V_ERR_CA_MD_TOO_WEAK)
 
 
 class CertificateFaults:
-    """``of``: whose requests, as the names of upstream's metrics say; ``stage``: how stable the metrics are."""
+    """``of`` is the part of the metrics' names that says whose requests they are; ``stage`` is their stability (ALPHA, BETA)."""
 
     def __init__(self, of: str, stage: str) -> None:
-        self.unnamed = Counter(
+        self.missing_san = Counter(
             f"apiserver_{of}_x509_missing_san_total",
             f"[{stage}] Counts the number of requests to servers missing SAN extension in their serving certificate OR the "
             "number of connection failures due to the lack of x509 certificate SAN extension missing (either/or, based on "
             "the runtime environment)",
         )
-        self.weak = Counter(
+        self.insecure_sha1 = Counter(
             f"apiserver_{of}_x509_insecure_sha1_total",
             f"[{stage}] Counts the number of requests to servers with insecure SHA1 signatures in their serving certificate "
             "OR the number of connection failures due to the insecure SHA1 signatures (either/or, based on the runtime "
             "environment)",
         )
 
-    def looking(self, callback: Verify) -> Verify:
-        """A verification callback (pyOpenSSL's) that looks at the server's certificate first."""
+    def observing(self, callback: Verify) -> Verify:
+        """A verification callback of pyOpenSSL that first counts the server's certificate, then calls ``callback``."""
 
-        def look(connection: SSL.Connection, certificate: crypto.X509, problem: int, depth: int, fine: int) -> bool:
+        def observe(connection: SSL.Connection, certificate: crypto.X509, problem: int, depth: int, fine: int) -> bool:
             if depth == 0 and problem in (0, _WEAK_DIGEST):
-                self.look(certificate.to_cryptography(), weak=problem == _WEAK_DIGEST)
+                self.observe(certificate.to_cryptography(), weak=problem == _WEAK_DIGEST)
             return bool(callback(connection, certificate, problem, depth, fine))
 
-        return look
+        return observe
 
-    def look(self, certificate: x509.Certificate, *, weak: bool = False) -> None:
+    def observe(self, certificate: x509.Certificate, *, weak: bool = False) -> None:
         try:
             certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         except x509.ExtensionNotFound:
-            self.unnamed.add()
+            self.missing_san.add()
         except ValueError:
-            pass  # what cannot be read does not get through the handshake either
+            pass  # a certificate that cannot be parsed fails in the handshake, too
         if weak or isinstance(certificate.signature_hash_algorithm, SHA1):
-            self.weak.add()
+            self.insecure_sha1.add()
 
 
 WEBHOOKS = CertificateFaults("webhooks", "BETA")
 AGGREGATOR = CertificateFaults("kube_aggregator", "ALPHA")
-COLLECTORS = (WEBHOOKS.unnamed, WEBHOOKS.weak, AGGREGATOR.unnamed, AGGREGATOR.weak)
+COLLECTORS = (WEBHOOKS.missing_san, WEBHOOKS.insecure_sha1, AGGREGATOR.missing_san, AGGREGATOR.insecure_sha1)

@@ -1,9 +1,9 @@
-"""Whom an outgoing TLS connection trusts and what it shows: one policy for webhooks, providers, extension servers, kubelets,
-pods, services and API servers.
+"""Trust and client certificates of outgoing TLS connections: to webhooks, providers, extension servers, kubelets, pods, services
+and API servers.
 
-Names are verified in the handshake (service-identity) against the certificates of a bundle, without one against the
-system's.  As by Go's crypto/x509, each certificate of a bundle is an anchor, also one that nobody in the bundle has signed:
-an intermediate authority for what it signs, a server's for that server.
+Certificates are verified in the handshake against those of a bundle, or the system's without one, and names by service-identity.
+As in Go's crypto/x509, each certificate of a bundle is a trust anchor, also when it is not self-signed: an intermediate
+authority for the certificates that it signs, a server's certificate for that server.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class NoCertificates(ValueError):
 def authorities(bundle: bytes, *, required: bool = True) -> Any:
     """The certificates of a PEM bundle as Twisted's trust root.
 
-    Raises ValueError for one that cannot be read; NoCertificates for a bundle without any, unless that is to mean that
-    nobody is trusted (``required`` False).
+    Raises ValueError for a certificate that cannot be read, and NoCertificates for a bundle without any when ``required``;
+    otherwise no server is trusted then.
     """
     try:
         found = [ssl.Certificate.loadPEM(_BEGIN + block) for block in bundle.split(_BEGIN)[1:]]
@@ -43,7 +43,7 @@ def authorities(bundle: bytes, *, required: bool = True) -> Any:
 
 
 def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:
-    """What the server is shown; None without a certificate.  Raises ValueError for PEM that does not belong together."""
+    """The client certificate with its key; None without one.  Raises ValueError when they do not belong together."""
     if not certificate:
         return None
     try:
@@ -63,10 +63,10 @@ def client_options(
     insecure: bool = False,
     tolerant: bool = False,
 ) -> IOpenSSLClientConnectionCreator:
-    """What Twisted makes connections with to a server of this name.
+    """Twisted's TLS options for a server of this name.
 
-    ``bundle``: PEM of whom to trust, empty for the system's authorities; one without a certificate is an error, or with
-    ``tolerant`` nobody is trusted.  ``insecure``: whoever answers.  Raises ValueError for a bundle that cannot be used.
+    ``bundle``: PEM of the trusted authorities, empty for the system's.  A bundle without a certificate is an error; with
+    ``tolerant`` no server is trusted then.  ``insecure``: any server is accepted.  Raises ValueError for a bad bundle.
     """
     if insecure:
         return unverified_options(name, own)
@@ -74,7 +74,7 @@ def client_options(
 
 
 def verified_options(name: str, trust: Any, own: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
-    """What Twisted makes connections with; ``trust`` None is the system's authorities."""
+    """Twisted's TLS options; ``trust`` None is the system's authorities."""
     if trust is None:
         return ssl.optionsForClientTLS(name, clientCertificate=own)
     made = ssl.optionsForClientTLS(name, trust, own)
@@ -85,7 +85,7 @@ def verified_options(name: str, trust: Any, own: ssl.PrivateCertificate | None) 
 
 
 def context_of(options: IOpenSSLClientConnectionCreator) -> SSL.Context:
-    """What OpenSSL makes the connections of ``options`` from."""
+    """The OpenSSL context of ``options``."""
     in_memory = TLSMemoryBIOFactory(options, True, Factory.forProtocol(Protocol)).buildProtocol(None)
     assert in_memory is not None
     return options.clientConnectionForTLS(in_memory).get_context()
@@ -95,7 +95,7 @@ def context_of(options: IOpenSSLClientConnectionCreator) -> SSL.Context:
 class _Unverified:
     """TLS without verification: any server is accepted.
 
-    ``_createConnection`` is where ``kapi.client.tls_client`` puts the socket in.
+    ``kapi.client.tls_client`` replaces ``_createConnection`` by one over a socket.
     """
 
     def __init__(self, context: SSL.Context, name: str) -> None:
@@ -116,7 +116,7 @@ class _Unverified:
 
 
 def unverified_options(name: str, own: ssl.PrivateCertificate | None) -> IOpenSSLClientConnectionCreator:
-    """As ``verified_options``, with whoever answers."""
+    """As ``verified_options``, but any server is accepted."""
     pair = {} if own is None else {"privateKey": own.privateKey.original, "certificate": own.original}
     made: Any = ssl.CertificateOptions
     return _Unverified(made(verify=False, raiseMinimumTo=ssl.TLSVersion.TLSv1_2, **pair).getContext(), name)

@@ -1,4 +1,4 @@
-"""What TLS transports of either end have in common whose OpenSSL connection is on the socket itself: writing."""
+"""Writing of TLS transports, client and server, whose OpenSSL connection uses the socket itself."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from OpenSSL import SSL
 from twisted.internet import main, tcp
 from twisted.internet.error import ConnectionLost
 
-RECORD = 16384  # bytes that a TLS record carries at most
-_PIECE = 16 * RECORD  # bytes that OpenSSL is given in one call
-READS = 8  # full records read in one turn, so that others get theirs
+RECORD_BYTES = 16384  # that a TLS record carries at most
+_PIECE_BYTES = 16 * RECORD_BYTES  # that OpenSSL is given in one call
+MAX_READS = 8  # full records that are read in one turn of the reactor, so that other connections are read in it, too
 
 
 class TLSWriting(tcp.Connection):
-    """Goes before the transport's class among the bases.
+    """A mixin, to be listed before the transport's class.
 
-    Writes go out at once; what the socket does not take waits as in the stock transport, producers included.
+    Data is written at once; what the socket does not take is buffered as in Twisted's transport, and producers are paused.
     """
 
-    _tlsConnection: SSL.Connection  # under the name that Twisted's TLS transports have for it
+    _tlsConnection: SSL.Connection  # Twisted's TLS transports use this name
     _established = False  # the handshake is done
+    _keeps_early = True  # what is written before that waits for it, else it is dropped
     #: OpenSSL must write (a message of a handshake) before it can read on
     _read_wants_write = False
 
     def _read(self) -> BaseException | None:
-        """Reads what there is, as ``doRead`` does."""
+        """Reads the available data, as ``doRead`` does."""
         raise NotImplementedError
 
     def write(self, data: bytes) -> None:
@@ -40,25 +41,26 @@ class TLSWriting(tcp.Connection):
                 if sent == len(data):
                     return
                 data = data[sent:]
-        super().write(data)  # type: ignore[no-untyped-call]
+        if self._established or self._keeps_early:
+            super().write(data)  # type: ignore[no-untyped-call]
 
     def writeSequence(self, iovec: Iterable[bytes]) -> None:
         self.write(b"".join(iovec))
 
     def writeSomeData(self, data: bytes) -> int | ConnectionLost:
-        """How many bytes OpenSSL has taken; a piece that the socket took in part is offered again, unchanged.
+        """How many bytes OpenSSL has taken; a piece that the socket took in part is given to it again, unchanged.
 
-        Of a piece OpenSSL takes all, or one record where it may write in part: a server's connections may not.
+        OpenSSL takes all of a piece, or one record of it when partial writes are enabled, which a server's connections do not do.
         """
         size = len(data)
         sent = 0
         send = self._tlsConnection.send
         try:
-            if size <= RECORD:
+            if size <= RECORD_BYTES:
                 return send(data) if size else 0
             view = memoryview(data)
             while sent < size:
-                sent += send(view[sent : sent + _PIECE])
+                sent += send(view[sent : sent + _PIECE_BYTES])
         except (SSL.WantWriteError, SSL.WantReadError):
             pass
         except SSL.Error:
@@ -66,7 +68,7 @@ class TLSWriting(tcp.Connection):
         return sent
 
     def forget_unsent(self) -> None:
-        """Nobody takes it any more.  A request and its channel lead to each other and here until garbage is collected."""
+        """Drops unsent data of a closed connection: a cycle of references keeps the transport until garbage is collected."""
         self.dataBuffer, self.offset = b"", 0
         self._tempDataBuffer.clear()
 

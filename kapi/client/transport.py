@@ -1,6 +1,6 @@
-"""What the client library asks of a transport: requests out, answers back, whole or as a stream.
+"""The interface of a transport: it sends requests and gives answers, whole or as a stream.
 
-``kapi.client.connections`` is the one over sockets, ``kapi.testing.client`` the one over a server in memory.
+``kapi.client.connections`` implements it over sockets, ``kapi.testing.client`` over a server in memory.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class StreamClosed(Exception):
 
 
 class Stream:
-    """The body of an answer that goes on.  One reader at a time.
+    """The body of an answer, piece by piece.  Only one reader at a time.
 
-    ``flow(True)`` asks the sender to wait, ``flow(False)`` to go on; ``abort`` ends the connection.
+    ``flow(True)`` makes the sender wait, ``flow(False)`` lets it go on; ``abort`` ends the connection.
     """
 
     def __init__(self, flow: Callable[[bool], None], abort: Callable[[], None]) -> None:
@@ -37,7 +37,7 @@ class Stream:
         self._ended = False
 
     def feed(self, data: bytes) -> None:
-        """From the transport."""
+        """Called by the transport with a piece of the body."""
         if self._ended:
             return
         self._chunks.append(data)
@@ -48,7 +48,7 @@ class Stream:
         self._wake()
 
     def finish(self, why: Failure | None = None) -> None:
-        """From the transport: the body's end, or why there is no end."""
+        """Called by the transport at the end of the body; ``why`` says why it is not complete."""
         if not self._ended:
             self._ended, self._end = True, why
             self._wake()
@@ -59,7 +59,7 @@ class Stream:
             reader.callback(None)
 
     async def read(self) -> bytes:
-        """What has come, at least a byte; b"" at the end.  Raises what ended the connection, and StreamClosed."""
+        """Waits for data.  Returns all that has come, b"" at the end.  Raises what ended the connection, or StreamClosed."""
         while not self._chunks:
             if self._ended:
                 if self._end is not None:
@@ -90,7 +90,7 @@ class Stream:
 
 
 class Response:
-    """An answer; ``stream`` is there when one was asked for and the code is below 300, else ``body`` is whole."""
+    """An answer.  ``stream`` is set when one was requested and the code is below 300; otherwise ``body`` is complete."""
 
     __slots__ = ("body", "code", "headers", "stream")
 
@@ -98,20 +98,20 @@ class Response:
         self.code, self.headers, self.body, self.stream = code, headers, body, stream
 
     def header(self, name: bytes) -> str:
-        """The first of that name, "" when there is none."""
+        """The first header of that name, "" when there is none."""
         values = self.headers.getRawHeaders(name)
         return values[0].decode("utf-8", "replace") if values else ""
 
 
 class Transport(Protocol):
-    """Requests out, answers back; a test may bring its own."""
+    """Sends requests and gives answers; a test may have one of its own."""
 
     def request(
         self, method: str, target: str, headers: Sequence[Header], body: bytes | None, *, streaming: bool = False
     ) -> Deferred[Response]:
-        """``target`` is path and query, escaped.  Fails with what the connection failed with; cancelling ends it."""
+        """``target`` is path and query, escaped.  Fails with the error of the connection; cancelling ends the connection."""
         ...
 
     def close(self) -> Deferred[None]:
-        """Ends what is idle, later what is busy; fires when nothing is open."""
+        """Closes idle connections at once and busy ones after their answer; fires when none is open."""
         ...

@@ -1,4 +1,4 @@
-"""A connection that begins by speaking with a proxy, and then is handed over to whom it is for."""
+"""A connection through a proxy: first a negotiation with the proxy, then the connection belongs to another protocol."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kapi.request.transport import StreamTransport
 
 
 class ProxyError(Exception):
-    """A proxy did not let us through."""
+    """A proxy has refused the connection, or did not answer as it should."""
 
 
 class Tunnel(Protocol):
-    """A subclass speaks first, in ``connectionMade``, and reads ``received`` in ``negotiate`` until it calls ``hand_over``.
+    """A subclass begins the negotiation in ``connectionMade`` and reads ``received`` in ``negotiate`` up to ``hand_over``.
 
-    ``inner`` is the factory of the protocol that then has the connection; ``kind`` is how texts call the proxy.
+    ``inner`` is the factory of the protocol that has the connection afterwards; ``kind`` is the proxy's name in messages.
     """
 
     transport: StreamTransport
@@ -34,13 +34,13 @@ class Tunnel(Protocol):
 
     def __init__(self, inner: IProtocolFactory) -> None:
         self._factory = inner
-        self.received = b""  # of the proxy's words, what was not read yet
+        self.received = b""  # data of the proxy that was not read yet
         self.is_through = False
         self._made: Deferred[IProtocol] = Deferred()
         self._inner: IProtocol | None = None
 
     def negotiate(self) -> None:
-        """There is more in ``received``."""
+        """Called when there is more data in ``received``."""
         raise NotImplementedError
 
     def dataReceived(self, data: bytes) -> None:
@@ -53,12 +53,12 @@ class Tunnel(Protocol):
 
     def hand_over(self) -> None:
         """The proxy has agreed."""
-        if self.received:  # nobody has said anything to the target yet
+        if self.received:  # the target cannot have answered yet: nothing was sent to it
             self.refuse(f"unexpected {len(self.received)} bytes of buffered data from {self.kind}")
         elif not self._made.called:
             self.is_through = True
             self._inner = inner = self._factory.buildProtocol(self.transport.getPeer())
-            assert inner is not None  # the factory has agreed when it was given to the endpoint
+            assert inner is not None  # factories of the library always build one
             inner.makeConnection(self.transport)
             self._made.callback(inner)
 
@@ -89,7 +89,7 @@ async def tunnelled(
 ) -> IProtocol:
     """A protocol of ``factory`` at the end of a tunnel, with TLS in it when there are ``options`` for it.
 
-    Raises ProxyError, and what the connection raises.
+    Raises ProxyError and errors of the connection.
     """
     inner: IProtocolFactory = factory if options is None else TLSMemoryBIOFactory(options, True, factory)
     asking = Factory.forProtocol(lambda: tunnel(inner))
@@ -97,7 +97,7 @@ async def tunnelled(
     connected = await proxy.connect(asking)
     assert isinstance(connected, Tunnel)
     found = await connected.made()
-    if options is None:  # TLS of who asked, if there is any, is his affair
+    if options is None:  # the caller adds TLS itself, if it uses any
         return found
     assert isinstance(found, TLSMemoryBIOProtocol)
     return found.wrappedProtocol

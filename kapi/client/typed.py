@@ -28,12 +28,12 @@ def _wrong(value: object, path: str, wanted: str) -> WrongType:
     return WrongType(f"json: cannot unmarshal {given} into Go struct field {path} of type {wanted}")
 
 
-def text(value: object, path: str) -> None:
+def string(value: object, path: str) -> None:
     if not isinstance(value, str):
         raise _wrong(value, path, "string")
 
 
-def truth(value: object, path: str) -> None:
+def boolean(value: object, path: str) -> None:
     if not isinstance(value, bool):
         raise _wrong(value, path, "bool")
 
@@ -53,11 +53,11 @@ def list_of(item: Check) -> Check:
     return check
 
 
-def texts(value: object, path: str) -> None:
+def string_map(value: object, path: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, path, "map[string]string")
     for each in value.values():
-        text(each, path)
+        string(each, path)
 
 
 def struct(go_type: str, /, **fields: Check) -> Check:
@@ -71,12 +71,12 @@ def struct(go_type: str, /, **fields: Check) -> Check:
     return check
 
 
-def text_lists(value: object, path: str) -> None:
+def string_list_map(value: object, path: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, path, "map[string][]string")
     for each in value.values():
         if each is not None:
-            _TEXTS(each, path)
+            _STRINGS(each, path)
 
 
-_TEXTS = list_of(text)
+_STRINGS = list_of(string)

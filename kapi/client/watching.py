@@ -25,7 +25,7 @@ class WatchEvent(NamedTuple):
 class Watch:
     """``async for event in watch`` until the server ends it; ``close()`` ends it from this side.
 
-    An ERROR event is raised as the StatusError it says (Expired for 410); a connection that breaks as ConnectionFailed.
+    An ERROR event is raised as the StatusError that it holds (Expired for 410), a broken connection as ConnectionFailed.
     """
 
     def __init__(self, stream: Stream, decode: Callable[[bytes], Tree] = orjson.loads) -> None:
@@ -46,7 +46,7 @@ class Watch:
         return event
 
     async def lines(self) -> list[bytes]:
-        """All events that are there, undecoded and at least one, or [] at the end."""
+        """Waits for events.  Returns all that have come, at least one, undecoded; [] at the end."""
         while not self._lines:
             if self._closed:
                 return []
@@ -80,7 +80,7 @@ class Watch:
         self._lines = [line for line in reversed(whole.split(b"\n")) if line.strip()]
 
     async def next(self) -> WatchEvent | None:
-        """None at the end."""
+        """The next event, or None at the end."""
         if not self._lines:
             self._lines = (await self.lines())[::-1]
             if not self._lines:
@@ -88,7 +88,7 @@ class Watch:
         return self.decoded(self._lines.pop())
 
     def decoded(self, line: bytes) -> WatchEvent:
-        """Raises the StatusError of an ERROR."""
+        """The event of one line.  Raises the StatusError of an ERROR event, and UnexpectedAnswer."""
         try:
             tree = self._decode(line)
             kind, obj = tree["type"], tree["object"]
@@ -101,7 +101,7 @@ class Watch:
         return WatchEvent(kind, obj)
 
     def close(self) -> None:
-        """Ends the connection, too."""
+        """Ends the watch and its connection."""
         if not self._closed:
             self._closed = True
             self._stream.close()

@@ -6,7 +6,7 @@ import os
 from base64 import b64encode
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTime
@@ -16,24 +16,27 @@ from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFail
 from wsproto.utilities import generate_accept_token
 from zope.interface import implementer
 
-from kapi.client.answer import Answer, BadAnswer, content_length, next_head
+from kapi.client.answer import Answer, BadAnswer, framing, next_head
 from kapi.client.head import request_head
 from kapi.client.transport import Header, Response
-from kapi.request.transport import StreamTransport
+from kapi.request.transport import StreamTransport, close_when_sent
+
+if TYPE_CHECKING:
+    from twisted.web.http import _ChunkedTransferDecoder
 
 MAX_REFUSAL = 64 * 1024  # bytes of an answer that is no upgrade
 MAX_MESSAGE = 16 * 1024 * 1024  # bytes
 MAX_BUFFERED = 1024 * 1024  # bytes of messages that wait for their reader before the sender is made to wait
-CLOSE_TIME = 5.0  # seconds for the other end to answer a close
+CLOSE_TIMEOUT_SECONDS = 5.0  # for the other end to answer a close
 
 
 class WebSocketClosed(Exception):
-    """The other end closed the connection without saying goodbye, or for the reason it gave."""
+    """The other end has closed the connection without a close frame, or with one that names an error."""
 
 
 @implementer(IPushProducer)
 class WebSocket(Protocol):
-    """``opened`` fires with this once the server has agreed, or with its Response when it has not.
+    """``opened`` fires with this object when the server accepts the WebSocket, or with its Response when it refuses.
 
     ``protocol`` is the subprotocol that the server has chosen.
     """
@@ -56,8 +59,12 @@ class WebSocket(Protocol):
         self._request = request_head(method.encode("ascii"), target.encode("ascii"), [*headers, *more])
         self.opened: Deferred[WebSocket | Response] = Deferred(lambda _: self.abort())
         self.protocol = ""
-        self._raw = b""
-        self._answer: Answer | None = None  # while it is no upgrade
+        self._raw = b""  # what has come of the answer's head, and what came with it
+        self._answer: Answer | None = None  # set when the server refuses
+        self._refusal: list[bytes] = []  # its body
+        self._refusal_length = 0  # bytes of it that are read
+        self._is_refused = False  # the body has been read
+        self._chunks: _ChunkedTransferDecoder | None = None
         self._frames: FrameProtocol | None = None
         self._part: list[bytes] = []
         self._size = 0
@@ -69,7 +76,7 @@ class WebSocket(Protocol):
         self._full = False
         self._end: Exception | None = None
         self._ended = False
-        self._closing: IDelayedCall | None = None  # the call that ends the connection when the other end does not
+        self._closing: IDelayedCall | None = None  # ends the connection when the other end does not
 
     # the transport
 
@@ -104,26 +111,52 @@ class WebSocket(Protocol):
             self._closing.cancel()
         answer = self._answer
         if answer is not None and not self.opened.called:
-            self.opened.callback(Response(answer.code, answer.headers, self._raw))
+            body = b"".join(self._refusal)[: self._refusal_length]
+            self.opened.callback(Response(answer.code, answer.headers, body))
         self.resumeProducing()
         self._finish(WebSocketClosed("the connection was lost"))
 
     # the handshake
 
     def _handshake(self, data: bytes) -> None:
-        self._raw += data
         if self._answer is None:
+            self._raw += data
             answer, self._raw = next_head(self._raw)
             if answer is None:
                 return
             if answer.code == 101:
                 self._agree(answer)
                 return
-            self._answer = answer
-        length = content_length(self._answer.headers.getRawHeaders(b"content-length"))
-        if len(self._raw) >= min(MAX_REFUSAL if length is None else length, MAX_REFUSAL):
-            self._raw = self._raw[:MAX_REFUSAL]
-            self.transport.loseConnection()
+            self._begin_refusal(answer)
+            data = self._raw
+        self._read_refusal(data)
+
+    def _begin_refusal(self, answer: Answer) -> None:
+        self._answer = answer
+        in_chunks, length = framing(answer, False)
+        self._refusal_length = MAX_REFUSAL if length is None else min(length, MAX_REFUSAL)
+        if in_chunks:
+            from twisted.web.http import _ChunkedTransferDecoder  # long to load, and seldom needed
+
+            self._chunks = _ChunkedTransferDecoder(self._refusal.append, self._end_refusal)
+
+    def _read_refusal(self, data: bytes) -> None:
+        if self._is_refused:
+            return
+        if self._chunks is None:
+            self._refusal.append(data)
+        else:
+            try:
+                self._chunks.dataReceived(data)
+            except Exception as problem:  # the decoder has a class for each of its complaints
+                raise BadAnswer(f"malformed chunked encoding: {problem}") from None
+        if sum(map(len, self._refusal)) >= self._refusal_length:
+            self._end_refusal()
+
+    def _end_refusal(self, rest: bytes = b"") -> None:
+        """The body is complete, or as much of it as is read.  The decoder of chunks gives the bytes after it."""
+        self._is_refused = True
+        close_when_sent(self.transport)
 
     def _agree(self, answer: Answer) -> None:
         def header(name: bytes) -> bytes:
@@ -135,7 +168,7 @@ class WebSocket(Protocol):
             raise BadAnswer("the answer to the request for a WebSocket is none")
         self.protocol = header(b"sec-websocket-protocol").decode("ascii", "replace")
         if self.protocol not in self._protocols:
-            raise BadAnswer(f"the server has chosen the protocol {self.protocol!r}, which nobody asked for")
+            raise BadAnswer(f"the server has chosen the protocol {self.protocol!r}, which was not requested")
         rest, self._raw = self._raw, b""
         self._frames = FrameProtocol(client=True, extensions=[])
         self.opened.callback(self)
@@ -174,13 +207,13 @@ class WebSocket(Protocol):
         self._wake()
 
     def _closed(self, code: int, reason: str | None) -> None:
-        """The other end says goodbye."""
+        """A close frame has come."""
         assert self._frames is not None
         if self._closing is None:
             self._write(self._frames.close(CloseReason.NORMAL_CLOSURE))
         fine = code in (CloseReason.NORMAL_CLOSURE, CloseReason.GOING_AWAY, CloseReason.NO_STATUS_RCVD)
         self._finish(None if fine else WebSocketClosed(reason or f"closed with code {int(code)}"))
-        self.transport.loseConnection()
+        close_when_sent(self.transport)
 
     def _finish(self, why: Exception | None) -> None:
         if self._ended:
@@ -203,7 +236,7 @@ class WebSocket(Protocol):
         self._reader = None
 
     async def read(self) -> bytes | None:
-        """The next message, None after a proper end.  One reader at a time.  Raises WebSocketClosed and BadAnswer."""
+        """The next message, None after a normal close.  Only one reader at a time.  Raises WebSocketClosed and BadAnswer."""
         while not self._messages:
             if self._ended:
                 if self._end is not None:
@@ -221,7 +254,7 @@ class WebSocket(Protocol):
         return message
 
     async def send(self, message: bytes) -> None:
-        """Waits while the other end does not take more.  Raises WebSocketClosed."""
+        """Sends a message; waits while the connection takes no more data.  Raises WebSocketClosed."""
         if self._ended or self._frames is None:
             raise WebSocketClosed("the connection is closed")
         self._write(self._frames.send_data(message, fin=True))
@@ -231,11 +264,11 @@ class WebSocket(Protocol):
             await self._drained
 
     def close(self) -> None:
-        """Says goodbye; the connection ends when the other end has, too, or after ``CLOSE_TIME``."""
+        """Sends a close frame; the connection ends with the other end's close frame, or after ``CLOSE_TIMEOUT_SECONDS``."""
         if self._closing is not None or self._ended or self._frames is None:
             return
         self._write(self._frames.close(CloseReason.NORMAL_CLOSURE))
-        self._closing = self._reactor.callLater(CLOSE_TIME, self.abort)
+        self._closing = self._reactor.callLater(CLOSE_TIMEOUT_SECONDS, self.abort)
 
     def abort(self) -> None:
         if self.transport is not None:

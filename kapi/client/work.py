@@ -1,6 +1,6 @@
-"""What works besides requests, by reactor: how it runs, and whether all of it is done.
+"""Background work of each reactor, such as the queues of controllers: how it is run, and whether all of it is done.
 
-Upstream has nothing like it: a goroutine holds up nobody, and tests that wait for controllers poll.
+Upstream has nothing like it: goroutines do not block each other, and tests that wait for controllers poll.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kapi.request.call import Call
 
 class Work(Protocol):
     def busy(self, within: float) -> bool:
-        """Whether something is done now, or will be begun within so many seconds."""
+        """Whether something runs now, or will start within so many seconds."""
 
 
 _known: WeakKeyDictionary[IReactorTime, WeakSet[Work]] = WeakKeyDictionary()
@@ -23,17 +23,17 @@ _calls: WeakKeyDictionary[IReactorTime, Call] = WeakKeyDictionary()
 
 
 def run_by(reactor: IReactorTime, call: Call) -> None:
-    """What queues on this reactor do from now on is computed by ``call``: in slices."""
+    """From now on the work of queues on this reactor is computed by ``call``: in slices."""
     _calls[reactor] = call
 
 
 def call_of(reactor: IReactorTime) -> Call | None:
-    """None: each step runs in one piece."""
+    """What ``run_by`` has set; None means that each step runs in one piece."""
     return _calls.get(reactor)
 
 
 def register(reactor: IReactorTime, work: Work) -> None:
-    """It is known as long as it lives."""
+    """Counts ``work`` in ``busy`` until it is garbage."""
     found = _known.get(reactor)
     if found is None:
         found = _known[reactor] = WeakSet()
@@ -41,5 +41,5 @@ def register(reactor: IReactorTime, work: Work) -> None:
 
 
 def busy(reactor: IReactorTime, within: float) -> bool:
-    """Whether anything on the reactor is."""
+    """Whether any registered work of the reactor is busy."""
     return any(work.busy(within) for work in list(_known.get(reactor, ())))

@@ -1,8 +1,10 @@
 """The work queue of controllers: keys, each handled by one task at a time, by a bounded number of workers.
 
-A key that is added twice is handled once; one that comes while it is handled is handled again; one that failed comes again
-later, the later the more often it failed, and all that failed come at a bounded rate (upstream: client-go
-``util/workqueue``).
+* A key that is added twice is handled once.
+* A key that is added while it is handled is handled again afterwards.
+* A key that failed is handled again after a delay, which doubles with each failure; all retries together have a bounded rate.
+
+Upstream: client-go ``util/workqueue``.
 """
 
 from __future__ import annotations
@@ -15,24 +17,24 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from kapi.client.limiter import TokenBucket
 from kapi.client.sliced import begin
 from kapi.client.work import register
-from kapi.client.workqueue_figures import QueueFigures
+from kapi.client.workqueue_metrics import QueueMetrics
 from kapi.machinery.status import Conflict, StatusError
 from kapi.store.errors import StoreUnavailable
 
-FIRST_RETRY, MAX_RETRY_SECONDS = 0.05, 60.0  # seconds
-RETRY_RATE, RETRY_BURST = 10.0, 100  # of all keys together; retries a second
-MAX_TURN = 0.02  # seconds that keys may be begun in one turn of the reactor
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 60.0
+RETRY_RATE, RETRY_BURST = 10.0, 100  # of all keys together: retries per second, retries at once
+MAX_TURN_SECONDS = 0.02  # for how long keys are begun in one turn of the reactor
 Key = TypeVar("Key", bound=Hashable)
 
 
 class WorkQueue(Generic[Key]):
     """``handle`` runs for ``workers`` keys at once, in slices where ``kapi.client.work`` says so.
 
-    Its errors are logged and the key comes again.
-
-    The number that ``handle`` returns, if any, are the seconds after which the key comes again.
+    A key whose handling raises an error is retried, and the error is logged.  When ``handle`` returns a number, the key is
+    handled again after so many seconds.  A retry comes after ``first_retry * 2 ** failures`` seconds.
     """
 
     log = Logger()
@@ -43,7 +45,7 @@ class WorkQueue(Generic[Key]):
         name: str,
         handle: Callable[[Key], Awaitable[float | None]],
         workers: int = 4,
-        first_retry: float = FIRST_RETRY,
+        first_retry: float = FIRST_RETRY_SECONDS,
     ) -> None:
         self._reactor = reactor
         self._name = name
@@ -56,10 +58,10 @@ class WorkQueue(Generic[Key]):
         self._again: set[Key] = set()  # came while running
         self._later: dict[Key, IDelayedCall] = {}
         self._failures: dict[Key, int] = {}
-        self._retries = _Bucket(RETRY_RATE, RETRY_BURST)
+        self._retries = TokenBucket(reactor, RETRY_RATE, RETRY_BURST)
         self._woken = False
         self._stopped = False
-        self._figures = QueueFigures(name, reactor.seconds)
+        self._metrics = QueueMetrics(name, reactor.seconds)
         register(reactor, self)
 
     def add(self, key: Key) -> None:
@@ -70,11 +72,11 @@ class WorkQueue(Generic[Key]):
             return
         self._waiting.add(key)
         self._ready.append(key)
-        self._figures.added(key)
+        self._metrics.added(key)
         self._wake()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """An earlier time for the same key wins."""
+        """Adds the key after so many seconds; of two times for the same key the earlier one counts."""
         if self._stopped:
             return
         call = self._later.get(key)
@@ -92,14 +94,14 @@ class WorkQueue(Generic[Key]):
         self._later.clear()
         self._ready.clear()
         self._waiting.clear()
-        self._figures.stopped()
+        self._metrics.stopped()
         for task in list(self._running.values()):
             if task is not None:
                 task.cancel()
 
     @property
     def idle(self) -> bool:
-        """Nothing runs or waits to run at once."""
+        """Whether nothing runs, and nothing waits to run at once."""
         return not self._ready and not self._running
 
     def busy(self, within: float) -> bool:
@@ -120,15 +122,17 @@ class WorkQueue(Generic[Key]):
 
     def _work(self) -> None:
         self._woken = False
-        end = self._reactor.seconds() + MAX_TURN
+        end = self._reactor.seconds() + MAX_TURN_SECONDS
         while self._ready and len(self._running) < self._workers and not self._stopped:
             if self._reactor.seconds() > end:
                 self._wake()
                 return
             key = self._ready.popleft()
             self._waiting.discard(key)
-            self._figures.begun(key)
-            self._running[key] = None  # what it adds itself, before it waits, comes again as well
+            self._metrics.begun(key)
+            self._running[key] = (
+                None  # so that a key which the handler adds again before it first waits is handled again
+            )
             task = begin(self._reactor, self._run(key))
             if not task.called:
                 self._running[key] = task
@@ -140,12 +144,12 @@ class WorkQueue(Generic[Key]):
         except CancelledError:  # by ``stop``, else of something that the handler waited for
             if not self._stopped:
                 self._retry(key)
-        except Conflict:  # somebody else was faster, as it must happen now and then: look again
+        except Conflict:  # another writer was faster, which is no fault: nothing is logged
             self._retry(key)
         except StatusError as error:
             self.log.info("{name}: {key}: {message}", name=self._name, key=str(key), message=error.message)
             self._retry(key)
-        except StoreUnavailable as error:  # the store says so itself, once for all who wait for it
+        except StoreUnavailable as error:  # no traceback: the store has logged why
             self.log.info("{name}: {key}: {message}", name=self._name, key=str(key), message=str(error))
             self._retry(key)
         except Exception:
@@ -157,30 +161,16 @@ class WorkQueue(Generic[Key]):
                 self.add_after(key, again)
 
     def _retry(self, key: Key) -> None:
-        self._figures.retried()
+        self._metrics.retried()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(MAX_RETRY_SECONDS, self._first_retry * 2.0 ** min(failures, 20))
-        self.add_after(key, max(delay, self._retries.reserve(self._reactor.seconds())))
+        self.add_after(key, max(delay, self._retries.reserve()))
 
     def _finished(self, result: object, key: Key) -> None:
         self._running.pop(key, None)
-        self._figures.finished(key)
+        self._metrics.finished(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
         elif self._ready and not self._stopped:
             self._wake()
-
-
-class _Bucket:
-    """Tokens that come at a rate, up to a burst of them; who finds none waits for the next that nobody has reserved."""
-
-    def __init__(self, rate: float, burst: int) -> None:
-        self._rate, self._burst = rate, burst
-        self._tokens, self._since = float(burst), 0.0
-
-    def reserve(self, now: float) -> float:
-        """Takes a token; the seconds until it is there."""
-        self._tokens = min(self._burst, self._tokens + (now - self._since) * self._rate) - 1
-        self._since = now
-        return max(0.0, -self._tokens / self._rate)

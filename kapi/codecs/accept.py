@@ -1,4 +1,4 @@
-"""The Accept header: its clauses in the order of preference, and the first that an endpoint can meet.
+"""The Accept header: its clauses in the order of preference, and the first one that an endpoint supports.
 
 Upstream: ``NegotiateMediaTypeOptions`` of apiserver's ``endpoints/handlers/negotiation``, over ``munnerz/goautoneg``.
 """
@@ -11,7 +11,7 @@ from functools import cmp_to_key
 from typing import NamedTuple
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_MAX_INSERTED = 12  # clauses: as many as Go's sort puts in order by insertion
+_MAX_INSERTION_SORTED = 12  # clauses: Go's sort uses insertion sort up to here
 _YAML = "application/yaml"  # has no form of a stream
 
 
@@ -25,7 +25,7 @@ class Clause(NamedTuple):
 
 
 class Convert(NamedTuple):
-    """What the answer is to be turned into."""
+    """The kind to which the answer shall be converted (parameters ``as``, ``g``, ``v``)."""
 
     group: str = ""
     version: str = ""
@@ -42,7 +42,7 @@ class Chosen(NamedTuple):
 
 
 def parse_accept(header: str) -> list[Clause]:
-    """The clauses of an Accept header, in the order in which they are tried; malformed ones are left out."""
+    """The clauses of an Accept header in the order in which they are tried, without malformed ones."""
     return _sorted([clause for part in header.split(",") for clause in _clause(part.strip(" "))])
 
 
@@ -85,10 +85,10 @@ def _compare(one: Clause, other: Clause) -> int:
 def _sorted(clauses: list[Clause]) -> list[Clause]:
     """Sorted by quality, then by how specific they are.
 
-    The order is no total one: a named type comes before ``*/*`` of a better quality when it stands behind it, and the
-    other way round. So few clauses are put in order one by one, as Go's sort does.
+    Upstream's comparison is not consistent: of ``*/*`` and a named type with lower quality each counts as smaller.  The
+    result then depends on the algorithm, so a short list is sorted as Go does it, by insertion.
     """
-    if len(clauses) > _MAX_INSERTED:
+    if len(clauses) > _MAX_INSERTION_SORTED:
         return sorted(clauses, key=cmp_to_key(_compare))
     for end in range(1, len(clauses)):
         place = end
@@ -98,8 +98,8 @@ def _sorted(clauses: list[Clause]) -> list[Clause]:
     return clauses
 
 
-def on_route(header: str, produced: tuple[str, ...]) -> bool:
-    """Whether a route goes on with the header: it knows media types by their whole names alone (go-restful)."""
+def route_accepts(header: str, produced: tuple[str, ...]) -> bool:
+    """Whether a route accepts the header; go-restful compares only whole names of media types."""
     names = [part.split(";", 1)[0].strip(" ") for part in header.split(",")]
     return not header or any(name == "*/*" or name in produced for name in names)
 
@@ -110,17 +110,17 @@ def choose(
     allows: Callable[[str, Convert | None], bool],
     server_version: str = "",
 ) -> Chosen | None:
-    """The first of the supported media types that a clause names and whose parameters the endpoint can meet.
+    """The first supported media type that a clause names and whose parameters the endpoint supports; else None.
 
-    ``allows`` says whether what is asked for can be made in a media type; ``server_version`` is the one that ``sv`` may
-    name.
+    ``allows`` says whether a media type supports a conversion (None: no conversion); ``server_version`` is the one value that
+    the parameter ``sv`` may have.
     """
     if not header:
         return Chosen(supported[0], None, False, "")
     for clause in parse_accept(header):
         for media in supported:
             if _matches(clause, media):
-                chosen = _met(clause.parameters, media, allows, server_version)
+                chosen = _chosen(clause.parameters, media, allows, server_version)
                 if chosen is not None:
                     return chosen
     return None
@@ -133,7 +133,7 @@ def _matches(clause: Clause, media: str) -> bool:
     return clause.type == clause.subtype == "*"
 
 
-def _met(
+def _chosen(
     parameters: dict[str, str], media: str, allows: Callable[[str, Convert | None], bool], server_version: str
 ) -> Chosen | None:
     stream = parameters.get("stream")

@@ -1,11 +1,10 @@
-"""Reading and writing of large JSON in pieces, with a checkpoint after each: orjson's trees and texts, made by orjson.
+"""Parsing and writing of large JSON in pieces, with a checkpoint after each.  The results are those of orjson.
 
-One call of the parser takes 20 to 60 ms for 3 MB, one of the writer 3 to 80 ms for what 3 MB have become, and nobody else is
-served meanwhile.  Outside of a slice, and for what is small, it is that one call.
+For 3 MB one call of orjson's parser takes 20 to 60 ms, one of its writer 3 to 80 ms, and the reactor is blocked meanwhile.
+Outside of a slice, and for small texts, it is still one call.
 
-Where a list or an object may be cut is guessed, and the parser says whether the guess was right: text up to a comma that
-becomes JSON by a closing bracket stands between two of its members.  Where guessing fails msgspec finds the members' borders
-without making anything of them.
+The places to cut a list or an object are guessed: if the text up to a comma, plus a closing bracket, is valid JSON, the comma is
+one between two members.  Where guessing fails, msgspec finds the members without decoding them.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ import msgspec
 import orjson
 
 from kapi.machinery import checkpoint as checkpoints
-from kapi.machinery.checkpoint import checkpoint, engage
+from kapi.machinery.checkpoint import checkpoint, engage, expect_tree
 from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Tree
 
-LARGE = 256 * 1024  # bytes that are worth it
-#: what stands for something that is no JSON (``orjson.dumps``)
+LARGE = 256 * 1024  # bytes from which a text is parsed in pieces
+#: replaces a value that is not JSON (``default`` of ``orjson.dumps``)
 Default = Callable[[Any], object]
-_PIECE_BYTES = 64 * 1024  # bytes of a piece that is read
-_PIECE_MEMBERS = 2000  # of a piece that is read or written
-_MAX_DEPTH = 12  # levels that are taken apart
+_PIECE_BYTES = 64 * 1024  # that are parsed at once
+_PIECE_MEMBERS = 2000  # that are parsed or written at once
+_MAX_DEPTH = 12  # levels of nesting that are split
 _SPACE = b" \t\n\r"
 _BETWEEN = {b'"': b'","', b"{": b"},{", b"[": b"],["}  # the members of a list, by what the first begins with
-_CHARACTERS_PER_MEMBER = 64  # of a text that count as one member
+_CHARACTERS_PER_MEMBER = 64  # of a string, which count as one member
 
 _members_of_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _members_of_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -40,20 +39,21 @@ def loads(data: bytes) -> Tree:
     """As ``orjson.loads``.  Raises orjson.JSONDecodeError."""
     if len(data) < LARGE:
         return orjson.loads(data)
-    engage()  # whatever asked for it was small
+    engage()  # a text may be larger than the request that leads to it
     if checkpoints.running is None:
         return orjson.loads(data)
+    expect_tree(len(data))
     try:
         tree = _read(data.strip(_SPACE), 0)
     except (ValueError, RecursionError):
         checkpoint()
-        tree = orjson.loads(data)  # what is wrong is said of the whole text
+        tree = orjson.loads(data)  # raises the error with its position in the whole text
     checkpoint()
     return tree
 
 
 def _read(text: bytes, level: int) -> Tree:
-    """The value that a text at a level of nesting stands for."""
+    """The value of a text at a level of nesting.  Raises ValueError."""
     opening, closing = text[:1], text[-1:]
     if len(text) <= _PIECE_BYTES or level == _MAX_DEPTH or opening + closing not in (b"[]", b"{}"):
         return _whole(text, level)
@@ -90,7 +90,7 @@ def _read(text: bytes, level: int) -> Tree:
 
 
 def _whole(text: bytes, level: int) -> Tree:
-    """A piece, as deep as it stands in the whole: the parser has a bound for that."""
+    """The value of a piece, parsed at its depth in the whole text, since the parser limits the depth."""
     tree = orjson.loads(b"[" * level + text + b"]" * level)
     for _ in range(level):
         tree = tree[0]
@@ -99,14 +99,14 @@ def _whole(text: bytes, level: int) -> Tree:
 
 
 def _cut(text: bytes, at: int, opening: bytes) -> int:
-    """Where a comma between two members may be, about a piece behind ``at``; less than that when there is none."""
+    """The index of a comma that may separate two members, at most a piece after ``at``; smaller than ``at`` if none."""
     between = b',"' if opening == b"{" else _BETWEEN.get(text[at : at + 1], b",")
     found = text.rfind(between, at, at + _PIECE_BYTES)
     return found + between.index(b",")
 
 
 def _parts(members: Iterable[msgspec.Raw], level: int) -> Iterator[list[Tree]]:
-    """The values of the texts, some at a time."""
+    """The values of the texts, in groups."""
     group: list[memoryview] = []
     size = 0
     for member in members:
@@ -127,7 +127,7 @@ def _parts(members: Iterable[msgspec.Raw], level: int) -> Iterator[list[Tree]]:
 
 
 def dumps(tree: Tree, default: Default | None = None, depth: int = 0) -> bytes:
-    """As ``orjson.dumps`` of what stands ``depth`` levels deep in something else.  Raises orjson.JSONEncodeError."""
+    """As ``orjson.dumps`` of a tree that is ``depth`` levels deep in another.  Raises orjson.JSONEncodeError."""
     if checkpoints.running is None:
         return _text(tree, default, depth)
     parts: list[bytes] = []
@@ -169,7 +169,7 @@ def _write(node: Tree, default: Default | None, depth: int, level: int, parts: l
 
 
 def _blocks(node: Tree) -> Iterator[Tree]:
-    """The members of a list or an object, some at a time."""
+    """The members of a list or an object, in blocks of the same type."""
     if type(node) is list:
         for at in range(0, len(node), _PIECE_MEMBERS // 8):
             yield node[at : at + _PIECE_MEMBERS // 8]
@@ -180,7 +180,7 @@ def _blocks(node: Tree) -> Iterator[Tree]:
 
 
 def _is_large(node: Tree) -> bool:
-    """Whether a list or an object has, at all depths, more members than a piece."""
+    """Whether a list or an object has more members at all depths than a piece."""
     left = _PIECE_MEMBERS
     stack = [node]
     while stack:

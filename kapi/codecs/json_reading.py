@@ -1,6 +1,6 @@
-"""JSON as Go reads it: the same texts for what is malformed, and duplicate keys found when asked for.
+"""JSON parsed as Go does: with Go's error texts, and on request with duplicate keys.
 
-Reading is orjson's; only what it refuses, or what may hide duplicate keys, is looked at again by slower means.
+orjson parses first; only what it refuses, and what may have duplicate keys, is parsed again by the slower standard library.
 Upstream: Go's ``encoding/json`` scanner, sigs.k8s.io/json.
 """
 
@@ -21,11 +21,11 @@ from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object, Tree
 
-_MAX_INTEGER_DIGITS = 20  # characters of a number that 64 bits may hold
-_PAIRS_AT_ONCE = 10_000  # pairs of a mapping
+_MAX_INTEGER_LENGTH = 20  # characters of a 64-bit number
+_PAIRS_PER_CHECKPOINT = 10_000
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _SPACES = (b" ", b"\n", b"\t", b"\r")
-#: a string, which may not be closed, and what is looked for outside of strings
+#: a string, possibly without its end: matched so that the search skips it
 _STRING = r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
 _STRING_OR_CONSTANT = re.compile(_STRING + "|-?Infinity|NaN", re.DOTALL)
 _STRING_OR_BRACKET = re.compile(_STRING + r"|[][{}]", re.DOTALL)
@@ -39,7 +39,7 @@ class JSONError(ValueError):
 
 
 class NumberTooLarge(JSONError):
-    """A number beyond a float64.  ``number`` is how it was written; ``tree`` has an infinity in its place."""
+    """A number too large for a float64.  ``number`` is its text; ``tree`` has an infinity in its place."""
 
     def __init__(self, number: str, tree: Tree) -> None:
         super().__init__(f"json: cannot unmarshal number {number} into Go value of type float64")
@@ -48,7 +48,7 @@ class NumberTooLarge(JSONError):
 
 
 class Duplicated(Object):
-    """A mapping in which a key came twice.  As a dict it holds the last values; ``pairs`` has all of them, in order."""
+    """A mapping with a duplicate key.  As a dict it holds the last values; ``pairs`` has all of them, in order."""
 
     __slots__ = ("pairs",)
 
@@ -57,12 +57,11 @@ class Duplicated(Object):
         self.pairs = pairs
 
 
-#: strict decoding reports no more than this
-MAX_PROBLEMS = 100
+MAX_PROBLEMS = 100  # that strict decoding reports
 
 
 class Literal(float):
-    """A number with a fraction or an exponent; ``text`` is how it was written."""
+    """A number with a fraction or an exponent; ``text`` is its JSON text."""
 
     text: str
 
@@ -74,7 +73,7 @@ class Literal(float):
 
 
 def loads(data: bytes) -> Tree:
-    """The tree of a JSON text.  Raises JSONError, NumberTooLarge for what the tree could not be written with again."""
+    """The tree of a JSON text.  Raises JSONError, and NumberTooLarge when a number exceeds a float64."""
     try:
         tree = json_pieces.loads(data)
     except orjson.JSONDecodeError:
@@ -84,11 +83,11 @@ def loads(data: bytes) -> Tree:
 
 
 def may_have_duplicates(data: bytes, keys: int) -> bool:
-    """Whether a text whose tree has ``keys`` keys can have had more.  Cheap, and never wrong when it says no."""
+    """False only if a text whose tree has ``keys`` keys has no duplicate keys.  Cheap."""
     checkpoint()
     if data.count(b'":') > keys:
         return True
-    # else only a colon that stands away from its key can hide one
+    # a duplicate may still have blanks between the key and its colon
     return any(space in data and space + b":" in data for space in _SPACES)
 
 
@@ -111,7 +110,7 @@ def count_keys(tree: object) -> int:
 def loads_exactly(data: bytes) -> Tree:
     """As ``loads``, with Duplicated for mappings that have a key twice and Literal for floats.  Raises JSONError.
 
-    A number beyond a float64 is an infinite Literal: a decoder that knows its type has better words for it.
+    A number beyond a float64 is an infinite Literal: the decoder that knows the field's type reports it.
     """
     tree = _parse(data, _mapping, object_pairs_hook=_mapping, parse_float=Literal, parse_int=_exact_integer)
     free_in_steps(tree, len(data))
@@ -119,7 +118,7 @@ def loads_exactly(data: bytes) -> Tree:
 
 
 def duplicates(tree: object, path: str = "") -> Iterator[str]:
-    """The paths of keys that come again, in the order of the text: ``spec.replicas``, ``[0].op``."""
+    """The paths of duplicate keys in the order of the text: ``spec.replicas``, ``[0].op``."""
     if isinstance(tree, list):
         for position, item in enumerate(steps(tree)):
             yield from duplicates(item, f"{path}[{position}]")
@@ -136,10 +135,10 @@ def duplicates(tree: object, path: str = "") -> Iterator[str]:
 
 def _mapping(pairs: list[tuple[str, Tree]]) -> Object:
     checkpoint()
-    tree = dict(pairs[:_PAIRS_AT_ONCE])
-    for at in range(_PAIRS_AT_ONCE, len(pairs), _PAIRS_AT_ONCE):
+    tree = dict(pairs[:_PAIRS_PER_CHECKPOINT])
+    for at in range(_PAIRS_PER_CHECKPOINT, len(pairs), _PAIRS_PER_CHECKPOINT):
         checkpoint()
-        tree.update(pairs[at : at + _PAIRS_AT_ONCE])
+        tree.update(pairs[at : at + _PAIRS_PER_CHECKPOINT])
     return tree if len(tree) == len(pairs) else Duplicated(pairs)
 
 
@@ -152,7 +151,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _loads_slowly(data: bytes) -> Tree:
-    """What orjson refuses: malformed texts, what Go repairs (invalid UTF-8, half surrogates), and infinite numbers."""
+    """Parses what orjson refuses: malformed texts, invalid UTF-8 and half surrogates, which Go repairs, huge numbers."""
     infinite: list[str] = []
 
     def number(text: str) -> float:
@@ -162,7 +161,7 @@ def _loads_slowly(data: bytes) -> Tree:
         return value
 
     def integer(text: str) -> int | float:
-        value = int(text) if len(text) <= _MAX_INTEGER_DIGITS else 1 << 64
+        value = int(text) if len(text) <= _MAX_INTEGER_LENGTH else 1 << 64
         return value if -(1 << 63) <= value < 1 << 64 else number(text)
 
     tree = _parse(data, dict, parse_float=number, parse_int=integer)
@@ -185,15 +184,15 @@ def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hoo
 
 
 def _text(data: bytes) -> str:
-    """Each byte that belongs to no character becomes U+FFFD, as in Go."""
+    """The text of bytes; as in Go each byte of invalid UTF-8 becomes U+FFFD."""
     try:
         return data.decode()
     except UnicodeDecodeError:
         decoder = _Decoder("kapi.replace_bytes")
         pieces = []
-        for start in range(0, len(data), _BYTES_AT_ONCE):
+        for start in range(0, len(data), _BYTES_PER_CHECKPOINT):
             checkpoint()
-            pieces.append(decoder.decode(data[start : start + _BYTES_AT_ONCE]))
+            pieces.append(decoder.decode(data[start : start + _BYTES_PER_CHECKPOINT]))
         return "".join(pieces) + decoder.decode(b"", final=True)
 
 
@@ -202,12 +201,12 @@ def _scan(text: str, **hooks: Any) -> Tree:
         return json.loads(text, **hooks)
     try:
         return json.loads(text, cls=json_steps.SteppingDecoder, **hooks)
-    except RecursionError:  # it goes less deep
+    except RecursionError:  # the decoder in C allows a greater depth
         return json.loads(text, **hooks)
 
 
 def _exact_integer(text: str) -> int | Literal:
-    value = int(text) if len(text) <= _MAX_INTEGER_DIGITS else 1 << 64
+    value = int(text) if len(text) <= _MAX_INTEGER_LENGTH else 1 << 64
     return value if -(1 << 63) <= value < 1 << 64 else Literal(text)
 
 
@@ -218,7 +217,7 @@ def _replace_bytes(error: UnicodeError) -> tuple[str, int]:
 
 codecs.register_error("kapi.replace_bytes", _replace_bytes)
 _Decoder = codecs.getincrementaldecoder("utf-8")
-_BYTES_AT_ONCE = 4096  # bytes, each of which may be an error that costs a microsecond
+_BYTES_PER_CHECKPOINT = 4096  # each may be an error, which takes a microsecond
 
 
 def _without_surrogates(node: object, mapping: Callable[[list[tuple[str, Tree]]], Tree]) -> Tree:
@@ -254,7 +253,7 @@ def _invalid(text: str, position: int, where: str) -> str:
 
 
 def _explain(text: str, error: ValueError) -> str:
-    """Go's words for the first thing that is wrong in a text."""
+    """Go's error for the first fault in a text, found from Python's error."""
     if isinstance(error, _ConstantError):
         name = str(error)
         found = steps(_STRING_OR_CONSTANT.finditer(text))
@@ -268,8 +267,6 @@ def _explain(text: str, error: ValueError) -> str:
         position += 1
     message = error.msg
     if message.startswith("Expecting property name"):
-        if position < len(text) and text[position] == ",":
-            return _invalid(text, position, "looking for beginning of object key string")
         return _invalid(text, position, "looking for beginning of object key string")
     if message.startswith("Illegal trailing comma"):
         return _after_comma(text, position)
@@ -299,7 +296,7 @@ def _explain(text: str, error: ValueError) -> str:
 
 
 def _after_comma(text: str, position: int) -> str:
-    """A comma before a closing bracket; Python 3.13 points at the comma."""
+    """The error of a comma before a closing bracket; Python 3.13 reports the position of the comma."""
     closing = position + 1
     while closing < len(text) and text[closing] in " \t\r\n":
         closing += 1
@@ -309,7 +306,7 @@ def _after_comma(text: str, position: int) -> str:
 
 
 def _number_before(text: str, position: int) -> str:
-    """``01`` and ``1.x`` stop inside a number; Go says so."""
+    """The error of a number that ends too early, such as ``01`` and ``1.x``; "" when there is none."""
     if position >= len(text) or position == 0:
         return ""
     start = len(text[:position].rstrip("0123456789.eE+-"))
@@ -330,19 +327,19 @@ def _explain_value(text: str, position: int) -> str:
     char = text[position : position + 1]
     word = _WORDS.get(char)
     if word:
-        for offset, wanted in enumerate(word):
+        for offset, expected in enumerate(word):
             at = position + offset
             if at >= len(text):
                 return _ENDED
-            if text[at] != wanted:
-                return _invalid(text, at, f"in literal {word} (expecting {_shown(wanted)})")
+            if text[at] != expected:
+                return _invalid(text, at, f"in literal {word} (expecting {_shown(expected)})")
     if char == "-":
         return _invalid(text, position + 1, "in numeric literal")
     return _invalid(text, position, "looking for beginning of value")
 
 
 def _container(prefix: str) -> str:
-    """The bracket that is open at the end of a text."""
+    """The innermost bracket that is open at the end of a text; "" when there is none."""
     depth: list[str] = []
     for found in steps(_STRING_OR_BRACKET.finditer(prefix)):
         match found[0]:
@@ -354,7 +351,9 @@ def _container(prefix: str) -> str:
 
 
 def kind_of(value: object) -> str:
-    """How Go's messages name the kind of a JSON value."""
+    """The kind of a JSON value, as errors of Go's ``encoding/json`` name it."""
+    if value is None:
+        return "null"
     if isinstance(value, str):
         return "string"
     if isinstance(value, bool):

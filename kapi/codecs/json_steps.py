@@ -1,7 +1,7 @@
-"""Reading of a large JSON text with checkpoints, by the scanner of the standard library that is written in Python.
+"""Parsing of a large JSON text with checkpoints, by the standard library's scanner in Python.
 
-The one written in C takes a tenth of a second for 3 MB when it has to call for pairs, in one piece; this one takes three times as
-long, and others work meanwhile.
+With a hook for pairs the scanner in C takes a tenth of a second for 3 MB and cannot be interrupted.  This one takes three times
+as long, but other work runs meanwhile.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.tree import Tree
 
-LARGE = 256 * 1024  # characters that are worth it
-_VALUES_PER_CHECKPOINT = 100  # values between two checkpoints
+LARGE = 256 * 1024  # characters from which it is used
+_VALUES_PER_CHECKPOINT = 100
 Scan = Callable[[str, int], tuple[Tree, int]]
 
 
 class SteppingDecoder(json.JSONDecoder):
-    """As the stock decoder, with the same hooks."""
+    """As ``json.JSONDecoder``, with the same hooks."""
 
     def __init__(self, **hooks: Any) -> None:
         super().__init__(**hooks)

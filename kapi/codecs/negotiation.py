@@ -1,7 +1,7 @@
-"""Media types: what a client accepts and what it sends (upstream: ``endpoints/handlers/negotiation``).
+"""Content negotiation: the media types of requests and answers (upstream: ``endpoints/handlers/negotiation``).
 
-Two layers refuse, with words of their own: routing knows which representations a route has at all (``406: Not
-Acceptable``), the serializers which form of them (``only the following media types are accepted``).
+Two layers refuse, each with its own text: the router, which knows all representations of a route (``406: Not Acceptable``),
+and the serializers (``only the following media types are accepted``).
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from kapi.codecs.accept import Convert, choose, on_route
+from kapi.codecs.accept import Convert, choose, route_accepts
 from kapi.machinery import status
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
-#: what objects are answered in
+#: media types of objects in answers
 SUPPORTED = (JSON, YAML, PROTOBUF)
 _STREAMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 _METADATA = frozenset(["PartialObjectMetadata", "PartialObjectMetadataList"])
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-#: of a Content-Type: a name, and a value that may be quoted
+#: a parameter of a Content-Type: a name, and a value that may be quoted
 _PARAMETER = re.compile(rf'\s*;\s*({_TOKEN})\s*=\s*({_TOKEN}|"(?:[^"\\\r\n]|\\[^\r\n])*")')
 _TRUE = frozenset(["1", "true", "t", "T", "TRUE", "True"])
 
 
 class MediaType(NamedTuple):
-    """The form of an answer.  ``plain`` means that stored bytes can be sent as they are."""
+    """The form of an answer.  ``plain`` means that the stored JSON bytes can be sent as they are."""
 
     yaml: bool = False
     pretty: bool = False
@@ -37,18 +37,18 @@ class MediaType(NamedTuple):
     protobuf: bool = False
 
 
-def not_on_route(verb: str) -> status.StatusError:
-    """The words of routing."""
+def not_acceptable_on_route(verb: str) -> status.StatusError:
+    """The 406 of the router."""
     known = SUPPORTED + (_STREAMS if verb in ("list", "watch") else ())
     return status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: " + ", ".join(known), details={})
 
 
 def not_accepted(media_types: tuple[str, ...]) -> status.StatusError:
-    """The words of the serializers."""
+    """The 406 of the serializers."""
     return status.NotAcceptable("only the following media types are accepted: " + ", ".join(media_types))
 
 
-_MAX_CACHED_LENGTH = 512  # characters: longer headers are read anew
+_MAX_CACHED_LENGTH = 512  # characters: longer headers are not cached
 
 
 def _negotiate(accept: str, verb: str, pretty: bool, tables: bool = True, protobuf: bool = True) -> MediaType:
@@ -57,9 +57,9 @@ def _negotiate(accept: str, verb: str, pretty: bool, tables: bool = True, protob
 
 
 def _read(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool) -> MediaType:
-    # custom resources have no routes of their own: their handler negotiates alone
-    if protobuf and not on_route(accept, SUPPORTED):
-        raise not_on_route(verb)
+    # custom resources have no routes of their own, so the router does not check them
+    if protobuf and not route_accepts(accept, SUPPORTED):
+        raise not_acceptable_on_route(verb)
     chosen = choose(accept, SUPPORTED, _transforms(tables, protobuf), server_version="v1")
     watching = verb == "watch"
     if chosen is None or (watching and chosen.media == YAML):
@@ -75,7 +75,7 @@ def _read(accept: str, verb: str, pretty: bool, tables: bool, protobuf: bool) ->
 
 
 def _transforms(tables: bool, protobuf: bool) -> Callable[[str, Convert | None], bool]:
-    """What objects can be turned into, by media type."""
+    """Whether a media type supports a conversion: Tables and metadata of ``meta.k8s.io``."""
 
     def allows(media: str, convert: Convert | None) -> bool:
         if convert is None:
@@ -94,12 +94,12 @@ def _as_protobuf(kind: str, version: str, watching: bool) -> MediaType:
 
 _read_cached = lru_cache(1024)(_read)
 _PLAIN = MediaType()
-#: agents of people who read what they get: they get it indented
-_READERS = ("curl", "Wget", "Mozilla/5.0")
+#: user agents of people, who get indented JSON
+_INTERACTIVE_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
-class Asked(Protocol):
-    """What is looked at of a request."""
+class RequestHead(Protocol):
+    """The parts of a request that negotiation reads."""
 
     no_protobuf: bool
     query: dict[str, list[str]]
@@ -107,11 +107,11 @@ class Asked(Protocol):
     def header(self, name: str, /) -> str | None: ...
 
 
-def output_media_type(ctx: Asked, verb: str, tables: bool = True) -> MediaType:
-    """What to answer.  ``verb`` is the API verb: lists and watches have more representations.
+def output_media_type(ctx: RequestHead, verb: str, tables: bool = True) -> MediaType:
+    """The form of the answer with an object.  ``verb`` is the API verb: lists and watches have more representations.
 
-    ``tables``: whether there are tables of it.  ``ctx.no_protobuf`` says that objects of the kind have no
-    protobuf form; their metadata alone have.  Raises NotAcceptable.
+    ``tables``: whether the resource can be shown as a Table.  ``ctx.no_protobuf``: its objects have no protobuf form, only
+    their metadata has.  Raises NotAcceptable.
     """
     accept = ctx.header("accept")
     pretty = wants_indented(ctx)
@@ -120,19 +120,19 @@ def output_media_type(ctx: Asked, verb: str, tables: bool = True) -> MediaType:
     return _negotiate(accept or "", verb, pretty, tables, not ctx.no_protobuf)
 
 
-def wants_indented(ctx: Asked) -> bool:
-    """Whether JSON is to be indented: asked for by the query, or else to be read by a person."""
-    wanted = ctx.query.get("pretty") if ctx.query else None
-    if wanted is not None and wanted[0]:
-        return wanted[0] in _TRUE
+def wants_indented(ctx: RequestHead) -> bool:
+    """Whether JSON shall be indented: by ``pretty`` in the query, else for the user agents of people."""
+    expected = ctx.query.get("pretty") if ctx.query else None
+    if expected is not None and expected[0]:
+        return expected[0] in _TRUE
     agent = ctx.header("user-agent")
-    return agent is not None and agent.startswith(_READERS)
+    return agent is not None and agent.startswith(_INTERACTIVE_AGENTS)
 
 
-def plain_media_type(ctx: Asked) -> MediaType | None:
-    """The form of what cannot be turned into anything else: a Status, a document of discovery.
+def plain_media_type(ctx: RequestHead) -> MediaType | None:
+    """The form of an answer that cannot be converted, such as a Status or a discovery document.
 
-    None when no clause will do: one that asks for a table, say.
+    None when no clause of the header matches, for example because it asks for a Table.
     """
     accept = ctx.header("accept") or ""
     choose_plain = _plain_cached if len(accept) <= _MAX_CACHED_LENGTH else _plain
@@ -148,7 +148,7 @@ _plain_cached = lru_cache(1024)(_plain)
 
 
 def written_as(media: str, pretty: bool) -> MediaType:
-    """What is in this media type as it is."""
+    """The form of an answer in this media type, without conversion."""
     if media == PROTOBUF:
         return _as_protobuf("", "", False)
     if media == YAML:
@@ -156,13 +156,13 @@ def written_as(media: str, pretty: bool) -> MediaType:
     return MediaType(pretty=pretty, plain=not pretty)
 
 
-def error_media_type(ctx: Asked) -> MediaType:
-    """The form of a Status: JSON for whom it cannot be put in another way."""
+def error_media_type(ctx: RequestHead) -> MediaType:
+    """The form of a Status: JSON when no other form is accepted."""
     return plain_media_type(ctx) or _PLAIN
 
 
 def input_media_type(content_type: str | None) -> str:
-    """JSON, YAML or PROTOBUF; nothing said is JSON.  Raises UnsupportedMediaType."""
+    """JSON, YAML or PROTOBUF; JSON without a Content-Type.  Raises UnsupportedMediaType."""
     if not content_type or content_type == JSON:
         return JSON
     media = _parse_media_type(content_type)
@@ -188,7 +188,7 @@ def _parse_media_type(value: str) -> str:
 
 
 def check_patch_route(content_type: str | None, types: tuple[str, ...]) -> str:
-    """The patch type of a PATCH.  Raises UnsupportedMediaType in the words of the layer that refuses."""
+    """The patch type of a PATCH.  Raises UnsupportedMediaType with the text of the router or of the serializers."""
     given = content_type or ""
     names = [part.split(";", 1)[0].strip() for part in given.split(",")]
     if "application/strategic-merge-patch+json" in types and not any(name in types for name in names):

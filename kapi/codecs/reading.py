@@ -1,6 +1,6 @@
-"""Request bodies as JSON trees, whichever of the text forms they come in.
+"""Request bodies in JSON and YAML as trees.
 
-A tree of a body remembers what decoding needs to report duplicate keys: see ``Document``.
+A body's tree is a ``Document``, which also has what decoding needs to report duplicate keys.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from kapi.codecs import json_reading
 from kapi.codecs.negotiation import YAML
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object, Tree
 
+_YAML_READING = "kapi.codecs.yaml_reading"
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 _MAX_QUOTED_BYTES = 30  # bytes of a body that a message quotes
 
 
 class DecodingError(status.BadRequest):
-    """A body that cannot be taken for the wanted kind.  ``cause`` is the reason without the words around it."""
+    """A body that cannot be decoded as the expected kind.  ``cause`` is the reason without the rest of the message."""
 
     def __init__(self, message: str, cause: str = "") -> None:
         super().__init__(message)
@@ -26,7 +28,7 @@ class DecodingError(status.BadRequest):
 class Document(Object):
     """A body's tree; ``raw`` is its JSON text (None for YAML), ``duplicates`` the keys that YAML has twice.
 
-    ``source`` is the body as it came; ``too_large`` the first number in it that no float64 can hold, as it was written.
+    ``source`` is the body; ``too_large`` the text of its first number that no float64 can hold, or "".
     """
 
     __slots__ = ("raw", "duplicates", "source", "too_large")
@@ -41,11 +43,12 @@ class Document(Object):
         self.too_large = ""
 
 
-def read_body(data: bytes, media: str, kind: GroupVersionKind, validation: str) -> Document:
-    """The body of a write, by media type.  Raises DecodingError when it is no object with a readable type."""
+def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:
+    """The tree of a body in JSON or YAML.  Raises DecodingError when it is no object, or its type is malformed."""
     try:
         if media == YAML:
-            from kapi.codecs import yaml_reading  # for those alone who send it
+            import_in_thread(_YAML_READING)
+            from kapi.codecs import yaml_reading  # imported only when needed
 
             tree, duplicates = yaml_reading.loads(data)
             document = Document(as_object(tree), None, duplicates, data)
@@ -71,13 +74,13 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind, validation: str) 
 
 
 def unrecognized(data: bytes, kind: GroupVersionKind, cause: str) -> DecodingError:
-    """The refusal of a body that does not say what it is."""
+    """The error for a body whose type is missing or malformed."""
     wrapped = f"the object provided is unrecognized (must be of type {kind.kind}): {cause} ({summary(data)})"
     return DecodingError(wrapped, cause)
 
 
 def _json(data: bytes) -> tuple[Tree, str]:
-    """The tree, and the number in it that is for the decoder to refuse (it knows the field)."""
+    """The tree, and the text of a number too large for a float64, which the decoder reports with its field."""
     try:
         return json_reading.loads(data), ""
     except json_reading.NumberTooLarge as error:
@@ -87,7 +90,7 @@ def _json(data: bytes) -> tuple[Tree, str]:
 
 
 def as_object(tree: object) -> Object:
-    """What was sent as an object, null as an empty one.  Raises ValueError with Go's words."""
+    """The tree as an object; null is an empty one.  Raises ValueError with Go's text."""
     if tree is None:
         return {}
     if not isinstance(tree, dict):
@@ -99,7 +102,7 @@ def as_object(tree: object) -> Object:
 
 
 def summary(data: bytes) -> str:
-    """The start of a body: as text when it looks like JSON, else in hexadecimal."""
+    """The beginning of a body for messages: as text when it looks like JSON, else in hexadecimal."""
     if not data:
         return "<empty>"
     start = data[:_MAX_QUOTED_BYTES]
@@ -110,9 +113,9 @@ def summary(data: bytes) -> str:
 def read_patch(
     data: bytes, validation: str, *, json_patch: bool = False, prefix: str = "error decoding patch: "
 ) -> tuple[Tree, list[str]]:
-    """The tree of a patch and the duplicate fields in it (not looked for when ``validation`` is Ignore).
+    """The tree of a patch and errors for its duplicate fields (none when ``validation`` is Ignore).
 
-    In a JSON patch a mapping with a key twice stays a ``Duplicated``, so that the object it goes into reports it, too.
+    In a JSON patch a mapping with a duplicate key stays a ``Duplicated``, so that the patched object reports it too.
     Raises BadRequest.
     """
     try:
@@ -128,7 +131,8 @@ def read_patch(
 
 def read_apply_body(data: bytes) -> tuple[Object, list[str]]:
     """The declared object of a server-side apply, and the duplicate keys in it.  Raises BadRequest."""
-    from kapi.codecs import yaml_reading  # for those alone who apply
+    import_in_thread(_YAML_READING)
+    from kapi.codecs import yaml_reading  # imported only when needed
 
     try:
         tree, duplicates = yaml_reading.loads(data)

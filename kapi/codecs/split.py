@@ -1,7 +1,7 @@
-"""Objects as the two halves that the store splices a revision between.
+"""Objects as two halves of JSON, between which the store inserts the resourceVersion.
 
-Key order is upstream's for what matters to readers of bytes: kind, apiVersion, metadata, the rest; resourceVersion stands
-first in metadata, so that the place to cut is known without a search.
+The order of keys is kind, apiVersion, metadata, the rest, as upstream's; resourceVersion is the first key of metadata, so that
+its position is known without a search.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """YAML as a JSON tree, with limits (upstream: sigs.k8s.io/yaml over go-yaml v2).
 
-libyaml's event parser does the reading (its loader overflows the C stack on deep input); the tree is built here, so that
-depth and the size that aliases expand to have a bound.  Only the first document counts.  Mappings come out sorted, as
-upstream's detour over JSON leaves them.
+libyaml parses the text into events; its own loader overflows the C stack on deep input.  The tree is built here, so that depth
+and the expansion of aliases are bounded.  Only the first document counts.  Mappings are sorted, since upstream converts them
+to JSON.
 """
 
 from __future__ import annotations
@@ -34,15 +34,20 @@ from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 
 MAX_DEPTH = 240
-#: scalars, lists and mappings in a document: a megabyte of them is no object, but seconds of work
-MAX_NODES = 100_000
-#: nodes that aliases may add to a document, besides ten times its own
-MAX_ALIASED = 100_000
+MAX_NODES = 100_000  # scalars, lists and mappings of a document: more take seconds, and no real object has so many
+MAX_ALIASED = 100_000  # nodes that aliases may add; more only up to ten times the document's own nodes
 
 _TRUE = frozenset(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
 _FALSE = frozenset(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
 _NULL = frozenset(["", "~", "null", "Null", "NULL"])
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z", re.ASCII).match
+_INTEGER = re.compile(
+    "[-+]?(?:0[bB](?P<binary>[01]+)|0[xX](?P<hexadecimal>[0-9a-fA-F]+)|0[oO]?(?P<octal>[0-7]+)|(?P<decimal>0|[1-9][0-9]*))\\Z",
+    re.ASCII,
+).match
+_BASES = {"binary": 2, "octal": 8, "decimal": 10, "hexadecimal": 16}
+_INT64_MIN, _UINT64_END = -(1 << 63), 1 << 64
+_MAX_DECIMAL_DIGITS = 20  # of a number of 64 bits
 _SPECIAL = {
     ".nan": math.nan, ".NaN": math.nan, ".NAN": math.nan,
     ".inf": math.inf, ".Inf": math.inf, ".INF": math.inf, "+.inf": math.inf, "+.Inf": math.inf, "+.INF": math.inf,
@@ -53,7 +58,7 @@ _PREFIX = "tag:yaml.org,2002:"
 
 
 class YAMLError(ValueError):
-    """Malformed YAML, or more of it than is allowed; the text is upstream's."""
+    """Malformed YAML, or YAML beyond the limits; the text is upstream's."""
 
 
 def loads(data: bytes) -> tuple[Tree, list[str]]:
@@ -61,7 +66,7 @@ def loads(data: bytes) -> tuple[Tree, list[str]]:
 
     Raises YAMLError.
     """
-    if data[:1] == b"{":  # most clients send JSON under YAML's name
+    if data[:1] == b"{":  # most clients declare JSON as YAML
         try:
             return _from_json(data), []
         except (ValueError, RecursionError):
@@ -79,9 +84,9 @@ def loads(data: bytes) -> tuple[Tree, list[str]]:
 
 
 def _from_json(data: bytes) -> Tree:
-    """The tree of a document that is JSON without surprises.  Raises ValueError and RecursionError for all others."""
+    """The tree of a document that is JSON and means the same in YAML.  Raises ValueError or RecursionError for others."""
     if _SURROGATE(data):
-        raise ValueError  # YAML has no pairs of them
+        raise ValueError  # YAML has no surrogate pairs
     tree = json_pieces.loads(data)
     if may_have_duplicates(data, count_keys(tree)):
         raise ValueError
@@ -92,7 +97,7 @@ def _from_json(data: bytes) -> Tree:
 
 
 def _as_read(node: Tree, depth: int) -> Tree:
-    """A JSON tree as YAML would have given it: mappings sorted, whole floats as integers."""
+    """A JSON tree as the YAML parser would return it: mappings sorted, whole floats as integers."""
     if depth > MAX_DEPTH:
         raise RecursionError
     kind = type(node)
@@ -238,10 +243,10 @@ def _scalar(event: ScalarEvent) -> Tree:
         except (binascii.Error, ValueError):
             raise YAMLError("yaml: !!binary value contains invalid base64 data") from None
     value = resolve(text)
-    wanted = _PYTHON_TYPES.get(tag)
-    if wanted is None:
+    expected = _PYTHON_TYPES.get(tag)
+    if expected is None:
         return text
-    if not isinstance(value, wanted) or (tag != "bool" and isinstance(value, bool)):
+    if not isinstance(value, expected) or (tag != "bool" and isinstance(value, bool)):
         raise YAMLError(f"yaml: cannot decode !!str `{text}` as a !!{tag}")
     return value
 
@@ -255,7 +260,7 @@ _PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def resolve(text: str) -> Tree:
-    """A plain scalar as go-yaml v2 takes it: YAML 1.1 with its booleans and octals."""
+    """The value of a plain scalar as in go-yaml v2: YAML 1.1 with its booleans and octal numbers."""
     if text in _NULL:
         return None
     first = text[0]
@@ -271,41 +276,28 @@ def resolve(text: str) -> Tree:
     number = _integer(plain)
     if number is not None:
         return number
-    if _FLOAT(plain):
-        return _json_number(float(plain))
+    if _FLOAT(plain) and not math.isinf(found := float(plain)):
+        return _json_number(found)
     return text
 
 
-def _integer(text: str) -> int | float | None:
-    sign = -1 if text[:1] == "-" else 1
-    digits = text[1:] if text[:1] in "+-" else text
-    for prefix, base in (("0b", 2), ("0x", 16), ("0X", 16), ("0o", 8), ("0", 8)):
-        if digits.startswith(prefix) and len(digits) > len(prefix):
-            try:
-                number = int(digits[len(prefix) :], base)
-            except ValueError:
-                if prefix == "0":
-                    break
-                return None
-            return _bounded(sign * number)
-    if digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0"):
-        return _bounded(sign * int(digits)) if len(digits) < 400 else None
-    return None
-
-
-def _bounded(number: int) -> int | float:
-    """Whole numbers beyond 64 bits are floats."""
-    if -(1 << 63) <= number < 1 << 64:
-        return number
-    try:
-        return float(number)
-    except OverflowError:
-        raise YAMLError(f"json: unsupported value: {'+' if number > 0 else '-'}Inf") from None
+def _integer(text: str) -> int | None:
+    """An integer of 64 bits in any of Go's notations (``strconv.ParseInt`` with base 0); None for all other texts."""
+    found = _INTEGER(text)
+    if found is None:
+        return None
+    kind = found.lastgroup
+    assert kind is not None
+    digits = found[kind]
+    if kind == "decimal" and len(digits) > _MAX_DECIMAL_DIGITS:
+        return None
+    number = int(digits, _BASES[kind]) * (-1 if text[0] == "-" else 1)
+    return number if _INT64_MIN <= number < _UINT64_END else None
 
 
 def _json_number(number: float) -> Tree:
-    """A float as it comes back from JSON.  Raises YAMLError for what JSON cannot say."""
+    """A float after a conversion to JSON and back.  Raises YAMLError for NaN and infinities."""
     if math.isnan(number) or math.isinf(number):
         shown = "NaN" if math.isnan(number) else ("+Inf" if number > 0 else "-Inf")
         raise YAMLError(f"json: unsupported value: {shown}")
-    return int(number) if number.is_integer() and abs(number) < 1e21 else number
+    return int(number) if number.is_integer() and _INT64_MIN <= number < _UINT64_END else number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
@@ -33,10 +34,10 @@ _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Its emitter, and how it writes numbers and constants."""
+    """libyaml's emitter, and PyYAML's representation of numbers and constants."""
 
 
-# plain is plain: quoting is decided below, with go-yaml's rules
+# no resolver of its own: ``_needs_quotes`` decides about quotes, by go-yaml's rules
 _Dumper.yaml_implicit_resolvers = dict(Resolver.yaml_implicit_resolvers)
 
 
@@ -50,13 +51,13 @@ def _needs_quotes(text: str) -> bool:
     """Whether a plain scalar of this text would be read as something else."""
     try:
         plain = isinstance(resolve(text), str)
-    except YAMLError:  # infinity and its kin
+    except YAMLError:  # infinities and NaN
         return True
     return not plain or text in ("=", "<<") or bool(_TIMESTAMP.match(text) or _BASE60.match(text))
 
 
 def _sort_key(name: str) -> str:
-    """In go-yaml's order of keys digits compare as numbers, letters come after everything else."""
+    """Sorts as go-yaml: digits compare as numbers, letters come after all other characters."""
     key = ""
     for position, part in enumerate(_NATURAL.split(name)):
         if position % 2:
@@ -68,7 +69,7 @@ def _sort_key(name: str) -> str:
 
 
 class _Writer:
-    """Gives the tree to libyaml's emitter event by event, so that others may work in between."""
+    """Sends the tree to libyaml's emitter event by event, with checkpoints."""
 
     def __init__(self) -> None:
         self.stream = io.StringIO()
@@ -98,7 +99,7 @@ class _Writer:
                 self._scalar(_TEXT, name, _style(name))
                 self._node(node[name])
             emit(MappingEndEvent())
-        elif isinstance(node, (list, tuple)):
+        elif isinstance(node, Sequence):
             emit(SequenceStartEvent(None, _SEQUENCE, True, flow_style=not node))
             for item in steps(node):
                 self._node(item)

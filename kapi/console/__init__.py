@@ -1,6 +1,6 @@
-"""The console: a page that shows what a server holds and does (upstream: none; its Dashboard is a server of its own).
+"""The console: a web page that shows the objects and the activity of a server (upstream: none; the Dashboard is another server).
 
-Here belong the files of the page and how they are served.  Not here: rights of its own - the page asks the API in the name of
-who looks at it; who wrote what is noted by ``kapi.registry.authors``.
+Here belong the files of the page and how they are served.  Not here: any rights - the page calls the API with the credentials of
+its user; who wrote what is recorded by ``kapi.registry.authors``.
 Start reading with ``pages.py`` and ``static/main.js``.
 """

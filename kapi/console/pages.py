@@ -1,8 +1,8 @@
-"""``/kapi/console``: static files, the same for everybody; what they show they ask the API for, with the viewer's credentials.
+"""``/kapi/console``: static files, the same for every user; the page calls the API with its user's credentials.
 
-Who wrote what is no part of the API, and is asked for at ``/kapi/console/authors``, by those who may GET that path.
+Who wrote what is no part of the API.  The page gets it from ``/kapi/console/authors``, if its user may GET that path.
 
-Nothing comes from elsewhere, and the policy says so to the browser: scripts and styles of this server alone, no frames.
+All files come from this server, and the Content-Security-Policy enforces it: own scripts and styles only, no frames.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 )  # fmt: skip
-#: what everybody may read, whoever they are: there is nothing in it
+#: paths without any data, which anonymous users may read
 PATHS = (ROOT, f"{ROOT}/", *(f"{ROOT}/{name}" for name in _FILES))
 
 
@@ -56,7 +56,7 @@ def install_console(server: GenericServer, authors: Authors) -> None:
 
 
 def _to_the_page(ctx: RequestContext) -> Response:
-    """The names in the page are relative to a path that ends with a slash."""
+    """Redirects to the path with a slash, to which the page's links are relative."""
     return Response(301, b"", b"text/plain", ((b"location", ROOT.encode() + b"/"),))
 
 

@@ -1,4 +1,4 @@
-"""Every controller in the process, by name, made and started together."""
+"""All controllers of the process, by name."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Controller(Protocol):
     def stop(self) -> Awaitable[None] | None: ...
 
 
-#: what ``--controllers`` may name
+#: the names that ``--controllers`` accepts
 KNOWN = frozenset(
     {
         NamespaceController.name,
@@ -74,7 +74,7 @@ KNOWN = frozenset(
 def server_controllers(
     client: NamedClient, reactor: IReactorTime, *, node_ports: NodePorts, now: Callable[[], str]
 ) -> list[Controller]:
-    """Those that upstream's API server runs itself: always there."""
+    """The controllers that upstream's API server runs itself: always enabled."""
     return [
         FlowSchemaController(client.named(PRODUCER), client.named(CONSUMER), reactor, now),
         ServiceRepairController(client.named("kube-apiserver"), node_ports, reactor, now),
@@ -92,9 +92,9 @@ def manager_controllers(
     places: Places | None,
     call: Call,
 ) -> list[Controller]:
-    """Those of upstream's controller manager, so that a server alone keeps an API's promises.
+    """The controllers of upstream's controller manager without which the API of a single server would not behave as documented.
 
-    Without ``places`` nothing is collected; ``call`` runs what takes long.
+    Without ``places`` there is no garbage collector; ``call`` runs long computations.
     """
     own = client.named("kube-controller-manager")
     made: list[Controller] = [

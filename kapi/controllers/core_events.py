@@ -1,4 +1,4 @@
-"""Events of the older form, which some controllers record: core/v1 with a source and a count.
+"""Events of the older API, core/v1 with a source and a count, which some controllers record.
 
 Upstream: client-go ``tools/record``.
 """
@@ -18,7 +18,7 @@ from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 
-CACHE_SIZE = 4096  # events whose repetition is counted
+CACHE_SIZE = 4096  # events whose repetitions are counted
 _CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none
 
 

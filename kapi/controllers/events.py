@@ -15,12 +15,12 @@ from kapi.machinery.names import dns_subdomain
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 
-_SERIES_SECONDS = 6 * 60.0  # a series ends when nothing was added to it for so long
+_SERIES_SECONDS = 6 * 60.0  # without another event, after which a series has ended
 _CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none
 
 
-class News(NamedTuple):
-    """What happened to an object, and what was done about it."""
+class Occurrence(NamedTuple):
+    """What happened to an object, and the action taken."""
 
     regarding: Object
     reason: str
@@ -47,12 +47,12 @@ class EventRecorder:
         self._recorded: dict[tuple[str, ...], _Series] = {}
         self._last_name = 0
 
-    async def warn(self, controller: str, news: News) -> None:
-        """``controller`` is who reports."""
+    async def warn(self, controller: str, occurrence: Occurrence) -> None:
+        """``controller`` is the reporting component."""
         now = seconds_of(self._now())
         self._recorded = {key: series for key, series in self._recorded.items() if now - series.last <= _SERIES_SECONDS}
-        reference = reference_to(news.regarding)
-        key = (*reference.values(), controller, news.reason, news.action)
+        reference = reference_to(occurrence.regarding)
+        key = (*reference.values(), controller, occurrence.reason, occurrence.action)
         known = self._recorded.get(key)
         try:
             if known is not None:
@@ -60,15 +60,15 @@ class EventRecorder:
                 await self._events.patch(known.name, {"series": series}, known.namespace)
                 self._recorded[key] = known._replace(times=known.times + 1, last=now)
                 return
-            event = self._event(controller, reference, news, now)
+            event = self._event(controller, reference, occurrence, now)
             namespace, name = event["metadata"]["namespace"], event["metadata"]["name"]
             await self._events.create(event, namespace)
             self._recorded[key] = _Series(namespace, name, 1, now)
         except status.StatusError as error:
             self._recorded.pop(key, None)
-            self.log.info("cannot record {reason}: {message}", reason=news.reason, message=error.message)
+            self.log.info("cannot record {reason}: {message}", reason=occurrence.reason, message=error.message)
 
-    def _event(self, controller: str, reference: Object, news: News, now: float) -> Object:
+    def _event(self, controller: str, reference: Object, occurrence: Occurrence, now: float) -> Object:
         self._last_name = max(self._last_name + 1, int(now * 1e9))
         name = f"{reference['name']}.{self._last_name:x}"
         if dns_subdomain(name):
@@ -79,9 +79,9 @@ class EventRecorder:
             "eventTime": self._micros(),
             "reportingComponent": controller,
             "reportingInstance": f"{controller}-{self._host}",
-            "action": news.action,
-            "reason": news.reason,
-            "message": news.note,
+            "action": occurrence.action,
+            "reason": occurrence.reason,
+            "message": occurrence.note,
             "type": "Warning",
         }
 

@@ -1,4 +1,4 @@
-"""Finalizers that a controller puts on objects and takes off again."""
+"""Finalizers that a controller adds to objects and removes again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def has(obj: Object, finalizer: str) -> bool:
 
 
 def changed(obj: Object, finalizer: str, *, present: bool) -> Object:
-    """A merge patch of this very object, as it was seen, with the finalizer or without it."""
+    """A merge patch that adds or removes the finalizer; it conflicts if the object has changed since."""
     metadata = obj["metadata"]
     others = [name for name in steps(metadata.get("finalizers") or []) if name != finalizer]
-    wanted = [*others, finalizer] if present else others
+    updated = [*others, finalizer] if present else others
     identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-    return {"metadata": {**identity, "finalizers": wanted or None}}
+    return {"metadata": {**identity, "finalizers": updated or None}}

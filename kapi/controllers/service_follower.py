@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.client.interface import Client
+from kapi.controllers.namespace_watches import NamespaceWatches
 from kapi.controllers.service_pods import matters, selector_of, selects
 from kapi.machinery.tree import Object
 
@@ -16,10 +17,9 @@ class ServiceFollower:
 
     def __init__(self, client: Client, changed: Callable[[Key], None]) -> None:
         self._services = client.resource("", "services")
-        self._pods = client.resource("", "pods")
+        self._pods = NamespaceWatches(client.resource("", "pods"))
         self._changed = changed
         self._selectors: dict[str, dict[str, Object]] = {}  # namespace -> Service -> selector
-        self._unwatch_pods: dict[str, Callable[[], None]] = {}
         self._unwatch: Callable[[], None] | None = None
 
     def start(self) -> None:
@@ -28,9 +28,7 @@ class ServiceFollower:
     def stop(self) -> None:
         if self._unwatch is not None:
             self._unwatch()
-        for unwatch in self._unwatch_pods.values():
-            unwatch()
-        self._unwatch_pods.clear()
+        self._pods.stop()
 
     def _service_changed(self, event: str, service: Object, old: Object | None) -> None:
         metadata = service["metadata"]
@@ -40,9 +38,7 @@ class ServiceFollower:
             self._forget(namespace, name)
         else:
             self._selectors.setdefault(namespace, {})[name] = selector
-            if namespace not in self._unwatch_pods:
-                self._unwatch_pods[namespace] = lambda: None
-                self._unwatch_pods[namespace] = self._pods.watch(self._pod_changed, namespace=namespace)
+            self._pods.begin(namespace, self._pod_changed)
         if event == "DELETED" or selector is not None:
             self._changed((namespace, name))
 
@@ -51,7 +47,7 @@ class ServiceFollower:
         if known is None or known.pop(name, None) is None or known:
             return
         del self._selectors[namespace]
-        self._unwatch_pods.pop(namespace)()
+        self._pods.end(namespace)
 
     def _pod_changed(self, event: str, pod: Object, old: Object | None) -> None:
         if event == "MODIFIED" and not matters(pod, old):

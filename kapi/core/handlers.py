@@ -1,4 +1,4 @@
-"""The endpoints that are not plain objects, by the name that a catalogue row gives them."""
+"""The special endpoints (exec, scale, eviction ...) by the handler name in a catalogue row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kapi.request.reactor import Reactor
 
 
 def built_in_handlers(registry: Registry, reactor: Reactor, kubelet: KubeletSettings) -> dict[str, Endpoint]:
-    """Needs the pods, nodes and budgets to be in the registry."""
+    """Endpoints by name.  ``registry`` must already have pods, nodes and pod disruption budgets."""
     kubelets = Kubelets(registry.stores[GroupResource("", "nodes")], kubelet)
     transport = Transport(reactor, kubelet.timeout, kubelet.bytes_per_second)
     pods = registry.stores[GroupResource("", "pods")]

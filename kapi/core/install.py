@@ -15,7 +15,7 @@ EXTENSIONS_GROUP = "apiextensions.k8s.io"
 
 
 def core_rows() -> list[Resource]:
-    """All that is neither the aggregator's nor the extensions server's; versions that are off by default too."""
+    """The rows of the core server, including versions that are off by default."""
     return [row for row in (*BUILT_IN, *PREVIEWS) if row.group not in (AGGREGATOR_GROUP, EXTENSIONS_GROUP)]
 
 
@@ -24,20 +24,20 @@ def rows_of(group: str) -> list[Resource]:
 
 
 def register(registry: Registry, rows: Iterable[Resource]) -> None:
-    """Makes the registry know all rows that are stored."""
+    """Adds all stored rows to the registry."""
     for row in rows:
         if not row.handler:
             registry.add(_stored(row))
 
 
 def install(table: ResourceTable, registry: Registry, rows: Iterable[Resource]) -> None:
-    """Serves the rows from the registry; kinds that are not stored are answered by their handlers alone."""
+    """Adds the rows to the table of a server; those with a handler are not stored."""
     for row in rows:
         table.add(row, None if row.handler else registry.add(_stored(row)))
 
 
 def _stored(row: Resource) -> Resource:
-    """The row of the version that the objects are kept in, be that served or not."""
+    """The row of the storage version, whether that version is served or not."""
     if row.to_storage is None or row.schema is not None:
         return row
     rows = (*BUILT_IN, *PREVIEWS)
@@ -47,7 +47,7 @@ def _stored(row: Resource) -> Resource:
 def served(
     rows: Iterable[Resource], enabled: Callable[[str, str, str], bool], features: Mapping[str, bool]
 ) -> list[Resource]:
-    """Those whose version is on, and whose feature gates are."""
+    """The rows whose version and feature gates are enabled."""
     return [
         row for row in rows if enabled(row.group, row.version, row.plural) and all(features[gate] for gate in row.gates)
     ]

@@ -1,4 +1,4 @@
-"""``kapi envtest-assets``: a directory, or an archive, with what ``KUBEBUILDER_ASSETS`` and ``setup-envtest`` lead to.
+"""``kapi envtest-assets``: a directory for ``KUBEBUILDER_ASSETS``, or an archive for ``setup-envtest``.
 
 Upstream: controller-runtime ``pkg/envtest/binaries.go``, ``tools/setup-envtest``; controller-tools ``envtest-releases.yaml``.
 """
@@ -25,12 +25,12 @@ from kapi.testing.kubectl import kubectl_path
 PROGRAMS = {"kube-apiserver": "kapi.dropin.kube_apiserver", "etcd": "kapi.dropin.etcd"}
 INDEX = "envtest-releases.yaml"
 _IN_ARCHIVE = "controller-tools/envtest"
-_COMPRESSION = 6  # as gzip's: with 9 it takes three times as long to write and is one hundredth smaller
+_COMPRESSION = 6  # of gzip: level 9 takes three times as long for a file that is 1 % smaller
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
 
 
 def script(module: str) -> str:
-    """A program that runs a module with this Python; where that is missing, with the ``python3`` on the path."""
+    """A shell script that runs a module with this Python, or with ``python3`` of the path when this one does not exist."""
     return (
         "#!/bin/sh\n"
         f"python={shlex.quote(sys.executable)}\n"
@@ -40,12 +40,12 @@ def script(module: str) -> str:
 
 
 def version() -> str:
-    """As names of archives have it: ``v1.36.2``."""
+    """The version in the names of archives: ``v1.36.2``."""
     return VERSION["gitVersion"].partition("+")[0]
 
 
 def fill(directory: Path, kubectl: str | None) -> None:
-    """Writes the programs; what was there under their names is replaced.  ``kubectl`` is linked to."""
+    """Writes the programs, in place of files with their names, and a link to ``kubectl``."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, module in PROGRAMS.items():
         scratch = directory / f"{name}.new"
@@ -60,7 +60,7 @@ def fill(directory: Path, kubectl: str | None) -> None:
 
 
 def archive(directory: Path, kubectl: str | None, url: str) -> Path:
-    """Writes the archive and the index that names it; ``url`` is where the directory will be served."""
+    """Writes the archive and its index; ``url`` is where the directory will be served.  Returns the archive's path."""
     directory.mkdir(parents=True, exist_ok=True)
     architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
     name = f"envtest-{version()}-{platform.system().lower()}-{architecture}.tar.gz"

@@ -1,7 +1,7 @@
-"""``etcd`` as test tools and static pods start it: a Valkey server in ``--data-dir``, behind the port that etcd would have.
+"""``etcd`` as test tools and static pods start it: a Valkey server in ``--data-dir``, behind etcd's client port.
 
-It is not etcd and speaks none of its API: it holds the data of kapi's ``kube-apiserver`` (``kapi.dropin.kube_apiserver``), so
-that whichever of these are started on it, one after the other or side by side, see the same objects.
+It is not etcd and has none of its API.  It stores the data of kapi's ``kube-apiserver`` (``kapi.dropin.kube_apiserver``), so that
+all of these that use it, at the same time or one after the other, have the same objects.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ from kapi.dropin.etcd_flags import EtcdFlags, from_command_line, help_text
 from kapi.dropin.etcd_port import VERSION, ClientPort
 from kapi.options.errors import ConfigError, read_file
 from kapi.request.reactor import Reactor, installed_reactor
+from kapi.server.signals import stop_at_signals, stop_reactor
 from kapi.store.connection import ConnectionFactory
 from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreError, UnsuitableStore
 
 log = Logger()
-_PROBE_TIMEOUT = 2.0  # seconds for the store to answer a health check
+_PROBE_SECONDS = 2.0  # for the store to answer a health check
 _LEVELS = {"debug": LogLevel.debug, "info": LogLevel.info, "warn": LogLevel.warn, "error": LogLevel.error}
 
 
@@ -50,12 +51,12 @@ class Etcd:
         directory = Path(flags.directory).absolute()
         self._server = EmbeddedValkey(directory / "store", reactor, fsync="no" if flags.unsafe_no_fsync else "always")
         path = self._server.socket_path
-        self._clients = ClientPort(reactor, self._why_not, path)
-        self._http = ClientPort(reactor, self._why_not)
+        self._clients = ClientPort(reactor, self._probe, path)
+        self._http = ClientPort(reactor, self._probe)
         self._ports: list[IListeningPort] = []
 
     async def start(self) -> None:
-        """Listens when the store is there, so that who reaches the port may use it.  Raises ConfigError, StoreError."""
+        """Starts the store's server, then listens, so that clients can use the store at once.  Raises ConfigError, StoreError."""
         context = _tls(self._flags)
         self._server.launch()
         await self._server.start()
@@ -82,15 +83,15 @@ class Etcd:
         self._http.drop_all()
         await self._server.stop()
 
-    async def _why_not(self) -> str:
+    async def _probe(self) -> str:
         """Why the store does not answer; empty when it does."""
-        endpoint: Any = UNIXClientEndpoint(self._reactor, self._server.socket_path, timeout=_PROBE_TIMEOUT)
+        endpoint: Any = UNIXClientEndpoint(self._reactor, self._server.socket_path, timeout=_PROBE_SECONDS)
         try:
             connection = await endpoint.connect(ConnectionFactory())
         except Exception as error:
             return str(error) or type(error).__name__
         try:
-            await connection.execute_command("PING").addTimeout(_PROBE_TIMEOUT, self._reactor)
+            await connection.execute_command("PING").addTimeout(_PROBE_SECONDS, self._reactor)
         except Exception as error:
             return str(error) or type(error).__name__
         finally:
@@ -103,7 +104,7 @@ async def _closed(port: IListeningPort) -> None:
 
 
 def _tls(flags: EtcdFlags) -> Any:
-    """The context of https URLs; None without a certificate.  Raises ConfigError."""
+    """The TLS context for https URLs; None without a certificate.  Raises ConfigError."""
     if not flags.cert_file:
         return None
     from OpenSSL.crypto import FILETYPE_PEM
@@ -140,11 +141,12 @@ def _tls(flags: EtcdFlags) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Ends with the exit code."""
+    """Runs the program.  Raises SystemExit with its exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if any(each in ("-h", "-help", "--help") for each in arguments):
-        print(help_text(), end="")
-        raise SystemExit(0)
+        from kapi.options.help import show  # imported only when it is used
+
+        show(help_text())
     if any(each.lstrip("-").partition("=")[0] == "version" and each.startswith("-") for each in arguments):
         print(f"etcd Version: {VERSION['etcdserver']}\nkapi's own, with a Valkey server behind it")
         raise SystemExit(0)
@@ -169,10 +171,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _complain(failure.value)
         else:
             log.failure("etcd could not be started", failure)
-        if running.running:
-            running.stop()
+        stop_reactor(running)
 
     running.addSystemEventTrigger("before", "shutdown", lambda: Deferred.fromCoroutine(etcd.stop()))
+    running.callWhenRunning(stop_at_signals, running, lambda: None)  # etcd goes on with its stop
     running.callWhenRunning(lambda: Deferred.fromCoroutine(etcd.start()).addErrback(failed))
     running.run()
     sys.exit(code)

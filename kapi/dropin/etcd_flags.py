@@ -144,7 +144,7 @@ def help_text() -> str:
             continue
         default = "false" if flag.default is False else flag.default
         lines += [f"  --{flag.name} '{default}'", f"    {flag.help or 'No effect.'}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _listeners(flag: str, text: str) -> list[tuple[str, str, int]]:

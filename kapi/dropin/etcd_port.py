@@ -1,8 +1,8 @@
-"""The port of the drop-in etcd: HTTP for those who ask whether it is well, the store's own protocol for kube-apiserver.
+"""The client port of the drop-in etcd: HTTP for health checks, and the store's own protocol for kube-apiserver.
 
-Which one a connection speaks is known from its first byte: a command of the store begins with ``*``, a request of HTTP with
-a letter.  The store's server listens on a unix socket in the data directory; what goes there is handed on as it comes, and
-who reads slowly makes the other side wait.
+The first byte of a connection shows its protocol: a command of the store begins with ``*``, an HTTP request with a letter.  The
+store's server listens on a unix socket in the data directory; its connections are forwarded, with back-pressure in both
+directions.
 """
 
 from __future__ import annotations
@@ -22,78 +22,78 @@ from twisted.web.server import NOT_DONE_YET, Request, Site
 from kapi.request.transport import StreamTransport
 
 log = Logger()
-_FIRST_BYTES_TIMEOUT = 30.0  # seconds until a connection must have said something
-_CONNECT_TIMEOUT = 5.0  # seconds for the store's server to accept one
+_FIRST_BYTE_SECONDS = 30.0  # until the first byte of a connection must have come
+_CONNECT_SECONDS = 5.0  # for the store's server to accept a connection
 _STORE = b"*"
-#: what etcd of this version answers; clients look at the first two numbers
+#: the versions in the answers; clients compare the first two numbers
 VERSION = {"etcdserver": "3.6.6", "etcdcluster": "3.6.0", "storage": "3.6.0"}
-#: why the store does not answer; empty when it does
+#: returns why the store does not answer, "" when it does
 Probe = Callable[[], Awaitable[str]]
 
 
-class _Side(Protocol):
-    """One end of a connection that is handed on: what comes is written to the other end."""
+class _End(Protocol):
+    """One end of a forwarded connection: data is written to the other end."""
 
     transport: StreamTransport
 
     def __init__(self) -> None:
-        self.other: _Side | None = None
+        self.other: _End | None = None
 
     def dataReceived(self, data: bytes) -> None:
         if self.other is not None and self.other.transport is not None:
             self.other.transport.write(data)
 
     def connectionLost(self, reason: object = None) -> None:
-        """The other end is given what is on its way, then ends; a producer that is gone must not be waited for."""
+        """Closes the other end after its buffered data; it must no longer wait for this end as its producer."""
         if self.other is not None and self.other.transport is not None:
             self.other.transport.unregisterProducer()
             self.other.transport.loseConnection()
 
 
 class ClientConnection(Protocol):
-    """A connection until its first byte is known; afterwards whatever that makes it."""
+    """A connection whose protocol is chosen by its first byte."""
 
     transport: StreamTransport
 
     def __init__(self, factory: ClientPort) -> None:
         self._port = factory
-        self._inner: _Side | None = None
+        self._inner: _End | None = None
         self._waiting = b""
-        self._connecting: Deferred[_Side] | None = None
-        self._silence: IDelayedCall | None = None
+        self._connecting: Deferred[_End] | None = None
+        self._first_byte_timer: IDelayedCall | None = None
 
     def connectionMade(self) -> None:
         self._port.connections.add(self)
-        self._silence = self._port.reactor.callLater(_FIRST_BYTES_TIMEOUT, self._drop)
+        self._first_byte_timer = self._port.reactor.callLater(_FIRST_BYTE_SECONDS, self._drop)
 
     def dataReceived(self, data: bytes) -> None:
         if self._inner is not None:
             self._inner.dataReceived(data)
         elif self._connecting is not None:
-            self._waiting += data  # no more than what was read before the pause
+            self._waiting += data  # at most what was read before the pause
         elif data[:1] == _STORE and self._port.socket_path:
-            self._quiet()
+            self._stop_timer()
             self._waiting = data
             self.transport.pauseProducing()
             self._connect()
         else:
-            self._quiet()
+            self._stop_timer()
             self._inner = self._port.site.buildProtocol(self.transport.getPeer())
             self._inner.makeConnection(self.transport)
             self._inner.dataReceived(data)
 
     def _connect(self) -> None:
-        endpoint = UNIXClientEndpoint(self._port.reactor, self._port.socket_path, timeout=_CONNECT_TIMEOUT)
-        self._connecting = endpoint.connect(Factory.forProtocol(_Side))
+        endpoint = UNIXClientEndpoint(self._port.reactor, self._port.socket_path, timeout=_CONNECT_SECONDS)
+        self._connecting = endpoint.connect(Factory.forProtocol(_End))
         self._connecting.addCallbacks(self._join, self._refused)
 
-    def _join(self, store: _Side) -> None:
+    def _join(self, store: _End) -> None:
         self._connecting = None
         client = self.transport
         if client is None or self not in self._port.connections:
             store.transport.loseConnection()
             return
-        inner = _Side()
+        inner = _End()
         inner.transport = client
         inner.other, store.other = store, inner
         self._inner = inner
@@ -109,9 +109,9 @@ class ClientConnection(Protocol):
         log.warn("the store's server takes no connection: {why}", why=failure.getErrorMessage())
         self._drop()
 
-    def _quiet(self) -> None:
-        if self._silence is not None and self._silence.active():
-            self._silence.cancel()
+    def _stop_timer(self) -> None:
+        if self._first_byte_timer is not None and self._first_byte_timer.active():
+            self._first_byte_timer.cancel()
 
     def _drop(self) -> None:
         if self.transport is not None:
@@ -119,7 +119,7 @@ class ClientConnection(Protocol):
 
     def connectionLost(self, reason: object = None) -> None:
         self._port.connections.discard(self)
-        self._quiet()
+        self._stop_timer()
         if self._inner is not None:
             self._inner.connectionLost(reason)
         if self._connecting is not None:

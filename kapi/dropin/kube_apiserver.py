@@ -1,8 +1,8 @@
-"""``kube-apiserver`` as test tools and static pods start it: kapi with upstream's flags and habits.
+"""``kube-apiserver`` as test tools and static pods start it: kapi with upstream's flags and defaults.
 
-What differs from ``kapi``: the flags for etcd are taken and lead to kapi's own etcd (``kapi.dropin.etcd``); the certificate is in
-``--cert-dir``, made there when it is not given; controllers that kube-controller-manager brings do not run; no data directory is
-left behind.  Upstream: cmd/kube-apiserver ``app/options``, apiserver ``server/options/etcd.go`` and ``serving.go``.
+It differs from ``kapi``: the flags for etcd are accepted and lead to kapi's own etcd (``kapi.dropin.etcd``); the certificate is
+in ``--cert-dir``, and made there when it is not given; controllers of kube-controller-manager do not run; the data directory is
+removed at the end.  Upstream: cmd/kube-apiserver ``app/options``, apiserver ``server/options/etcd.go`` and ``serving.go``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from kapi.dropin.etcd_flags import address_of
 from kapi.options.errors import ConfigError, complain
 from kapi.options.flags import Flag, FlagSet, integer, parse, string
-from kapi.options.help import usage
+from kapi.options.help import show, usage
 from kapi.options.options import Options
 from kapi.server.pki import Files
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from kapi.workers.supervisor import Supervisor
 
 _DIRECTORY = "kapi-apiserver-"
-_LAST_REQUEST_SECONDS = 0.125  # seconds: who stops a server of a test sends it no more requests
+_LAST_REQUEST_SECONDS = 0.125  # short: after stopping its server, a test sends no more requests
 _PAIR = ("apiserver.crt", "apiserver.key")
 
 
 class EtcdClientFlags(FlagSet):
-    """Those of the storage group that kapi itself refuses."""
+    """Flags of the storage group that kapi itself refuses."""
 
     etcd_servers: list[str]
     etcd_servers_overrides: list[str]
@@ -48,7 +48,7 @@ class EtcdClientFlags(FlagSet):
     etcd_prefix: str
 
     def declare(self, flag: Flag) -> None:
-        super().declare(replace(flag, group="Etcd"))  # shown next to kapi's own of that group
+        super().declare(replace(flag, group="Etcd"))  # shown with kapi's own flags of that group
 
     def add(self) -> None:
         self.strings("etcd-servers", (), "URL of kapi's etcd: http://ADDRESS:PORT or https://ADDRESS:PORT.")
@@ -70,13 +70,13 @@ class EtcdClientFlags(FlagSet):
         )  # fmt: skip
 
     def url(self) -> str:
-        """The store's, as ``--redis-servers`` takes it.  Raises ConfigError."""
+        """The URL of the store for ``--redis-servers``.  Raises ConfigError."""
         if not self.etcd_servers:
             raise ConfigError("--etcd-servers must be specified")
         return self._store("etcd-servers", self.etcd_servers)
 
     def overrides(self) -> list[str]:
-        """As ``--redis-servers-overrides`` takes them.  Raises ConfigError."""
+        """The values for ``--redis-servers-overrides``.  Raises ConfigError."""
         found = []
         for entry in self.etcd_servers_overrides:
             place, mark, servers = entry.partition("#")
@@ -103,7 +103,7 @@ class EtcdClientFlags(FlagSet):
 
 
 def translate(arguments: Sequence[str], directory: Path) -> tuple[list[str], Path | None]:
-    """kapi's flags for those of kube-apiserver, and where the certificate is to be put that has to be made.
+    """kapi's flags for those of kube-apiserver, and the directory for the certificate if one has to be made.
 
     ``directory`` is the data directory.  Raises ConfigError.
     """
@@ -152,7 +152,7 @@ def _divide(arguments: Sequence[str], names: set[str]) -> tuple[list[str], list[
 
 
 def _value(arguments: Sequence[str], name: str) -> str | None:
-    """The last one that is given."""
+    """The last value of a flag, None when it is not given."""
     flags = FlagSet()
     flags.value(name, string, "", "")
     taken = _divide(arguments, {name})[0]
@@ -161,7 +161,7 @@ def _value(arguments: Sequence[str], name: str) -> str | None:
 
 
 def help_text() -> str:
-    """kapi's, with the flags for etcd as they are here."""
+    """kapi's help text, with the flags for etcd of this program."""
     options = Options()
     flags = options.storage.flags
     flags.update(EtcdClientFlags().flags)
@@ -176,13 +176,13 @@ def help_text() -> str:
 
 
 def make_directory() -> Path:
-    """A data directory for this process alone.  Those that killed ones left are removed: nobody holds their lock."""
+    """Makes a data directory for this process.  Directories of killed processes, whose lock is free, are removed."""
     for left in Path(tempfile.gettempdir()).glob(f"{_DIRECTORY}*"):
         try:
             if left.is_symlink() or left.stat().st_uid != os.getuid():
                 continue
             lock = os.open(left / "kapi.lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:  # gone meanwhile, or just being made
+        except OSError:  # removed meanwhile, or not complete yet
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,7 +195,7 @@ def make_directory() -> Path:
 
 
 def publish_certificate(files: Files, place: Path) -> None:
-    """Puts the pair that was made where clients look for it; the certificate with its CA, so that it can be trusted by itself."""
+    """Writes the generated pair to the directory; the certificate's file has its CA, too, so that clients can verify it."""
     from kapi.server.pki import write_private
 
     place.mkdir(parents=True, exist_ok=True)
@@ -204,12 +204,11 @@ def publish_certificate(files: Files, place: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Ends with the exit code."""
+    """Runs the program.  Raises SystemExit with its exit code."""
     gc.disable()  # until the server is ready, as ``kapi`` does
     arguments = sys.argv[1:] if arguments is None else arguments
     if any(argument in ("--help", "-h") for argument in arguments):
-        print("Usage: kube-apiserver [flags]\n\n" + help_text())
-        raise SystemExit(0)
+        show("Usage: kube-apiserver [flags]\n\n" + help_text())
     from kapi.tap import asks_version, run
 
     if asks_version(arguments):

@@ -1,6 +1,6 @@
-"""The verbs of the API: a parsed request becomes an answer (upstream: apiserver ``pkg/endpoints/handlers``).
+"""The verbs of the API: handlers turn a parsed request into a response (upstream: apiserver ``pkg/endpoints/handlers``).
 
-Here belong options, bodies, encoding of answers, one module a verb, discovery, OpenAPI and special subresources.  Not here:
-what happens to an object once it is decoded (``kapi.registry``), and what comes before the endpoint (``kapi.filters``).
+Here belong query options, bodies, encoding of responses, a module for each verb, discovery, OpenAPI and special subresources.
+Not here: what happens to an object once it is decoded (``kapi.registry``), and what runs before the handler (``kapi.filters``).
 Start reading with ``dispatch.py`` and ``update.py``.
 """

@@ -1,4 +1,4 @@
-"""Authorization asked from inside an endpoint: an update or patch that would create."""
+"""Authorization from inside an endpoint: of an update or patch that creates the object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kapi.request.context import RequestContext
 
 
 def create_check(ctx: RequestContext, scope: RequestScope) -> Callable[[], Awaitable[None]]:
-    """What to await before an update creates: raises Forbidden unless the user may create the named object."""
+    """Returns what to await before an update creates an object: it raises Forbidden unless the user may do that."""
     info, user = ctx.info, ctx.user
     assert info is not None and user is not None
 

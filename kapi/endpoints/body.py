@@ -8,29 +8,29 @@ from kapi.codecs.negotiation import PROTOBUF, input_media_type
 from kapi.codecs.reading import DecodingError, Document, read_body, unrecognized
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
-from kapi.machinery.checkpoint import LARGE, engage
+from kapi.machinery.checkpoint import LARGE, engage, expect_tree
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
-from kapi.request.pending import REFUSAL, RETRY
+from kapi.request.pending import REFUSAL, RETRY_AFTER_SECONDS
 from kapi.schema import protobuf
 from kapi.schema.decode import decode
 from kapi.schema.types import Type
 
-BODY_LIMIT = 3 * 1024 * 1024  # bytes
+MAX_BODY_BYTES = 3 * 1024 * 1024
 
 
 def raw_body(ctx: RequestContext) -> bytes:
-    """The whole body, as it came.
+    """The whole body, undecoded.
 
-    Raises RequestTooLarge when it was longer than the server takes, and CancelledError when the client has gone: nobody
-    is there for whom the request could be carried out.  Raises ServiceUnavailable for one that was begun to be passed on, when
-    its resource has come to be served here meanwhile.
+    Raises RequestTooLarge when it exceeds the limit, TooManyRequests when all bodies together do, and CancelledError when the
+    client has gone.  Raises ServiceUnavailable for a body that is being passed on to another server, when its resource is served
+    here meanwhile.
     """
     if getattr(ctx.http, "body_too_large", False):
-        raise status.RequestTooLarge(f"Request entity too large: limit is {BODY_LIMIT}", details={})
+        raise status.RequestTooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}", details={})
     if getattr(ctx.http, "body_refused", False):
-        raise status.too_many_requests(REFUSAL, RETRY)
+        raise status.too_many_requests(REFUSAL, RETRY_AFTER_SECONDS)
     if ctx.http.gone:
         raise CancelledError
     if getattr(ctx.http, "streamed", None) is not None:
@@ -40,6 +40,7 @@ def raw_body(ctx: RequestContext) -> bytes:
     data: bytes = content.read()
     if len(data) >= LARGE:
         engage()
+        expect_tree(len(data))
     if ctx.bodies is not None:
         ctx.bodies.add(len(data))
     return data
@@ -48,20 +49,20 @@ def raw_body(ctx: RequestContext) -> bytes:
 def decode_object(
     ctx: RequestContext, data: bytes, kind: GroupVersionKind, type_: Type, validation: str, media: str = ""
 ) -> Object:
-    """A body as an object of ``kind``: kind and apiVersion filled in or checked, unknown fields handled as asked.
+    """A body as an object of ``kind``: fills in or checks kind and apiVersion, and handles unknown fields by ``validation``.
 
-    ``media`` is its media type where that has been looked at before.
+    ``media`` is its media type, if that has been determined before.
 
-    Raises BadRequest for what cannot be read, UnsupportedMediaType, and (Strict) for unknown or duplicate fields.
+    Raises BadRequest for a body that cannot be decoded, UnsupportedMediaType, and with Strict for unknown or duplicate fields.
     """
     media = media or input_media_type(ctx.header("content-type"))
-    return decode(read_any(data, media, kind, validation), kind, type_, validation, ctx.warn)
+    return decode(read_any(data, media, kind), kind, type_, validation, ctx.warn)
 
 
-def read_any(data: bytes, media: str, kind: GroupVersionKind, validation: str) -> Document:
-    """A body's tree, whichever form it has.  Raises DecodingError."""
+def read_any(data: bytes, media: str, kind: GroupVersionKind) -> Document:
+    """The tree of a JSON, YAML or protobuf body.  Raises DecodingError."""
     if media != PROTOBUF:
-        return read_body(data, media, kind, validation)
+        return read_body(data, media, kind)
     try:
         return Document(protobuf.decode(data, kind))
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""The object of a bookmark: of the watched kind, empty but for its revision (upstream: ``newFunc`` of a Cacher).
+"""The object of a bookmark: of the watched kind, empty except for its revision (upstream: ``newFunc`` of a Cacher).
 
-What Go writes of an empty object is more than nothing: structs that are held by value, and lists that are never left
-out.  Upstream's internal types hold a few numbers by value that the served ones point to, and so write their zero.
+Go writes some fields even of an empty object: structs that are held by value, and lists without ``omitempty``.  A few numbers are
+pointers in the served types but values in upstream's internal types, so they are written as zero.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def bookmark_metadata(event: WatchEvent) -> Object:
 
 
 def bookmark(resource: Resource, event: WatchEvent) -> Object:
-    """The object in the version that is watched."""
+    """The bookmark's object in the watched version."""
     kind = GroupVersionKind(resource.group, resource.version, resource.kind)
     metadata = bookmark_metadata(event)
     obj: Object = {"kind": kind.kind, "apiVersion": str(kind.group_version), "metadata": metadata}

@@ -1,4 +1,4 @@
-"""ComponentStatus: made anew for every read by asking the components (upstream: ``registry/core/componentstatus``)."""
+"""ComponentStatus: every read probes the components (upstream: ``registry/core/componentstatus``)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SCHEDULER, _CONTROLLER_MANAGER = 10259, 10257
 
 
 def probe_https(port: int, reactor: Reactor) -> Probe:
-    """Asks ``https://127.0.0.1:PORT/healthz``, whatever its certificate: the components make their own."""
+    """Probes ``https://127.0.0.1:PORT/healthz`` without verifying the certificate, which the components make themselves."""
     target = Target("https", "127.0.0.1", port, b"/healthz")
 
     async def read() -> tuple[int, str]:
@@ -59,7 +59,7 @@ def probe_store(store: Store) -> Probe:
 
 
 class ComponentStatuses:
-    """GET of one or all; the stores have the names that clients expect."""
+    """GET of one or all; the stores are named ``etcd-N``, as clients expect."""
 
     def __init__(self, reactor: Reactor, stores: Sequence[Store]) -> None:
         self._probes: Mapping[str, Probe] = {
@@ -94,9 +94,8 @@ class ComponentStatuses:
             if predicate.matches({}, {"metadata.name": obj["metadata"]["name"]})
         ]
         if media.as_kind == "Table":
-            tree = transform.table(
-                scope.resource, found, {}, version=media.as_version, include=ctx.first("includeObject", "Metadata")
-            )
+            include = ctx.first("includeObject", "Metadata")
+            tree = transform.table(scope.resource, found, {}, now=scope.now, version=media.as_version, include=include)
         elif media.as_kind:
             tree = transform.partial_list(found, {}, media.as_version)
         else:

@@ -19,7 +19,7 @@ from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.registry.delete import delete
 from kapi.registry.delete_collection import delete_collection as delete_all
-from kapi.registry.deletions import Outcome
+from kapi.registry.deletions import PendingDeletion
 from kapi.registry.operation import Stored
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -31,14 +31,14 @@ _OPTIONS = GroupVersionKind("meta.k8s.io", "v1", "DeleteOptions")
 
 
 def _delete_options(ctx: RequestContext) -> Object:
-    """From the body if there is one, else from the query: never from both.  Raises BadRequest and Invalid."""
+    """The DeleteOptions of the body if there is one, else of the query.  Raises BadRequest and Invalid."""
     data = raw_body(ctx)
     if not data:
         options = delete_options_from_query(ctx)
     else:
         media = input_media_type(ctx.header("content-type"))
         try:
-            body = read_any(data, media, _OPTIONS, "Ignore")
+            body = read_any(data, media, _OPTIONS)
             options = decode(
                 body, _OPTIONS, definition("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"), "Ignore", ctx.warn
             )
@@ -53,7 +53,7 @@ def _delete_options(ctx: RequestContext) -> Object:
 
 
 async def delete_object(ctx: RequestContext, scope: RequestScope) -> Response:
-    """200 with a Status (or the object, for types that answer it); 202 while dependents are waited for."""
+    """200 with a Status (or the object, for some types); 202 while the deletion waits for dependents."""
     name = request_name(ctx)
     media = output_media_type(ctx, "delete")
     options = _delete_options(ctx)
@@ -73,20 +73,20 @@ def deleted_status(scope: RequestScope, obj: Object) -> Object:
     if scope.resource.group:
         details["group"] = scope.resource.group
     details["kind"] = scope.resource.plural
-    if "uid" in metadata:  # an object that could not be read is known by its name alone
+    if "uid" in metadata:  # of an unreadable object only the name is known
         details["uid"] = metadata["uid"]
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
 async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Response:
-    """Deletes what the selectors and the limit choose, and answers the list of it."""
+    """Deletes the objects that match the selectors, up to the limit; 200 with the list of them."""
     info = ctx.info
     assert info is not None
     media = output_media_type(ctx, "delete")
     chosen = list_options(ctx)
     options = _delete_options(ctx)
     namespace = info.namespace if scope.resource.namespaced else ""
-    await in_slices  # each object is looked at
+    await in_slices  # each object is processed
     page = await read.list_page(
         scope.store,
         namespace,
@@ -97,9 +97,9 @@ async def delete_collection(ctx: RequestContext, scope: RequestScope) -> Respons
         token=chosen.continue_,
     )
 
-    def delete_one(entry: Entry, outcome: Outcome) -> Coroutine[object, object, Stored]:
+    def delete_one(entry: Entry, pending: PendingDeletion) -> Coroutine[object, object, Stored]:
         op = scope.operation(ctx, entry.name, dict(options), "", bool(options.get("dryRun")))
-        op.namespace, op.collection, op.outcome = entry.namespace, True, outcome
+        op.namespace, op.collection, op.pending = entry.namespace, True, pending
         return delete(scope.store, op)
 
     store = scope.store

@@ -1,7 +1,7 @@
-"""From a parsed request to the endpoint that answers it.
+"""Finds the endpoint for a parsed request.
 
-Resources live in a dict behind one catch-all route a server, so that a custom resource comes and goes without touching
-routes.  Which methods a path has follows from the catalogue row alone.
+The served resources are in a dictionary, so custom resources can be added and removed at any time.  The methods of a path follow
+from the resource's definition alone.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _COLLECTION: dict[str, tuple[str, Endpoint]] = {
 }
 
 
-#: the verb that a row must list for a special endpoint to take a method
+#: the verb that a definition must list for a special endpoint to accept the method
 _METHODS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-#: of what is passed on to pods, services and nodes; they have no verb of their own in discovery
+#: further methods of the proxy subresources; discovery lists no verbs for them
 _PASSED_ON = frozenset(["HEAD", "OPTIONS"])
-#: of custom resources, which have no routes that look at the path
+#: the endpoints of custom resources, which are found by the verb and not by the method
 _BY_VERB: dict[str, Endpoint] = {"list": list_objects, **dict(_OBJECT.values()), **dict(_COLLECTION.values())}
 
 
 def _warn_deprecated(ctx: RequestContext, resource: Resource) -> None:
-    """To the client, and to the audit log (upstream: ``endpoints/metrics`` MonitorRequest)."""
+    """Warns the client, and annotates the audit event (upstream: ``endpoints/metrics`` MonitorRequest)."""
     ctx.warn(resource.deprecated)
     ctx.annotations["k8s.io/deprecated"] = "true"
     if resource.removed_in:
@@ -60,7 +60,7 @@ def _warn_deprecated(ctx: RequestContext, resource: Resource) -> None:
 
 
 class ResourceTable:
-    """What one server serves now.  ``handlers`` answer the kinds and subresources that are not plain objects."""
+    """The resources that one server serves now.  ``handlers`` are for kinds and subresources that are not plain objects."""
 
     def __init__(self, handlers: dict[str, Endpoint] | None = None) -> None:
         self._scopes: dict[tuple[str, str, str], RequestScope] = {}
@@ -68,12 +68,11 @@ class ResourceTable:
         self._groups: dict[str, dict[tuple[str, str], RequestScope]] = {}  # group -> (version, plural) -> scope
         self._versions: dict[tuple[str, str], int] = {}  # (group, version) -> number of resources
         self.handlers = handlers if handlers is not None else {}
-        #: called with the group version after a resource of it has come or gone
+        #: called with the group version after a resource of it was added or removed
         self.on_change: list[Callable[[GroupVersion], None]] = []
 
     def add(self, resource: Resource, store: ResourceStore | None) -> None:
-        """Serves a resource (one version of it) from now on, instead of what it was; ``store`` is None for kinds that are
-        not stored."""
+        """Adds or replaces a resource (one version of it); ``store`` is None for kinds that are not stored."""
         key = (resource.group, resource.version, resource.plural)
         scopes = self._groups.setdefault(resource.group, {})
         known = self._scopes.pop(key, None)
@@ -89,7 +88,7 @@ class ResourceTable:
         self._notify(resource.group_version)
 
     def remove(self, group: str, version: str, plural: str) -> None:
-        """Serves it no longer."""
+        """Removes a resource (one version of it)."""
         scope = self._scopes.pop((group, version, plural), None)
         if scope is None:
             return
@@ -116,36 +115,38 @@ class ResourceTable:
         return self._scopes.values()
 
     def resources(self) -> Iterable[Resource]:
-        """The rows of all that is served."""
+        """The definitions of all served resources."""
         return (scope.resource for scope in self._scopes.values())
 
     def groups(self) -> Iterable[str]:
-        """The names of the groups that have resources here."""
+        """The names of the groups with resources."""
         return self._groups
 
     def group_versions(self) -> list[GroupVersion]:
         return [GroupVersion(*pair) for pair in self._versions]
 
     def rows(self, group: str) -> Iterator[Resource]:
-        """The resources of a group, all versions of it."""
+        """The resources of a group, in all its versions."""
         return (scope.resource for scope in self._groups.get(group, {}).values())
 
     def serves_group_version(self, group: str, version: str) -> bool:
         return (group, version) in self._versions
 
     def handle(self, ctx: RequestContext) -> Awaitable[Response] | None:
-        """The answer, or None when this table does not serve the resource.  Raises MethodNotAllowed and NotFound."""
+        """The response, or None when this table does not serve the resource.  Raises MethodNotAllowed and NotFound."""
         info = ctx.info
         assert info is not None
         scope = self._scopes.get((info.group, info.version, info.resource))
-        if scope is None:
+        if scope is None or (not info.group and ctx.path.startswith("/apis")):  # /apis//v1 is no path of the core group
             return None
         resource = scope.resource
         if resource.typed_items:
             ctx.no_protobuf = True
             return self._handle_custom(ctx, scope)
-        if info.verb == "proxy":  # the paths of the deprecated prefix are authorized by their verb, but served no more
+        if info.verb == "proxy":  # the deprecated prefix /proxy is still authorized, but not served any more
             raise status.no_such_resource()
+        if info.deprecated_watch and (info.subresource or resource.handler):
+            raise status.no_such_resource()  # authorized as a watch, whatever the method: nothing else may be served
         if info.subresource:
             return self._handle_subresource(ctx, info.subresource)
         is_namespace = info.resource == "namespaces" and not info.group
@@ -164,7 +165,7 @@ class ResourceTable:
         verbs = resource.verbs
         if resource.handler:
             if len(info.parts) > 1 and "get" not in verbs:
-                raise status.no_such_resource()  # what is only created has no objects
+                raise status.no_such_resource()  # a kind that can only be created has no objects
             if _METHODS.get(method) not in verbs:
                 raise status.method_not_allowed()
             special = self.handlers.get(resource.handler)
@@ -193,8 +194,8 @@ class ResourceTable:
         return endpoint
 
     def _handle_custom(self, ctx: RequestContext, scope: RequestScope) -> Awaitable[Response] | None:
-        """One whose versions a webhook converts is tried again when the webhook has answered."""
-        engage()  # its schema may be as large, or set defaults as large, as it likes
+        """Handles a custom resource; with a conversion webhook the handler runs again after the webhook has answered."""
+        engage()  # its schema and defaults may be large
         converter = scope.resource.converter
         if converter is None:
             return self._custom(ctx, scope)
@@ -218,7 +219,7 @@ class ResourceTable:
         return converting(converter, run, related if ctx.method == "GET" else tuple)
 
     def _custom(self, ctx: RequestContext, scope: RequestScope) -> Awaitable[Response] | None:
-        """A custom resource: it has no routes, so that whatever does not fit is refused in words of its own."""
+        """Handles a custom resource.  Upstream has no routes for these, so some errors differ from those of built-in ones."""
         info, resource = ctx.info, scope.resource
         assert info is not None
         verb = info.verb

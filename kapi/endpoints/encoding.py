@@ -1,4 +1,4 @@
-"""Objects and cached bytes as the media type that was asked for: the read side's fast and slow paths."""
+"""Encodes objects and cached bytes in the requested media type: the fast and the slow paths of reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def encode(tree: Tree, media: MediaType) -> bytes:
     if media.protobuf:
         return protobuf_writing.encode_tree(tree)
     if media.yaml:
-        from kapi.codecs.yaml_writing import dump_yaml  # for those alone who ask for it
+        from kapi.codecs.yaml_writing import dump_yaml  # imported only when it is used
 
         return dump_yaml(tree)
     if not media.pretty:
@@ -36,7 +36,7 @@ def encode(tree: Tree, media: MediaType) -> bytes:
 
 
 def _in_parts(tree: Tree) -> Tree:
-    """A list or table whose entries are JSON already, written one by one."""
+    """A list or table whose entries are JSON already, written in steps."""
     for name in ("items", "rows"):
         entries = tree.get(name)
         if entries and type(entries) is list:
@@ -46,17 +46,23 @@ def _in_parts(tree: Tree) -> Tree:
 
 def _part(entry: object) -> orjson.Fragment:
     lines = orjson.dumps(entry, option=orjson.OPT_INDENT_2)
-    return orjson.Fragment(lines.replace(b"\n", b"\n    "))  # inside a list that is a field; no text has a line break
+    return orjson.Fragment(
+        lines.replace(b"\n", b"\n    ")
+    )  # the indent of list items; line breaks in texts are escaped
 
 
 def message_of_entry(scope: RequestScope, entry: Entry) -> bytes:
-    """A cached object's protobuf message in the version asked for."""
+    """A cached object's protobuf message in the requested version.  Raises Unreadable."""
     write = protobuf_writing.message_of(scope.kind)
-    return entry.message(write) if scope.same_version else write(scope.from_storage(entry.object))
+    try:
+        return entry.message(write) if scope.same_version else write(scope.from_storage(entry.object))
+    except Exception:
+        entry.check()
+        raise
 
 
 def respond_message(code: int, kind: GroupVersionKind, message: bytes) -> Response:
-    """An object whose protobuf message is made already."""
+    """The response with an object's protobuf message."""
     return Response(code, protobuf_writing.envelope(kind, message), PROTOBUF_TYPE)
 
 
@@ -73,10 +79,10 @@ def respond_object(
     media: MediaType,
     stored: Object | None = None,
 ) -> Response:
-    """One object of the scope's kind.
+    """The response with one object of the scope's kind.
 
-    ``data`` are its stored bytes, when the version asked for is the stored one; ``stored`` the object in its storage
-    version, which some tables are made of.
+    ``data`` are its stored bytes, when the requested version is the stored one.  ``stored`` is the object in its storage version,
+    which some tables are made from.
     """
     if media.plain and data:
         return Response(code, data + b"\n", media.content_type)
@@ -84,12 +90,12 @@ def respond_object(
         obj = json_pieces.loads(data or b"null")
     tree = obj
     if media.as_kind == "Table":
-        version = obj["metadata"].get("resourceVersion")  # a dry run that would create has none
+        version = obj["metadata"].get("resourceVersion")  # an object created by a dry run has none
         meta = {"resourceVersion": version} if version else {}
         include = ctx.first("includeObject", "Metadata")
         of_stored = scope.resource.table is not None and scope.resource.table.of_stored
         shown = stored if of_stored and stored is not None and include != "Object" else obj
-        tree = transform.table(scope.resource, [shown], meta, version=media.as_version, include=include)
+        tree = transform.table(scope.resource, [shown], meta, now=scope.now, version=media.as_version, include=include)
     elif media.as_kind == "PartialObjectMetadata":
         tree = transform.partial(obj, media.as_version)
     elif media.as_kind:
@@ -100,7 +106,7 @@ def respond_object(
 
 
 def go_type(resource: Resource, suffix: str = "") -> str:
-    """How upstream's messages name the internal type of a resource."""
+    """The name of a resource's internal type in upstream's messages."""
     if resource.typed_items:
         return "*unstructured.Unstructured" + suffix
     package = "core" if resource.group in ("", "events.k8s.io") else resource.group.split(".", 1)[0]

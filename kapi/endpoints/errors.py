@@ -1,4 +1,4 @@
-"""Any exception becomes the Status that answers (upstream: ``responsewriters/errors.go`` and ``status.go``)."""
+"""Turns exceptions into Status responses (upstream: ``responsewriters/errors.go`` and ``status.go``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kapi.store.errors import StoreError
 
 
 def status_response(ctx: RequestContext, error: StatusError) -> Response:
-    """The answer that carries an API error, in the form that was asked for."""
+    """The response with an API error, in the requested media type."""
     if ctx.audit is not None:
         ctx.audit.error(error.status)
     media = error_media_type(ctx)
@@ -24,7 +24,7 @@ def status_response(ctx: RequestContext, error: StatusError) -> Response:
 
 
 def to_status(error: BaseException) -> StatusError:
-    """The API error for whatever was raised; what is not expected is an internal error without its text."""
+    """The API error for an exception; an unexpected one becomes an internal error that does not show its text."""
     if isinstance(error, StatusError):
         return error
     if isinstance(error, StoreError):

@@ -1,8 +1,8 @@
-"""A request whose body is passed on while it comes (upstream: ``net/http`` transport under ``httputil.ReverseProxy``).
+"""Passes a request on while its body arrives (upstream: ``net/http`` transport under ``httputil.ReverseProxy``).
 
-Twisted's agent gives nobody an answer before the request is sent, but a server may refuse a body that it has not read, and
-may answer while it reads.  Here both directions go on by themselves, each no faster than its reader.  The connection is for
-this request alone, and nothing is ever sent twice.
+Twisted's Agent returns the response only after the request has been sent.  But a server may respond before it has read the whole
+body, to refuse it for example.  Here both directions are independent, each limited by the speed of its reader.  The connection is
+only used for this request, and nothing is sent twice.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from kapi.request.context import RequestContext
 from kapi.request.streamed_body import StreamedBody
 from kapi.request.transport import StreamTransport
 
-STALL_SECONDS = 315.0  # seconds in which a server has to take something of what it is sent
+STALL_SECONDS = 315.0  # after so long without reading anything the server is given up
 
 
 class Abandoned(Exception):
-    """The exchange ended on the client's side."""
+    """The client ended the exchange."""
 
 
 class Stalled(Exception):
-    """The server takes nothing of what it is sent."""
+    """The server does not read the request."""
 
 
 def streamed_body(ctx: RequestContext) -> StreamedBody | None:
-    """The body of a request that was begun before it had come."""
+    """The body of a request that is handled while its body still arrives, else None."""
     found: StreamedBody | None = getattr(ctx.http, "streamed", None)
     return found
 
@@ -49,19 +49,19 @@ async def exchange(
     headers: Iterable[Header],
     body: StreamedBody,
 ) -> Exchange:
-    """The answer to the request, as soon as its head is here.
+    """Sends the request; returns the response as soon as its head has arrived.
 
-    ``headers`` are without those of the body and of the connection.  Raises BadHead, BadAnswer, Abandoned, Stalled, and what the
-    connection failed with.
+    ``headers`` must not contain those of the body's framing and of the connection.  Raises BadHead, BadAnswer, Abandoned,
+    Stalled, and errors of the connection.
     """
-    framing = (b"Transfer-Encoding", b"chunked") if body.length is None else (b"Content-Length", b"%d" % body.length)
-    head = request_head(ctx.http.method, target, [*headers, (b"Connection", b"close"), framing])
+    length = (b"Transfer-Encoding", b"chunked") if body.length is None else (b"Content-Length", b"%d" % body.length)
+    head = request_head(ctx.http.method, target, [*headers, (b"Connection", b"close"), length])
     made = Exchange(reactor, head, body, bodyless=ctx.method == "HEAD")
     ctx.http.notifyFinish().addBoth(lambda _: made.give_up())
     try:
         await endpoint.connect(Factory.forProtocol(lambda: made))
     except BaseException:
-        made.answered.addErrback(lambda _: None)  # of a client that leaves now, which nobody asks for
+        made.answered.addErrback(lambda _: None)  # it is not awaited any more
         raise
     await made.answered
     return made
@@ -69,9 +69,9 @@ async def exchange(
 
 @implementer(IPushProducer)
 class Exchange(Protocol):
-    """One request and its answer, which has ``code``, ``headers`` and ``deliverBody`` as an agent's has.
+    """One request and its response, which has ``code``, ``headers`` and ``deliverBody`` as an Agent's.
 
-    ``answered`` fires when the head of the answer is here.
+    ``answered`` fires when the head of the response has arrived.
     """
 
     transport: StreamTransport
@@ -84,13 +84,13 @@ class Exchange(Protocol):
         self.answered: Deferred[None] = Deferred(lambda _: self.give_up())
         self.code = 0
         self.headers = Headers()
-        self._raw = b""  # of the head, and then what came with it
-        self._reader: IProtocol | None = None  # of the answer's body
-        self._left: int | None = None  # bytes of it still to come; None: until the end of the connection
+        self._raw = b""  # received bytes: of the head, then the beginning of the body
+        self._reader: IProtocol | None = None  # gets the response's body
+        self._left: int | None = None  # bytes of the body still to come; None: until the end of the connection
         self._chunks: _ChunkedTransferDecoder | None = None
-        self._over = False  # nothing is expected any more
+        self._over = False  # whether the exchange has ended
         self._lost: Failure | None = None
-        self._stalled: IDelayedCall | None = None  # the timer of a server that takes nothing
+        self._stalled: IDelayedCall | None = None  # the timer while the server reads nothing
 
     def connectionMade(self) -> None:
         if self._over:
@@ -106,8 +106,8 @@ class Exchange(Protocol):
         self.transport.write(data if self._body.length is not None else b"%x\r\n%s\r\n" % (len(data), data))
 
     def _sent(self, why: Failure | None) -> None:
-        """The body has ended, one way or the other."""
-        self._patience_ends()
+        """Called when the client's body has ended; ``why`` is not None when it is incomplete."""
+        self._cancel_stall_timer()
         if why is not None:
             self._end(Failure(Abandoned(f"the body did not come: {why.getErrorMessage()}")))
             return
@@ -116,20 +116,20 @@ class Exchange(Protocol):
         self.transport.unregisterProducer()
 
     def pauseProducing(self) -> None:
-        """The server takes nothing for now."""
+        """Called when the server reads too slowly."""
         self._body.pause()
         if self._stalled is None:
             late = Failure(Stalled("the server does not read the request"))
             self._stalled = self._reactor.callLater(STALL_SECONDS, self._end, late)
 
     def resumeProducing(self) -> None:
-        self._patience_ends()
+        self._cancel_stall_timer()
         self._body.resume()
 
     def stopProducing(self) -> None:
         """The connection is lost; ``connectionLost`` follows."""
 
-    def _patience_ends(self) -> None:
+    def _cancel_stall_timer(self) -> None:
         stalled, self._stalled = self._stalled, None
         if stalled is not None and stalled.active():
             stalled.cancel()
@@ -157,7 +157,7 @@ class Exchange(Protocol):
         if in_chunks:
             self._chunks = _ChunkedTransferDecoder(self._deliver, self._whole)
         self.code, self.headers = found.code, found.headers
-        self.transport.pauseProducing()  # until somebody reads the body
+        self.transport.pauseProducing()  # until ``deliverBody``
         self.answered.callback(None)
 
     def deliverBody(self, reader: IProtocol) -> None:
@@ -196,20 +196,20 @@ class Exchange(Protocol):
             self._reader.dataReceived(data)
 
     def _whole(self, rest: bytes) -> None:
-        """The answer is here, whether or not all of the request is sent."""
+        """Called when the response is complete, even if the request is not."""
         self._end(_done())
 
     # -- the end
 
     def give_up(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Ends the exchange because the client has gone."""
         self._end(Failure(Abandoned("nobody waits for the answer")))
 
     def _end(self, why: Failure) -> None:
         if self._over:
             return
         self._over = True
-        self._patience_ends()
+        self._cancel_stall_timer()
         self._body.stop()
         transport: StreamTransport | None = self.transport
         if transport is not None and self._lost is None:
@@ -224,7 +224,7 @@ class Exchange(Protocol):
         self._lost = reason
         if self.code and self._reader is None:
             self._body.stop()
-            self._patience_ends()
+            self._cancel_stall_timer()
         else:
             self._end_with_connection(reason)
 
@@ -238,7 +238,7 @@ class Exchange(Protocol):
 
 
 def _done() -> Failure:
-    """How a body that is whole ends, to who reads an Agent's answers."""
-    from twisted.web.client import ResponseDone  # for those alone who use it
+    """The reason that tells the reader of a body that it is complete, as with an Agent."""
+    from twisted.web.client import ResponseDone  # imported only when it is used
 
     return Failure(ResponseDone())

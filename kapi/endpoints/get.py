@@ -13,7 +13,7 @@ from kapi.request.response import Response
 
 
 async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
-    """The stored bytes as they are, unless another form or version was asked for."""
+    """200 with the object: its stored bytes, unless another media type or version was requested.  Raises StatusError."""
     info = ctx.info
     assert info is not None
     media = output_media_type(ctx, "get", scope.subresource is None or scope.subresource.tabular)
@@ -23,7 +23,7 @@ async def get_object(ctx: RequestContext, scope: RequestScope) -> Response:
     version = ctx.first("resourceVersion") if ctx.query else ""
     entry = await read.get(scope.store, namespace, request_name(ctx), version)
     if not media.plain and len(entry.data) >= LARGE or scope.may_take_long(entry, media.plain):
-        await in_slices  # it is written anew
+        await in_slices  # encoding it takes long
     if media.protobuf and not media.as_kind:
         return respond_message(200, scope.kind, message_of_entry(scope, entry))
     if scope.same_version or media.plain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from kapi.authentication.service_account.keys import KeySet, VerificationKey
-from kapi.codecs.accept import on_route
+from kapi.codecs.accept import route_accepts
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
@@ -16,7 +16,7 @@ _JWKS = b"application/jwk-set+json"
 
 
 class IssuerDiscovery:
-    """Two documents, made once for the same keys.  Raises ValueError for an issuer that OIDC does not allow."""
+    """The two documents, made again when the keys change.  Raises ValueError for an issuer that OIDC does not allow."""
 
     def __init__(self, issuer: str, jwks_uri: str, external_address: str, keys: KeySet) -> None:
         if not issuer.startswith("https://"):
@@ -40,7 +40,7 @@ class IssuerDiscovery:
     def _document(self, ctx: RequestContext, which: int, content_type: bytes) -> Response:
         if ctx.method != "GET":
             raise status.method_not_allowed()
-        if not on_route(ctx.header("accept") or "", (content_type.decode(),)):
+        if not route_accepts(ctx.header("accept") or "", (content_type.decode(),)):
             raise status.NotAcceptable(
                 f"406: Not Acceptable\n\nAvailable representations: {content_type.decode()}", details={}
             )
@@ -49,7 +49,7 @@ class IssuerDiscovery:
         return Response(200, self._made()[which], content_type, caching)
 
     def _made(self) -> tuple[bytes, bytes]:
-        """Both, of the keys as they are now."""
+        """Both documents, for the present keys."""
         if self._made_of is not self._keys.keys:
             self._made_of = self._keys.keys
             shown = [key.jwk() for key in self._made_of if not key.excluded]

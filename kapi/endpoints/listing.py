@@ -1,8 +1,12 @@
-"""GET of a collection: cached bytes joined into a list, or rows, or metadata."""
+"""GET of a collection: cached bytes joined to a list, or a Table, or metadata only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from operator import attrgetter, itemgetter
+from typing import overload
 
 import orjson
 
@@ -14,11 +18,11 @@ from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.writer import LARGE
 from kapi.machinery import status
-from kapi.machinery.checkpoint import checkpoint, in_slices, steps
+from kapi.machinery.checkpoint import checkpoint, expect_tree, in_slices, steps
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext
-from kapi.request.pending import Share
+from kapi.request.pending import PendingBytes
 from kapi.request.response import Parts, Response
 from kapi.resources.definition import Resource
 from kapi.schema import protobuf_writing
@@ -26,13 +30,15 @@ from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
 _MAX_NAMED = 10  # unreadable objects that a warning names
-_ENTRIES_PER_SLICE = 128  # entries joined into one slice
-_MAX_OBJECTS_AT_ONCE = 4096  # objects of a resource: so many are looked at in one piece
+_ENTRIES_PER_SLICE = 128  # converted entries joined to one slice of the response
+_SLICE_BYTES = 252 * 1024  # of stored entries in one: with what is between them, OpenSSL takes a slice in one call
+_MAX_OBJECTS_AT_ONCE = 4096  # objects that are processed without a checkpoint
 _END = b"]}\n"
+_data = attrgetter("data")
 
 
 async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOptions | None = None) -> Response:
-    """A list in the form asked for.  Raises StatusError."""
+    """200 with the list in the requested form.  Raises StatusError."""
     info = ctx.info
     assert info is not None
     media = output_media_type(ctx, "list")
@@ -49,7 +55,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
         or former
         or len(cache) > _MAX_OBJECTS_AT_ONCE
     ):
-        await in_slices  # each object is looked at, or each change
+        await in_slices  # each object, or each change, is processed
     while True:
         page = await read.list_page(
             scope.store,
@@ -67,7 +73,25 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
         except Unreadable as error:
             if error.is_former:
                 raise
-            # it is set aside now: the list goes around it
+            # the cache has now excluded it, so the next attempt leaves it out
+        except status.StatusError:
+            raise
+        except Exception:
+            if not _misshapen(page.entries):
+                raise
+
+
+def _misshapen(entries: Sequence[Entry]) -> bool:
+    """Whether some objects have not the shape of their kind; the cache has then excluded them.  Raises a former Unreadable."""
+    found = False
+    for entry in steps(entries):
+        try:
+            entry.check()
+        except Unreadable as error:
+            if error.is_former:
+                raise
+            found = True
+    return found
 
 
 def _warn_unreadable(ctx: RequestContext, keys: list[str]) -> None:
@@ -96,45 +120,72 @@ def list_response(ctx: RequestContext, scope: RequestScope, page: read.Page, med
         return _made(ctx, scope, page, meta, media)
     finally:
         if share is not None:
-            share.set(0)  # what was made counts from here on, as long as it waits
+            share.set(0)  # from here on the response itself is counted, while it waits for its client
 
 
 def _made(ctx: RequestContext, scope: RequestScope, page: read.Page, meta: Object, media: MediaType) -> Response:
-    """What has to be made as a whole before its client gets the first of it."""
+    """A response that must be made completely before its first bytes can be sent."""
     resource = scope.resource
     if media.protobuf and not media.as_kind:
         return Response(200, list_message(scope, page, meta), media.content_type)
-    objects = [scope.from_storage(entry.object) for entry in steps(page.entries, 1)]
+    expect_tree(size_of(page.entries))
+    objects = _Objects(page.entries, scope.from_storage)
     if media.as_kind == "Table":
         include = ctx.first("includeObject", "Metadata")
         if resource.table is not None and resource.table.of_stored and include != "Object":
-            objects = [entry.object for entry in steps(page.entries, 1)]
-        tree = transform.table(resource, objects, meta, version=media.as_version, include=include)
+            objects = _Objects(page.entries, lambda stored: stored)
+        tree = transform.table(resource, objects, meta, now=scope.now, version=media.as_version, include=include)
     elif media.as_kind == "PartialObjectMetadata":
         raise not_a_single(resource, media)
     elif media.as_kind:
         tree = transform.partial_list(objects, meta, media.as_version)
     else:
-        items = objects if resource.typed_items else [strip_type(obj) for obj in objects]
+        if not resource.typed_items:
+            objects = _Objects(page.entries, lambda stored: strip_type(scope.from_storage(stored)))
         tree = {
             "kind": resource.list_kind,
             "apiVersion": str(resource.group_version),
             "metadata": meta,
-            "items": items,
+            "items": objects if media.yaml else list(steps(objects, 1)),
         }
     return respond_tree(200, tree, media)
 
 
+class _Objects(Sequence[Object]):
+    """What a list is made of, each object decoded when its turn comes: of many lists at a time little is there at once."""
+
+    def __init__(self, entries: Sequence[Entry], make: Callable[[Object], Object]) -> None:
+        self._entries = entries
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Object]:
+        return (self._make(entry.object) for entry in self._entries)
+
+    @overload
+    def __getitem__(self, position: int) -> Object: ...
+
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[Object]: ...
+
+    def __getitem__(self, position: int | slice) -> Object | Sequence[Object]:
+        if isinstance(position, slice):
+            return _Objects(self._entries[position], self._make)
+        return self._make(self._entries[position].object)
+
+
 def not_a_single(resource: Resource, media: MediaType) -> status.StatusError:
-    """The metadata of one object was asked for, of a list."""
+    """The error for a list requested as the metadata of a single object."""
     name = go_type(resource, "List")
     return status.NotAcceptable(f"you requested {media.as_kind}, but the requested object is a list ({name})")
 
 
-def _share(ctx: RequestContext, page: read.Page) -> Share | None:
-    """What a large list counts while it is made, in slices and beside others, as it cannot be made while its client reads.
+def _share(ctx: RequestContext, page: read.Page) -> PendingBytes | None:
+    """Counts the memory of a large list while it is made, since many lists may be made at the same time, in slices.
 
-    Raises TooManyRequests.
+    None for a small list.  Raises TooManyRequests.
     """
     pending = ctx.pending
     size = 0 if pending is None else size_of(page.entries)
@@ -142,16 +193,16 @@ def _share(ctx: RequestContext, page: read.Page) -> Share | None:
         return None
     if pending.full:
         raise pending.refusal()
-    return Share(pending, size)
+    return PendingBytes(pending, size)
 
 
 def strip_type(obj: Object) -> Object:
-    """Items of a built-in list carry neither kind nor apiVersion."""
+    """An item of a built-in list, which has neither kind nor apiVersion."""
     return {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
 
 
 def size_of(entries: list[Entry]) -> int:
-    """Bytes of what is stored."""
+    """The bytes of the entries' stored forms."""
     if len(entries) <= _MAX_OBJECTS_AT_ONCE:
         return sum([len(entry.data) for entry in entries])
     size = 0
@@ -162,27 +213,55 @@ def size_of(entries: list[Entry]) -> int:
 
 
 class Joined(Parts):
-    """The stored bytes of some entries as a list: ``head``, and of each what follows after ``cut`` bytes."""
+    """A list of stored bytes, joined slice by slice: ``head``, then the entries without their first ``cut`` bytes.
+
+    A slice has at most ``_SLICE_BYTES`` of them, or one that is larger: no more is copied for a client that does not read.
+    """
 
     def __init__(self, head: bytes, entries: list[Entry], cut: int) -> None:
         self._head, self._entries, self._cut = head, entries, cut
-        opening = 1 - cut if cut else 0  # an item begins anew where it was cut
-        self.size = len(head) + size_of(entries) + len(entries) * (opening + 1) + len(_END) - 1
+        self._starts, size = _slices(entries)
+        opening = 1 - cut if cut else 0  # a cut item gets a new opening brace
+        self.size = len(head) + size + len(entries) * (opening + 1) + len(_END) - 1
 
     def __len__(self) -> int:
-        return (len(self._entries) + _ENTRIES_PER_SLICE - 1) // _ENTRIES_PER_SLICE
+        return len(self._starts)
 
     def part(self, position: int) -> bytes:
-        cut, start = self._cut, position * _ENTRIES_PER_SLICE
+        cut, starts = self._cut, self._starts
         opening, between = (b"{", b",{") if cut else (b"", b",")
-        end = start + _ENTRIES_PER_SLICE
-        items = [memoryview(entry.data)[cut:] for entry in self._entries[start:end]]
-        before = between if start else self._head + opening
-        return b"".join((before, between.join(items), b"" if end < len(self._entries) else _END))
+        last = position + 1 == len(starts)
+        entries = self._entries[starts[position] : None if last else starts[position + 1]]
+        # without a step of the interpreter for each: most of what a part took beside copying was these
+        whole: Iterator[memoryview] = map(memoryview, map(_data, entries))
+        items: list[bytes | memoryview] = list(map(itemgetter(slice(cut, None)), whole))
+        # so that all bytes are copied only once, head and end are joined with the first and the last item
+        items[0] = b"".join((between if position else self._head + opening, items[0]))
+        if last:
+            items[-1] = b"".join((items[-1], _END))
+        return between.join(items)
+
+
+def _slices(entries: list[Entry]) -> tuple[list[int], int]:
+    """The positions at which slices begin, and the bytes of all entries."""
+    starts, begin, size = [0], 0, 0
+    for first in range(0, len(entries), _MAX_OBJECTS_AT_ONCE):
+        if first:
+            checkpoint()
+        part = entries[first : first + _MAX_OBJECTS_AT_ONCE]
+        before = list(accumulate(map(len, map(_data, part)), initial=size))  # bytes of the entries before each
+        while True:
+            end = max(bisect_right(before, begin + _SLICE_BYTES) - 1, starts[-1] + 1 - first)
+            if end >= len(part):
+                break
+            starts.append(first + end)
+            begin = before[end]
+        size = before[-1]
+    return starts, size
 
 
 def joined(scope: RequestScope, page: read.Page, meta: Object) -> Sequence[bytes]:
-    """The list as slices of bytes; nothing is decoded but custom resources that may have to be converted."""
+    """The list as slices of bytes; only custom resources that may need a conversion are decoded."""
     resource = scope.resource
     version = str(resource.group_version)
     head = orjson.dumps({"kind": resource.list_kind, "apiVersion": version, "metadata": meta})[:-1] + b',"items":['
@@ -199,7 +278,7 @@ def joined(scope: RequestScope, page: read.Page, meta: Object) -> Sequence[bytes
 
 
 def list_message(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
-    """The list in protobuf, as slices of bytes; what has been asked for before is joined as it is."""
+    """The list in protobuf, as slices of bytes; messages that were made before are used again."""
     raw = [protobuf_writing.list_head(meta)]
     for entry in steps(page.entries):
         message = message_of_entry(scope, entry)
@@ -211,5 +290,5 @@ def list_message(scope: RequestScope, page: read.Page, meta: Object) -> list[byt
 
 
 def item_prefix(kind: str, version: str) -> bytes:
-    """What stored bytes begin with up to ``"metadata"``; list items begin after it."""
+    """The beginning of stored bytes up to ``"metadata"``, which list items do not have."""
     return b'{"kind":' + orjson.dumps(kind) + b',"apiVersion":' + orjson.dumps(version) + b","

@@ -1,4 +1,4 @@
-"""Query options of the verbs: reading and checking them (upstream: apimachinery ``meta/v1`` options and validation)."""
+"""Reading and validating the query options of the verbs (upstream: apimachinery ``meta/v1`` options and validation)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from kapi.machinery import status
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required, too_long
 from kapi.machinery.gvk import GroupKind
-from kapi.machinery.memo import remember
+from kapi.machinery.memo import memoized
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
 from kapi.machinery.tree import Object
@@ -36,7 +36,7 @@ def boolean(ctx: RequestContext, name: str) -> bool | None:
 
 
 def integer(ctx: RequestContext, name: str) -> int | None:
-    """An int64 option.  Raises BadRequest with Go's words."""
+    """An int64 option.  Raises BadRequest with the text of Go's error."""
     values = ctx.query.get(name)
     if not values:
         return None
@@ -48,7 +48,7 @@ def integer(ctx: RequestContext, name: str) -> int | None:
 
 
 class ListOptions(msgspec.Struct):
-    """Of list, watch and deletecollection; selectors are still text."""
+    """The options of list, watch and deletecollection; the selectors are not parsed yet."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -63,7 +63,7 @@ class ListOptions(msgspec.Struct):
 
 
 def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
-    """Raises BadRequest for what cannot be read and Invalid for combinations that are not allowed."""
+    """The options of a request.  Raises BadRequest when one cannot be parsed, and Invalid for forbidden combinations."""
     match = ctx.query.get("resourceVersionMatch")
     options = ListOptions(
         label_selector=ctx.first("labelSelector"),
@@ -79,13 +79,13 @@ def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
     )
     errors = _check_list(options)
     if errors:
-        check_selectors(options)  # selectors that cannot be read are reported first
+        check_selectors(options)  # invalid selectors are reported first
     _invalid("ListOptions", errors)
     return options
 
 
 def check_selectors(options: ListOptions) -> tuple[LabelSelector, FieldSelector]:
-    """The selectors as they are written, be they supported or not.  Raises BadRequest."""
+    """The parsed selectors, whether their fields are supported or not.  Raises BadRequest."""
     try:
         return parse_labels(options.label_selector), parse_fields(options.field_selector)
     except SelectorError as error:
@@ -121,7 +121,7 @@ def _check_watch(options: ListOptions) -> list[FieldError]:
     errors: list[FieldError] = []
     path, match = Path("resourceVersionMatch"), options.resource_version_match
     if options.send_initial_events is None and match is None and options.resource_version in ("", "0"):
-        # as upstream fills in before it checks: such a watch begins with what there is
+        # upstream sets defaults before validation: such a watch begins with the present objects
         if options.continue_:
             errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
         return errors
@@ -140,7 +140,7 @@ def _check_watch(options: ListOptions) -> list[FieldError]:
 
 
 def check_initial_events(features: Mapping[str, bool]) -> None:
-    """Raises Invalid for a watch that asks for them when their feature is off."""
+    """Raises Invalid when the feature gate WatchList is off; called for a watch with sendInitialEvents."""
     if not enabled(features, "WatchList"):
         text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
         raise status.invalid(GroupKind(_META, "ListOptions"), "", [forbidden(Path("sendInitialEvents"), text)])
@@ -161,7 +161,7 @@ def dry_run_error(values: list[str]) -> FieldError:
 
 
 def check_field_manager(manager: str) -> list[FieldError]:
-    """At most 128 bytes of printable characters."""
+    """The errors of a field manager's name: it may have at most 128 bytes, and only printable characters."""
     path = Path("fieldManager")
     errors: list[FieldError] = []
     if len(manager.encode()) > 128:
@@ -176,7 +176,7 @@ _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 
 
 class WriteOptions(msgspec.Struct):
-    """Of create, update and patch."""
+    """The options of create, update and patch."""
 
     dry_run: bool
     field_manager: str
@@ -186,7 +186,7 @@ class WriteOptions(msgspec.Struct):
 
 
 def write_options(ctx: RequestContext, kind: str, patch_type: str = "") -> WriteOptions:
-    """CreateOptions, UpdateOptions or PatchOptions.  Raises Invalid."""
+    """The options of a request; ``kind`` is CreateOptions, UpdateOptions or PatchOptions.  Raises Invalid."""
     errors: list[FieldError] = []
     force: bool | None = None
     manager = ctx.first("fieldManager")
@@ -217,18 +217,18 @@ def write_options(ctx: RequestContext, kind: str, patch_type: str = "") -> Write
 
 
 def default_manager(ctx: RequestContext) -> str:
-    """The user agent up to the first slash, as the field manager's name."""
+    """The default name of the field manager: the user agent up to the first slash."""
     return _manager_of((ctx.header("user-agent") or "").split("/", 1)[0])
 
 
-@remember(1000)
+@memoized(1000)
 def _manager_of(agent: str) -> str:
     kept = "".join(char for char in agent if char.isprintable())
     return kept.encode()[:128].decode("utf-8", "ignore") or "unknown"
 
 
 def delete_options_from_query(ctx: RequestContext) -> Object:
-    """DeleteOptions of a request without a body."""
+    """The DeleteOptions of a request without a body."""
     options: Object = {}
     grace = integer(ctx, "gracePeriodSeconds")
     if grace is not None:

@@ -1,4 +1,4 @@
-"""What passing a request on to another server takes: which headers stay behind, what of the answer may come back, its body.
+"""Helpers for passing a request on to another server: its headers and body, and the body of the response.
 
 Upstream: apimachinery ``util/proxy/upgradeaware.go`` over Go's ``httputil.ReverseProxy``.
 """
@@ -27,7 +27,8 @@ from kapi.request.transport import StreamTransport
 if TYPE_CHECKING:
     from twisted.web.client import FileBodyProducer
 
-#: of one connection, or set anew by us; those that vouch for a user ("x-remote-") are known by their prefix
+#: headers of a single connection, and those that we set ourselves; headers that name a user ("x-remote-") are found by their
+#: prefix
 NOT_PASSED_ON = frozenset(
     [b"connection", b"proxy-connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer",
      b"transfer-encoding", b"upgrade", b"host", b"content-length", b"authorization", b"expect"]
@@ -36,15 +37,15 @@ _BODYLESS = frozenset(["GET", "HEAD", "OPTIONS"])
 
 
 def body_to_pass(ctx: RequestContext) -> FileBodyProducer | None:
-    """The client's body for an Agent; its own copy, as the client may go while it is sent.  Raises as ``raw_body``."""
-    from twisted.web.client import FileBodyProducer  # for those alone who use it
+    """The client's body for an Agent: a copy, because the client may go while it is sent.  Raises as ``raw_body``."""
+    from twisted.web.client import FileBodyProducer  # imported only when it is used
 
     data = raw_body(ctx)
     return FileBodyProducer(io.BytesIO(data)) if data or ctx.method not in _BODYLESS else None
 
 
 def passed_on(http: HTTPRequest) -> list[tuple[bytes, bytes]]:
-    """The client's headers without its credentials, what vouches for a user, and those of its connection alone."""
+    """The client's headers without credentials, headers that name a user, and headers of the client's connection."""
     request = http.requestHeaders
     named = {
         token.strip().lower() for value in request.getRawHeaders(b"connection") or () for token in value.split(b",")
@@ -59,7 +60,7 @@ def passed_on(http: HTTPRequest) -> list[tuple[bytes, bytes]]:
 
 
 def forwarded(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
-    """What is ``passed_on``, the client's address appended to where the request came from."""
+    """The headers ``passed_on``, with the client's address appended to X-Forwarded-For."""
     headers = passed_on(ctx.http)
     client = getattr(ctx.http, "getClientAddress", lambda: None)()
     address = getattr(client, "host", None)
@@ -71,19 +72,19 @@ def forwarded(ctx: RequestContext) -> list[tuple[bytes, bytes]]:
 
 
 def is_cancelled(error: Exception) -> bool:
-    """Whether an Agent's request failed because nobody waits for it any more, which it says in words of its own."""
+    """Whether an Agent's request failed because it was cancelled; an Agent has errors of its own for that."""
     reasons: Iterable[Failure] = getattr(error, "reasons", ())
     return isinstance(error, ConnectingCancelledError) or any(reason.check(CancelledError) for reason in reasons)
 
 
 def check_code(code: int) -> None:
-    """Raises ValueError for a status that is none: no client could read the line it would make."""
+    """Raises ValueError for an invalid status code, which clients could not parse."""
     if not 200 <= code <= 599:
         raise ValueError(f"invalid status code {code}")
 
 
 class BackendAnswer(typing.Protocol):
-    """What an agent answers, or an Exchange."""
+    """The response of an Agent, or an Exchange."""
 
     code: int
     headers: Headers
@@ -92,7 +93,7 @@ class BackendAnswer(typing.Protocol):
 
 
 def pipe(answer: BackendAnswer, http: HTTPRequest) -> Deferred[None]:
-    """Writes the body of an Agent's answer to the client, no faster than the client reads; fires when it is over."""
+    """Writes the body of a response to the client, no faster than the client reads; fires at the end."""
     done: Deferred[None] = Deferred()
     answer.deliverBody(_Pipe(http, done))
     return done
@@ -116,7 +117,7 @@ class _Pipe(Protocol):
             self._http.write(data)
 
     def connectionLost(self, reason: Failure = CLEAN) -> None:
-        from twisted.web.client import ResponseDone  # for those alone who use it
+        from twisted.web.client import ResponseDone  # imported only when it is used
 
         if self._over:
             return

@@ -1,8 +1,9 @@
-"""PATCH in its four forms (upstream: ``endpoints/handlers/patch.go``)."""
+"""PATCH, with its four patch types (upstream: ``endpoints/handlers/patch.go``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from kapi.codecs.json_reading import kind_of
 from kapi.codecs.negotiation import check_patch_route, output_media_type
@@ -16,17 +17,16 @@ from kapi.machinery import status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.registry import metadata as meta
 from kapi.registry.operation import Operation
 from kapi.registry.update import Transform, update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.schema import jsonpatch, mergepatch, strategicmerge
+from kapi.schema import gotext, jsonpatch, mergepatch, strategicmerge
 from kapi.schema.converter import Converter, text_of
 from kapi.schema.decode import RAW_MEMBERS, decode
 from kapi.schema.decode_exact import ExactDecoder
-from kapi.schema.gotext import go_map
 from kapi.schema.managedfields import FieldManager
 from kapi.schema.patched_text import (
     json_patched_member,
@@ -45,13 +45,13 @@ _KINDS = (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
 
 
 def patch_types(scope: RequestScope) -> tuple[str, ...]:
-    """Custom resources have no strategic merge patch."""
+    """The supported patch types; custom resources have no strategic merge patch."""
     if scope.resource.typed_items:
         return (JSON_PATCH, MERGE_PATCH, APPLY)
     return _KINDS
 
 
-#: makes the new object of the stored one, None where there is none
+#: makes the new object from the stored one, which is None when there is none
 Change = Callable[["Object | None"], Object]
 
 
@@ -66,7 +66,7 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
 
 
 def _read_change(ctx: RequestContext, scope: RequestScope, name: str, kind: str) -> tuple[Operation, Transform]:
-    """What the body asks for: the operation, and what each attempt does to the stored object.  Raises StatusError."""
+    """The operation of a patch, and what each attempt does with the stored object.  Raises StatusError."""
     data = raw_body(ctx)
     options = write_options(ctx, "PatchOptions", kind)
     op = scope.operation(ctx, name, options.tree, options.field_manager, options.dry_run)
@@ -76,7 +76,7 @@ def _read_change(ctx: RequestContext, scope: RequestScope, name: str, kind: str)
     change = _apply(ctx, scope, op, options, data) if kind == APPLY else _patch(ctx, scope, op, options, data, kind)
 
     async def transform(existing: Object | None) -> Object:
-        if existing is None and kind != APPLY:  # some types are created by PUT, but none by a patch
+        if existing is None and kind != APPLY:  # some types can be created by PUT, but none by a patch
             raise status.not_found(scope.store.group_resource, name)
         new = change(existing)
         if existing is None:
@@ -91,7 +91,7 @@ def _read_change(ctx: RequestContext, scope: RequestScope, name: str, kind: str)
 
 
 def _check_created(scope: RequestScope, name: str, new: Object) -> None:
-    """An apply may create objects, but none by a subresource, and none with a uid.  Raises NotFound, Conflict."""
+    """Checks an object that an apply creates: not by a subresource, and without a uid.  Raises NotFound, Conflict."""
     if scope.subresource is not None:
         raise status.not_found(scope.store.group_resource, name)
     uid = new["metadata"].get("uid", "")
@@ -103,7 +103,7 @@ def _check_created(scope: RequestScope, name: str, new: Object) -> None:
 def _patch(
     ctx: RequestContext, scope: RequestScope, op: Operation, options: WriteOptions, data: bytes, kind: str
 ) -> Change:
-    """JSON, merge and strategic patches of a stored object, which is seen in the version of the request."""
+    """A JSON, merge or strategic merge patch of a stored object, which is converted to the version of the request first."""
 
     def change(existing: Object | None) -> Object:
         assert existing is not None
@@ -129,7 +129,7 @@ def make_change(
     fields: FieldManager,
     now: str,
 ) -> Change:
-    """Any patch of a view that is not itself stored (a Scale); ``managedFields`` are kept on the view."""
+    """A patch of a view that is not stored itself (a Scale); updates the view's ``managedFields``."""
 
     def change(current: Object | None) -> Object:
         assert current is not None
@@ -142,6 +142,33 @@ def make_change(
     return change
 
 
+class _Outcome(NamedTuple):
+    """What a patch has made of an object."""
+
+    kind: str
+    patch: Tree  # as it was sent
+    operations: list[Object]  # of a JSON patch
+    problems: list[str]  # unknown and duplicate fields of the patch
+    result: Tree
+
+    def text(self, type_: Type) -> str:
+        """The result as upstream quotes it in errors."""
+        if self.kind == STRATEGIC:
+            return gotext.text(self.patch)
+        if type_.schema is not None:
+            return sorted_text(self.result)
+        if self.kind == MERGE_PATCH:
+            return merged_text(self.result, type_, self.patch)
+        return json_patched_text(self.result, type_, self.operations)
+
+    def refusal(self, type_: Type, why: str) -> status.StatusError:
+        try:
+            shown = self.text(type_)
+        except (TypeError, RecursionError):  # nested too deeply to be shown
+            shown = "..."
+        return status.invalid(GroupKind("", ""), "", [invalid(Path("patch"), shown, why)])
+
+
 def patched(
     ctx: RequestContext,
     options: WriteOptions,
@@ -151,75 +178,76 @@ def patched(
     gvk: GroupVersionKind,
     type_: Type,
 ) -> tuple[Object, Object]:
-    """``current`` (changed in place) with the patch applied, as it is then and decoded anew, as a body would be."""
+    """Applies a patch to ``current`` in place; returns the result, and the result decoded as a body would be."""
     validation = options.field_validation
-    strict = validation != "Ignore"
-    prefix = "" if kind == STRATEGIC else "error decoding patch: "
-    patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH, prefix=prefix)
-    operations: list[Object] = []
-    if kind == JSON_PATCH:
-        operations, unknown = jsonpatch.decode(patch, strict=strict)
-        problems = ["json patch " + problem for problem in problems] + unknown
-        result = jsonpatch.apply(current, operations)
-    elif kind == MERGE_PATCH:
-        result = mergepatch.apply(current, mergepatch.decode(patch, strict=strict))
-    else:
-        result = strategicmerge.apply(current, strategicmerge.decode(patch), type_)
-
-    raw = RAW_MEMBERS.get((gvk.group, gvk.kind))
-    if raw is not None and isinstance(result, dict) and isinstance(result.get(raw), dict):
-        if kind == STRATEGIC:
-            result[raw] = sorted_member(result[raw])
-        elif kind == JSON_PATCH:
-            result[raw] = json_patched_member(result[raw], raw, operations)
-        elif isinstance(patch, dict) and raw in patch:
-            result[raw] = merged_member(result[raw], patch[raw])
-
-    def text_after() -> str:
-        if kind == STRATEGIC:
-            return go_map(patch)
-        if type_.schema is not None:
-            return sorted_text(result)
-        return (
-            merged_text(result, type_, patch) if kind == MERGE_PATCH else json_patched_text(result, type_, operations)
-        )
-
-    def refuse(why: str) -> status.StatusError:
-        try:
-            shown = text_after()
-        except (TypeError, RecursionError):  # nested too deeply to be shown
-            shown = "..."
-        return status.invalid(GroupKind("", ""), "", [invalid(Path("patch"), shown, why)])
-
-    found: list[str] = list(problems)
+    outcome = _run(data, kind, current, type_, validation)
+    _order_raw_member(outcome, gvk)
+    result, found = outcome.result, list(outcome.problems)
     try:
         as_object(result)
         if kind == STRATEGIC:
             result.update(_type_of_patched(result, gvk))
     except ValueError as error:
-        raise refuse(str(error)) from None
+        raise outcome.refusal(type_, str(error)) from None
     try:
-        if type_.schema is not None:
-            new = _custom(result, gvk, type_, found.append)
-        elif result.get("apiVersion"):
-            make_decoder = Converter if kind == STRATEGIC else ExactDecoder
-            new = decode(result, gvk, type_, "Collect", found.append, make_decoder)
-        else:  # without a version upstream knows no field of the object, its name neither
-            new = decode({"kind": gvk.kind, "apiVersion": str(gvk.group_version)}, gvk, type_, "Ignore", ctx.warn)
-            new.setdefault("metadata", {})
-            found.extend(f'unknown field "{name}"' for name in sorted(result) if name not in ("kind", "apiVersion"))
+        new = _decoded(ctx, result, kind, gvk, type_, found)
     except DecodingError as error:
-        raise refuse(error.cause) from None
+        raise outcome.refusal(type_, error.cause) from None
     if found and validation == "Strict":
-        raise refuse("strict decoding error: " + ", ".join(found))
+        raise outcome.refusal(type_, "strict decoding error: " + ", ".join(found))
     if validation == "Warn":
         for problem in found:
             ctx.warn(problem)
     return result, new
 
 
+def _run(data: bytes, kind: str, current: Object, type_: Type, validation: str) -> _Outcome:
+    """Reads the patch and applies it to ``current``."""
+    strict = validation != "Ignore"
+    prefix = "" if kind == STRATEGIC else "error decoding patch: "
+    patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH, prefix=prefix)
+    if kind == JSON_PATCH:
+        operations, unknown = jsonpatch.decode(patch, strict=strict)
+        problems = ["json patch " + problem for problem in problems] + unknown
+        return _Outcome(kind, patch, operations, problems, jsonpatch.apply(current, operations))
+    if kind == MERGE_PATCH:
+        result = mergepatch.apply(current, mergepatch.decode(patch, strict=strict))
+    else:
+        result = strategicmerge.apply(current, strategicmerge.decode(patch), type_)
+    return _Outcome(kind, patch, [], problems, result)
+
+
+def _order_raw_member(outcome: _Outcome, gvk: GroupVersionKind) -> None:
+    """Orders the keys of a member that is stored as it was sent, as upstream does after each kind of patch."""
+    raw, result, patch = RAW_MEMBERS.get((gvk.group, gvk.kind)), outcome.result, outcome.patch
+    if raw is None or not isinstance(result, dict) or not isinstance(result.get(raw), dict):
+        return
+    if outcome.kind == STRATEGIC:
+        result[raw] = sorted_member(result[raw])
+    elif outcome.kind == JSON_PATCH:
+        result[raw] = json_patched_member(result[raw], raw, outcome.operations)
+    elif isinstance(patch, dict) and raw in patch:
+        result[raw] = merged_member(result[raw], patch[raw])
+
+
+def _decoded(
+    ctx: RequestContext, result: Object, kind: str, gvk: GroupVersionKind, type_: Type, found: list[str]
+) -> Object:
+    """The result as a body would be decoded.  ``found`` takes unknown and duplicate fields.  Raises DecodingError."""
+    if type_.schema is not None:
+        return _custom(result, gvk, type_, found.append)
+    if result.get("apiVersion"):
+        make_decoder = Converter if kind == STRATEGIC else ExactDecoder
+        return decode(result, gvk, type_, "Collect", found.append, make_decoder)
+    # without a version upstream knows no field of the object, its name neither
+    new = decode({"kind": gvk.kind, "apiVersion": str(gvk.group_version)}, gvk, type_, "Ignore", ctx.warn)
+    new.setdefault("metadata", {})
+    found.extend(f'unknown field "{name}"' for name in sorted(result) if name not in ("kind", "apiVersion"))
+    return new
+
+
 def _custom(result: Object, gvk: GroupVersionKind, type_: Type, warn: Callable[[str], None]) -> Object:
-    """A patched custom resource; that it has become one of another version or kind is validation's to find."""
+    """A patched custom resource, decoded.  It may have another version or kind now: validation refuses that later."""
     for name in ("apiVersion", "kind"):
         if result.get(name) is not None and not isinstance(result[name], str):
             why = f"json: cannot unmarshal {kind_of(result[name])} into Go struct field .{name} of type string"
@@ -233,7 +261,7 @@ def _custom(result: Object, gvk: GroupVersionKind, type_: Type, warn: Callable[[
 
 
 def _type_of_patched(result: Object, gvk: GroupVersionKind) -> Object:
-    """Kind and version of what a strategic patch leaves: only their form counts.  Raises ValueError."""
+    """Kind and version after a strategic merge patch: the patched values are checked but not used.  Raises ValueError."""
     for name in ("kind", "apiVersion"):
         if result.get(name) is not None:
             text_of(result[name])
@@ -266,7 +294,7 @@ def applied(
     fields: FieldManager,
     now: str,
 ) -> tuple[Object, Object]:
-    """The live object with what the applier declares, as it is then and decoded; ``managedFields`` up to date."""
+    """Applies the declared fields to the live object, with ``managedFields``; returns the result, and the result decoded."""
     declared, problems = read_apply_body(data)
     new = fields.apply(live, declared, options.field_manager, bool(options.force), now)
     if problems and options.field_validation == "Strict":

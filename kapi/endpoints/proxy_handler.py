@@ -1,8 +1,8 @@
-"""One request passed on to another server, whoever has chosen that (upstream: apimachinery ``util/proxy/upgradeaware.go``).
+"""Passes requests on to another server, for proxy subresources and aggregated APIs.
 
-The backend gets the client's request without its credentials and with where it came from (X-Forwarded-For); the client gets
-the backend's answer.  A connection is upgraded only by the backend's own 101, redirects are never followed, and nothing is
-sent twice.
+Upstream: apimachinery ``util/proxy/upgradeaware.go``.  The backend gets the client's request without its credentials, but with
+the client's address (X-Forwarded-For); the client gets the backend's response.  A connection is upgraded only after the
+backend's own 101.  Redirects are never followed, and nothing is sent twice.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
 from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, is_cancelled, pipe
 from kapi.endpoints.tunnel import Limit, TunnelBackend, wants_upgrade
 from kapi.request.context import RequestContext
-from kapi.request.response import HijackedResponse, Response, StreamResponse
+from kapi.request.response import CLOSE, HijackedResponse, Response, StreamResponse
 from kapi.request.trace import with_trace
 from kapi.request.user import UserInfo
 
 log = Logger()
 PLAIN = b"text/plain; charset=utf-8"
-#: of one connection, or the server's own answer to give
+#: response headers of a single connection, and those that this server sets itself
 _NOT_PASSED_BACK = frozenset(
     [b"access-control-allow-" + name for name in (b"credentials", b"headers", b"methods", b"origin")] +
     [b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade",
@@ -38,10 +38,10 @@ _NOT_PASSED_BACK = frozenset(
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """Where one request goes on to.
+    """The backend that one request is passed on to.
 
-    ``uri``: path and query as they go on the wire; ``host``: the value of the Host header; ``dialed``: host and port as texts of
-    errors show them.  ``connect`` gives the way to a connection of the request's own, ``ask`` sends it over an agent's.
+    ``uri``: path and query as sent; ``host``: the value of the Host header; ``dialed``: host and port for the texts of errors.
+    ``connect()`` returns the endpoint for a connection of this request only; ``ask`` sends the request by an Agent.
     """
 
     uri: bytes
@@ -49,15 +49,15 @@ class Destination(msgspec.Struct, frozen=True):
     dialed: tuple[str, int]
     connect: Callable[[], IStreamClientEndpoint]
     ask: Callable[[bytes, Headers, IBodyProducer | None], Deferred[IResponse]]
-    user: UserInfo | None = None  # who asks, for a backend that believes our client certificate
-    more: Sequence[Header] = ()  # what else the backend gets
-    forwarded: Sequence[Header] = ()  # the same, but not of a request to upgrade
-    not_back: frozenset[bytes] = frozenset()  # further headers of the answer that the client does not get
-    relocated: Callable[[bytes], bytes] = lambda location: location  # a redirect as the client has to follow it
+    user: UserInfo | None = None  # sent in headers, for a backend that trusts our client certificate
+    more: Sequence[Header] = ()  # further headers for the backend
+    forwarded: Sequence[Header] = ()  # further headers, except when the request is an upgrade
+    not_back: frozenset[bytes] = frozenset()  # further headers of the response that the client must not get
+    relocated: Callable[[bytes], bytes] = lambda location: location  # rewrites the Location of a redirect
 
 
 class NotPassedOn(Exception):
-    """There is no answer of the backend.  The text is for the client."""
+    """The backend did not respond.  The text is for the client."""
 
     def __init__(self, text: str, cause: Exception) -> None:
         super().__init__(text)
@@ -66,13 +66,13 @@ class NotPassedOn(Exception):
 
 
 class NotUpgraded(NotPassedOn):
-    """The same of a request to go on in another protocol."""
+    """The backend did not upgrade the connection.  The text is for the client."""
 
 
 class ProxyHandler:
     """Passes requests on.
 
-    ``rejects_redirects``: a backend's redirect is an error, and no answer; ``limit`` holds back what goes through a tunnel.
+    ``rejects_redirects``: a redirect by the backend is an error; ``limit`` makes the throttle of a tunnel.
     """
 
     def __init__(self, reactor: IReactorTime, *, rejects_redirects: bool = False, limit: Limit | None = None) -> None:
@@ -81,7 +81,7 @@ class ProxyHandler:
         self._limit = limit
 
     async def handle(self, ctx: RequestContext, to: Destination) -> Response:
-        """The backend's answer.  Raises NotPassedOn, and what ``raw_body`` raises."""
+        """The backend's response.  Raises NotPassedOn, and the errors of ``raw_body``."""
         return await (self._upgrade(ctx, to) if wants_upgrade(ctx) else self._request(ctx, to))
 
     async def _request(self, ctx: RequestContext, to: Destination) -> Response:
@@ -116,8 +116,9 @@ class ProxyHandler:
         return StreamResponse(lambda http: pipe(answer, http), answer.code, _content_type(found, b""), kept)
 
     async def _upgrade(self, ctx: RequestContext, to: Destination) -> Response:
-        """Tunnels the client's connection to the backend; the backend's own answer when that refuses to upgrade."""
+        """Tunnels the client's connection to the backend; returns the backend's own response when it refuses to upgrade."""
         ctx.passed_on = True
+        ctx.response_headers.append(CLOSE)  # without a 101, what follows the request is for neither server
         own = [(b"Connection", b"Upgrade"), (b"Upgrade", (ctx.header("upgrade") or "").encode())]
         if ctx.method != "GET":
             own.append((b"Content-Length", b"0"))
@@ -140,7 +141,6 @@ class ProxyHandler:
             raise
         except Exception as error:
             raise NotUpgraded(_text(ctx, to, error), error) from None
-        ctx.response_headers.append((b"Connection", b"close"))
         return _redirected() if rejected else Response(code, start, _content_type(headers, PLAIN))
 
     def _is_rejected(self, code: int, headers: Iterable[Header]) -> bool:
@@ -158,7 +158,7 @@ class _Discard(Protocol):
 
 
 def _headers(ctx: RequestContext, to: Destination, more: Sequence[Header] = ()) -> list[Header]:
-    """The client's as far as they concern the backend, and what is said of the client.  Raises BadHead."""
+    """The headers for the backend: those of the client that are passed on, the user's identity, and ``more``.  Raises BadHead."""
     given = {name.lower() for name, _ in (*more, *to.more)}
     found = [(b"Host", to.host), *(pair for pair in forwarded(ctx) if pair[0].lower() not in given)]
     if to.user is not None:
@@ -167,7 +167,7 @@ def _headers(ctx: RequestContext, to: Destination, more: Sequence[Header] = ()) 
 
 
 def _redirected() -> Response:
-    """Instead of a redirect, which the client would follow with its credentials for us (CVE-2022-3172)."""
+    """The error instead of a redirect, which the client would follow with its credentials for this server (CVE-2022-3172)."""
     text = b"the backend attempted to redirect this request, which is not permitted"
     return Response(502, text, PLAIN, ((b"x-content-type-options", b"nosniff"),))
 

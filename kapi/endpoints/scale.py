@@ -1,7 +1,7 @@
-"""The scale subresource of whatever has replicas (upstream: ``registry/apps/deployment/storage`` ScaleREST and its kin).
+"""The scale subresource (upstream: ``registry/apps/deployment/storage`` ScaleREST, and those of other resources).
 
-A Scale is a view of its parent: a write to it becomes an update of the parent's replicas, and who owns them moves
-between the two forms of ``managedFields`` (apimachinery ``managedfields/scalehandler.go``).
+A Scale is a view of its parent: a write to it updates the parent's replicas.  ``managedFields`` are converted between the two
+forms (apimachinery ``managedfields/scalehandler.go``).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def scale(ctx: RequestContext, scope: RequestScope) -> Response:
 
 
 def _view_scope(scope: RequestScope) -> RequestScope:
-    """The scope whose rows and kind are those of a Scale."""
+    """The scope for responses, with the kind and the table columns of a Scale."""
     return RequestScope(SCALE_ROW, scope.store, scope.subresource)
 
 
@@ -77,7 +77,7 @@ _NO_APPLY = (
 )
 
 
-#: whatever is wrong with the body, upstream finds no words for it: the scheme of custom resources knows no Scale
+#: upstream's text for every invalid body: the scheme of custom resources has no Scale, so its error cannot be encoded
 _NO_SCALE = (
     'no kind is registered for the type v1.Scale in scheme "k8s.io/apiextensions-apiserver/pkg/apiserver/'
     'customresource_handler.go:781"'
@@ -164,7 +164,7 @@ async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Respons
 async def _transform(
     scope: RequestScope, op: Operation, parent: Object, change: Callable[[Object], Object], kind: str
 ) -> Object:
-    """The parent with the replicas that the write to its Scale asks for."""
+    """The parent with the replicas of the written Scale."""
     resource, store = scope.resource, scope.store
     mapping = _mapping(resource)
     old = to_scale(resource, parent)
@@ -233,7 +233,7 @@ def _owns(entry: Object, path: tuple[str, ...]) -> bool:
 
 
 def _without(fields: Object, path: tuple[str, ...]) -> Object:
-    """The field set less one leaf; sets that become empty go with it."""
+    """The field set without one leaf, and without sets that become empty."""
     key = f"f:{path[0]}"
     if key not in fields:
         return fields
@@ -241,7 +241,7 @@ def _without(fields: Object, path: tuple[str, ...]) -> Object:
     if len(path) > 1:
         below = _without(fields[key], path[1:])
         if below:
-            below = {} if list(below) == ["."] else below  # one that is owned without anything in it
+            below = {} if list(below) == ["."] else below  # the field itself is owned, but nothing below it
             return {name: (below if name == key else value) for name, value in fields.items()}
     return rest
 
@@ -267,7 +267,7 @@ def _to_scale_fields(resource: Resource, mapping: ScaleMapping, entries: list[Ob
 def _to_parent_fields(
     resource: Resource, mapping: ScaleMapping, parent: list[Object], scale_entries: list[Object]
 ) -> list[Object]:
-    """The parent's entries after a write to its Scale: an owner of the replicas that lost them there loses them here."""
+    """The parent's entries after a write to its Scale: a manager that lost the replicas there loses them here as well."""
     left = {_identity(entry): entry for entry in scale_entries if _owns(entry, ("spec", "replicas"))}
     out: list[Object] = []
     for entry in parent:
@@ -281,7 +281,7 @@ def _to_parent_fields(
             if fields:
                 out.append({**entry, "fieldsV1": fields})
     for entry in left.values():
-        # upstream looks a new owner's time up among the parent's entries, where it is not: it carries none
+        # without a time: upstream looks it up among the parent's entries, where a new manager has none
         new = {key: value for key, value in entry.items() if key != "time"}
         new.update(apiVersion=str(resource.group_version), fieldsV1=_replicas_set(mapping))
         out.append(new)

@@ -1,7 +1,8 @@
-"""What an endpoint needs to know of the resource it serves (upstream: ``endpoints/handlers/rest.go`` RequestScope)."""
+"""What an endpoint needs of the resource that it serves (upstream: ``endpoints/handlers/rest.go`` RequestScope)."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import msgspec
@@ -23,28 +24,30 @@ class RequestScope(msgspec.Struct, eq=False):
     """A served resource (of one version) or one of its subresources."""
 
     resource: Resource
-    store: ResourceStore  # unset for kinds that are not stored: their handlers never look
+    store: ResourceStore  # None for kinds that are not stored, whose handlers do not use it
     subresource: Subresource | None = None
 
     @property
     def gvr(self) -> GroupVersionResource:
-        return GroupVersionResource(self.resource.group, self.resource.version, self.resource.plural)
+        return self.resource.group_version_resource
 
     @property
     def kind(self) -> GroupVersionKind:
-        """The kind of the bodies: the subresource's own where it has one."""
-        sub = self.subresource
-        if sub is not None and sub.kind and sub.kind != self.resource.kind:
-            return GroupVersionKind(sub.group or self.resource.group, sub.version or self.resource.version, sub.kind)
-        return GroupVersionKind(self.resource.group, self.resource.version, self.resource.kind)
+        """The kind of the bodies."""
+        return self.resource.body_kind(self.subresource)
 
     @property
     def type(self) -> Type:
         return self.store.type_of(self.resource)
 
     @property
+    def now(self) -> float:
+        """The unix seconds at which a table shows the ages of objects."""
+        return time.time() if self.store is None else self.store.environment.clock()
+
+    @property
     def same_version(self) -> bool:
-        """True when stored bytes can be answered as they are."""
+        """Whether stored bytes can be sent unchanged."""
         return self.resource.from_storage is None
 
     def to_storage(self, obj: Object) -> Object:
@@ -56,7 +59,7 @@ class RequestScope(msgspec.Struct, eq=False):
         return obj if convert is None else convert(obj)
 
     def unconverted(self, objects: Iterable[Object]) -> list[Object]:
-        """What a webhook has to be asked for before these stored objects can be answered."""
+        """Those of the stored objects that the conversion webhook must convert first."""
         found = []
         for obj in objects:
             try:
@@ -66,23 +69,22 @@ class RequestScope(msgspec.Struct, eq=False):
         return found
 
     def current(self, existing: Object) -> Object:
-        """A copy, in the version of the request, of what the registry hands a transform."""
+        """A copy, in the version of the request, of the object that the registry passes to a transform."""
         copied: Object = tree.copy(existing)
         return copied if self.resource.typed_items else self.from_storage(copied)
 
     def may_take_long(self, entry: Entry, plain: bool) -> bool:
-        """Whether a custom resource, however small, is to be converted or shown as a table: its schema or its columns may be
-        large, and may have to be read first."""
+        """Whether the object is a custom resource to be converted or shown as a table: its schema or columns may be large."""
         resource = self.resource
         if not resource.typed_items:
             return False
-        return not plain or resource.from_storage is not None and entry.served_as is not resource
+        return not plain or (resource.from_storage is not None and entry.served_as is not resource.identity)
 
     def served(self, entry: Entry) -> bytes:
-        """A cached object's bytes in the version asked for.
+        """A cached object's bytes in the requested version.
 
-        Stored objects of a definition that has changed may need pruning and defaults; most do not, and are looked at
-        once only.
+        After a change of the definition stored objects may need pruning and defaults.  Most do not; the entry notes that, so that
+        they are decoded only once.
         """
         resource = self.resource
         if resource.from_storage is None or entry.served_as is resource.identity:
@@ -95,7 +97,10 @@ class RequestScope(msgspec.Struct, eq=False):
         return orjson.dumps(obj)
 
     async def answered(self, obj: Object) -> Object:
-        """What was just written, in the version asked for; a webhook is waited for here, since nothing can be repeated."""
+        """An object that was just written, in the requested version.
+
+        Waits for the conversion webhook here, because the handler of a write must not run again.
+        """
         if self.resource.converter is None:
             return self.from_storage(obj)
 

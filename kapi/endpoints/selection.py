@@ -1,4 +1,4 @@
-"""Selectors of a request as a predicate over cache entries."""
+"""Makes the predicate over cache entries from a request's selectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kapi.machinery.selectors import FieldSelector, Predicate, parse_fields
 
 
 def predicate_of(scope: RequestScope, options: ListOptions, name: str = "") -> Predicate | None:
-    """None when everything is selected.  Raises BadRequest for selectors that cannot be read or are not supported."""
+    """The predicate; None when everything is selected.  Raises BadRequest for invalid or unsupported selectors."""
     if not options.label_selector and not options.field_selector and not name:
         return None
     labels, fields = check_selectors(options)

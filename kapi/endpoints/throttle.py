@@ -1,4 +1,4 @@
-"""A limit to the bytes that a tunnel takes from one side a second (upstream: apimachinery ``util/proxy``, ``flowrate``)."""
+"""Limits the bytes per second in one direction of a tunnel (upstream: apimachinery ``util/proxy``, ``flowrate``)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from zope.interface import implementer
 
 @implementer(IPushProducer)
 class Throttle:
-    """The producer of a connection's bytes, in the place of its ``transport``: it pauses for the consumer, and for the limit.
+    """A producer in place of a connection's ``transport``: it pauses for the consumer, and for the limit.
 
-    Call ``passed`` with the number of bytes that were taken.
+    Call ``passed`` with the number of bytes that were received.
     """
 
     def __init__(self, transport: IPushProducer, bytes_per_second: int, clock: IReactorTime) -> None:
         self._transport = transport
         self._rate = bytes_per_second
         self._clock = clock
-        self._free = 0.0  # when what was taken until now is within the limit
+        self._free = 0.0  # the time from which on more bytes are within the limit
         self._timer: IDelayedCall | None = None
-        self._full = False  # the consumer takes no more
+        self._full = False  # whether the consumer has paused
         self._over = False
 
     def passed(self, count: int) -> None:
@@ -34,7 +34,7 @@ class Throttle:
     def _go_on(self) -> None:
         self._timer = None
         left = self._free - self._clock.seconds()
-        if left > 0:  # bytes that were on their way came when it was paused
+        if left > 0:  # some bytes arrived after the pause
             self._timer = self._clock.callLater(left, self._go_on)
         elif not self._full:
             self._transport.resumeProducing()
@@ -53,13 +53,13 @@ class Throttle:
         self._transport.stopProducing()
 
     def release(self) -> None:
-        """Nobody takes the bytes any more: the connection is to read its end."""
+        """Called when the other end has gone: reads without a limit until the connection ends."""
         if not self._over:
             self.close()
             self._transport.resumeProducing()
 
     def close(self) -> None:
-        """The connection is gone."""
+        """Called when the connection is lost."""
         self._over = True
         timer, self._timer = self._timer, None
         if timer is not None:

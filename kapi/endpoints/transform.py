@@ -1,8 +1,7 @@
-"""Objects as Tables and as metadata only (upstream: ``endpoints/handlers/response.go``)."""
+"""Makes Tables and PartialObjectMetadata from objects (upstream: ``endpoints/handlers/response.go``)."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 
 from kapi.machinery import status
@@ -51,19 +50,22 @@ def table(
     objects: Collection[Object],
     list_meta: Object,
     *,
+    now: float,
     version: str = "v1",
     include: str = "Metadata",
     headers: bool = True,
-    now: float | None = None,
 ) -> Object:
-    """A ``meta.k8s.io`` Table.  ``include`` is includeObject: None, Metadata or Object.  Raises BadRequest."""
+    """A ``meta.k8s.io`` Table.
+
+    ``now``: the unix seconds at which the ages are shown.  ``include`` is includeObject: None, Metadata or Object.
+    Raises BadRequest.
+    """
     if include not in ("None", "Metadata", "Object", ""):
         raise status.bad_request(bad_include(include))
     columns = resource.table or DEFAULT_COLUMNS
-    moment = time.time() if now is None else now
     if columns.order is not None:
         objects = sorted(objects, key=columns.order)
-    rows = [row(columns, obj, include, version, moment) for obj in steps(objects, 1)]
+    rows = [row(columns, obj, include, version, now) for obj in steps(objects, 1)]
     out: Object = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": list_meta}
     out["columnDefinitions"] = [column_definition(column) for column in steps(columns.columns)] if headers else None
     # a type without columns of its own has a nil slice of rows upstream

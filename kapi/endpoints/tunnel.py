@@ -1,8 +1,7 @@
-"""A client's connection turned into a pipe to a backend, after both have agreed to upgrade.
+"""Tunnels a client's connection to a backend after an upgrade.
 
-The backend's answer decides: only after its own ``101 Switching Protocols`` do bytes flow freely.  Anything else is an
-ordinary answer, after which both connections end, so that nobody can speak to the backend over a connection that it
-never upgraded (CVE-2018-1002105).
+The tunnel opens only after the backend's own ``101 Switching Protocols``.  After any other response both connections end.
+Otherwise a client could send further requests to the backend over a connection that was never upgraded (CVE-2018-1002105).
 """
 
 from __future__ import annotations
@@ -16,16 +15,18 @@ from twisted.internet.interfaces import IDelayedCall, IPushProducer, IReactorTim
 from twisted.internet.protocol import Protocol
 from twisted.internet.protocol import connectionDone as CLEAN
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from kapi.endpoints.throttle import Throttle
+from kapi.request import departure
 from kapi.request.context import RequestContext
 from kapi.request.headers import all_headers
 from kapi.request.http import HTTPRequest
-from kapi.request.transport import StreamTransport
+from kapi.request.transport import StreamTransport, close_when_sent
 
-MAX_HEAD = 64 * 1024  # bytes of a backend's answer before its body
-MAX_BODY = 64 * 1024  # bytes of the body of an answer that upgrades nothing
-LEAVE_TIMEOUT = 60.0  # seconds for the last bytes to one end when the other one has gone
+MAX_HEAD_BYTES = 64 * 1024  # of a backend's answer before its body
+MAX_BODY_BYTES = 64 * 1024  # of the body of an answer that upgrades nothing
+CLOSE_TIMEOUT = 60.0  # seconds for the last bytes to one end when the other one has gone
 Limit = Callable[[IPushProducer], Throttle]  # of a transport
 _code = re.compile(rb"[1-5][0-9][0-9]").fullmatch
 
@@ -35,18 +36,18 @@ class NotUpgradable(Exception):
 
 
 def wants_upgrade(ctx: RequestContext) -> bool:
-    """True for a request that asks to go on in another protocol."""
+    """Whether a request asks for an upgrade to another protocol."""
     wanted = bool(ctx.header("upgrade"))
     return wanted and any("upgrade" in value.lower() for value in all_headers(ctx, "connection"))
 
 
 def wants_websocket(ctx: RequestContext) -> bool:
-    """True for a request to upgrade to a WebSocket."""
+    """Whether a request asks for an upgrade to a WebSocket."""
     return wants_upgrade(ctx) and (ctx.header("upgrade") or "").lower() == "websocket"
 
 
 class TakenConnection:
-    """A client's connection without HTTP; what arrives, early bytes included, is a subclass's ``dataReceived``."""
+    """A client's connection, taken over from HTTP; received bytes go to the ``dataReceived`` of a subclass."""
 
     def __init__(self, http: HTTPRequest) -> None:
         channel: Any = getattr(http, "channel", None)
@@ -61,30 +62,91 @@ class TakenConnection:
         owner.dataReceived = self.dataReceived
 
     def early(self) -> bytes:
-        """What the client sent before it had the answer; only once."""
+        """The bytes that the client sent before it got the response; returned only once."""
         waiting, self._waiting = self._waiting, b""
         return waiting
 
     def dataReceived(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Called with bytes from the client."""
 
     def connectionLost(self, reason: Failure = CLEAN) -> None:
-        """The client is gone."""
+        """Called when the client has gone."""
 
     def close_when_idle(self) -> None:
         self.transport.loseConnection()
 
 
 class _Leaving:
-    """The end of a connection: what is left is sent, and when nobody takes it in time it is dropped."""
+    """Closes a connection after its last bytes are sent; aborts it when they are not read in time."""
 
     def __init__(self, transport: StreamTransport, reactor: IReactorTime) -> None:
-        transport.loseConnection()
-        self._call: IDelayedCall = reactor.callLater(LEAVE_TIMEOUT, transport.abortConnection)
+        close_when_sent(transport)
+        self._call: IDelayedCall = reactor.callLater(CLOSE_TIMEOUT, transport.abortConnection)
 
     def over(self) -> None:
         if self._call.active():
             self._call.cancel()
+
+
+@implementer(IPushProducer)
+class _Direction:
+    """A producer in place of ``source``, one end of a tunnel, for ``sink``, the other one, which pauses it.
+
+    Nobody is told when the peer of a paused connection goes.  So it is looked at, and when its peer has gone and ``sink`` takes
+    nothing for CLOSE_TIMEOUT, both end.  ``producer`` is what is paused: ``source`` or its throttle.
+    """
+
+    def __init__(
+        self, source: StreamTransport, producer: IPushProducer, sink: StreamTransport, reactor: IReactorTime
+    ) -> None:
+        self._source = source
+        self._producer = producer
+        self._sink = sink
+        self._reactor = reactor
+        self._paused = False
+        self._pauses = 0
+        self._left_at = 0  # the number of the pause in which the peer was seen to have gone
+        self._timer: IDelayedCall | None = None
+
+    def pauseProducing(self) -> None:
+        self._paused = True
+        self._pauses += 1
+        self._producer.pauseProducing()
+        if self._timer is None:
+            self._timer = self._reactor.callLater(departure.LOOK_SECONDS, self._look)
+
+    def resumeProducing(self) -> None:
+        self._paused = False
+        self._producer.resumeProducing()
+
+    def begin(self) -> None:
+        """Starts reading, unless the first bytes were too many for the other end."""
+        if not self._paused:
+            self._producer.resumeProducing()
+
+    def stopProducing(self) -> None:
+        self.close()
+        self._producer.stopProducing()
+
+    def close(self) -> None:
+        """Called when either end is lost."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _look(self) -> None:
+        self._timer = None
+        if not self._paused:
+            return
+        wait = departure.LOOK_SECONDS
+        if departure.has_left(self._source):
+            if self._left_at == self._pauses:
+                self._source.abortConnection()
+                self._sink.abortConnection()
+                return
+            self._left_at = self._pauses
+            wait = CLOSE_TIMEOUT
+        self._timer = self._reactor.callLater(wait, self._look)
 
 
 class Peer(Protocol):
@@ -93,14 +155,14 @@ class Peer(Protocol):
     transport: StreamTransport
 
     def leave(self) -> None:
-        """The client is gone."""
+        """Called when the client has gone."""
         raise NotImplementedError
 
 
 class _Tunnelled(TakenConnection):
-    """What arrives goes to ``peer``; what ``peer`` has is written here."""
+    """The client's end of a tunnel: received bytes are written to ``peer``."""
 
-    endless = True  # only its ends know when it is over: a server that stops does not wait for it
+    endless = True  # only the two ends know when it is done, so a stopping server does not wait for it
 
     def __init__(self, http: HTTPRequest, peer: Peer, reactor: IReactorTime, limit: Limit | None = None) -> None:
         super().__init__(http)
@@ -110,27 +172,37 @@ class _Tunnelled(TakenConnection):
         self._gone = False
         self._throttle = None if limit is None else limit(self.transport)
         self._peers: Throttle | None = None
+        self._directions: tuple[_Direction, ...] = ()
 
     def begin(self, peers: Throttle | None = None) -> None:
-        """Passes on what the client sent early, and lets it send more; ``peers`` is what holds the peer back."""
-        assert self._peer.transport is not None
+        """Passes on the client's early bytes, and starts reading; ``peers`` is the throttle of the peer."""
+        client, backend = self.transport, self._peer.transport
+        assert backend is not None
         self._peers = peers
-        self._peer.transport.registerProducer(self._throttle or self.transport, True)
-        self.transport.registerProducer(peers or self._peer.transport, True)
+        there = _Direction(client, self._throttle or client, backend, self._reactor)
+        back = _Direction(backend, peers or backend, client, self._reactor)
+        self._directions = (there, back)
+        backend.registerProducer(there, True)
+        client.registerProducer(back, True)
         early = self.early()
         if early:
-            self._peer.transport.write(early)
-        self.transport.resumeProducing()
+            backend.write(early)
+        there.begin()
 
     def end(self) -> None:
-        """The peer is gone."""
+        """Called when the peer has gone."""
+        self._close_directions()
         if self._throttle is not None:
             self._throttle.release()
         if not self._gone:
             self._leaving = _Leaving(self.transport, self._reactor)
 
+    def _close_directions(self) -> None:
+        for direction in self._directions:
+            direction.close()
+
     def close_when_idle(self) -> None:
-        """Without effect: it goes on while requests are answered, and ends with the server."""
+        """Does nothing: a tunnel goes on until the server stops."""
 
     def dataReceived(self, data: bytes) -> None:
         if self._peer.transport is not None:
@@ -140,6 +212,7 @@ class _Tunnelled(TakenConnection):
 
     def connectionLost(self, reason: Failure = CLEAN) -> None:
         self._gone = True
+        self._close_directions()
         if self._leaving is not None:
             self._leaving.over()
         if self._throttle is not None:
@@ -150,10 +223,10 @@ class _Tunnelled(TakenConnection):
 
 
 class TunnelBackend(Peer):
-    """The backend's side: sends the request, reads the head of the answer, then is a pipe or hands the answer over.
+    """The backend's end of a tunnel: sends the request, and reads the head of the response.
 
-    ``decided`` fires with (status, headers, start of the body); after 101 the pipe is open already.  ``limit`` makes what holds a
-    side back that sends too fast.
+    ``decided`` fires with (status, headers, beginning of the body); after 101 the tunnel is open already.  ``limit`` makes the
+    throttle of each end.
     """
 
     def __init__(self, http: HTTPRequest, request: bytes, reactor: IReactorTime, limit: Limit | None = None) -> None:
@@ -188,7 +261,7 @@ class TunnelBackend(Peer):
         self._head += data
         end = self._head.find(b"\r\n\r\n")
         if end < 0:
-            if len(self._head) > MAX_HEAD:
+            if len(self._head) > MAX_HEAD_BYTES:
                 self._fail(ValueError("the head of the backend's answer is too long"))
             return
         head, rest = self._head[: end + 4], self._head[end + 4 :]
@@ -213,12 +286,12 @@ class TunnelBackend(Peer):
         self._collect(rest)
 
     def _collect(self, data: bytes) -> None:
-        """The body of an answer that upgrades nothing, as far as it is short."""
+        """Collects the beginning of the body of a response other than 101."""
         assert self._refusal is not None and self.transport is not None
         self._body += data
         status, headers, length = self._refusal
-        if len(self._body) >= min(length, MAX_BODY):
-            self.decided.callback((status, headers, self._body[: min(length, MAX_BODY)]))
+        if len(self._body) >= min(length, MAX_BODY_BYTES):
+            self.decided.callback((status, headers, self._body[: min(length, MAX_BODY_BYTES)]))
             self.transport.abortConnection()
 
     def _fail(self, error: Exception) -> None:
@@ -227,7 +300,7 @@ class TunnelBackend(Peer):
         self.transport.abortConnection()
 
     def _give_up(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Called when ``decided`` is cancelled."""
         if self.transport is not None:
             self.transport.abortConnection()
 
@@ -251,7 +324,7 @@ class TunnelBackend(Peer):
 
 
 def _parse(head: bytes) -> tuple[int, list[tuple[bytes, bytes]]]:
-    """Status and headers of an answer's head.  Raises ValueError."""
+    """The status and headers in a response's head.  Raises ValueError."""
     first, *lines = head[:-4].split(b"\r\n")
     parts = first.split(b" ", 2)
     if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not _code(parts[1]):
@@ -270,4 +343,4 @@ def _length(headers: list[tuple[bytes, bytes]]) -> int:
     for name, value in headers:
         if name.lower() == b"content-length" and value.isdigit():
             return int(value)
-    return MAX_BODY
+    return MAX_BODY_BYTES

@@ -1,4 +1,4 @@
-"""PUT: the whole object, or that of a subresource which writes its parent."""
+"""PUT of an object, or of a subresource that writes its parent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def update_object(ctx: RequestContext, scope: RequestScope) -> Response:
     op, obj = read_replacement(ctx, scope, name)
 
     async def transform(existing: Object | None) -> Object:
-        new: Object = tree.copy(obj)  # an attempt may change it and still lose
+        new: Object = tree.copy(obj)  # an attempt may change it and then fail with a conflict
         scope.store.track_update(op, existing, new)
         return new
 

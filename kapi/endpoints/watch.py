@@ -1,7 +1,7 @@
-"""WATCH: batches of events from the cache, as bytes, to one client (upstream: ``endpoints/handlers/watch.go``).
+"""WATCH: writes batches of events from the cache to one client (upstream: ``endpoints/handlers/watch.go``).
 
-An event is encoded once for all watchers that ask for the same form; here its bytes are only written.  The client's
-socket pauses the watch, and the cache cuts off a watch that stays paused for too long.
+An event is encoded once for all watches with the same form; here its bytes are only written.  The client's socket pauses the
+watch, and the cache ends a watch when too many events are queued for it.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.tunnel import wants_websocket
 from kapi.endpoints.watch_form import Form, chunk, form_of
 from kapi.machinery import status
+from kapi.machinery.checkpoint import in_slices
+from kapi.machinery.importing import import_in_thread
 from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.read import parse_revision
 from kapi.request.call import Call
@@ -41,13 +43,13 @@ log = Logger()
 
 
 async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
-    """A stream of events.  Raises StatusError for what is wrong before the stream begins."""
+    """A stream of events.  Raises StatusError for errors before the stream begins."""
     info = ctx.info
     assert info is not None
     refusal: status.NotAcceptable | None = None
     try:
         media = output_media_type(ctx, "watch")
-    except status.NotAcceptable as refused:  # what a list may be is refused only when all else is right
+    except status.NotAcceptable as refused:  # a form that lists accept is refused only after all other checks
         media, refusal = output_media_type(ctx, "list"), refused
     options = list_options(ctx, watch=True)
     name = path_name(ctx)
@@ -93,14 +95,16 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
             on_listed=stream.listed if initial_end else None,
         )
     if wants_websocket(ctx):
-        from kapi.endpoints.watch_websocket import websocket_response  # for those alone who use it
+        await in_slices
+        import_in_thread("kapi.endpoints.watch_websocket")
+        from kapi.endpoints.watch_websocket import websocket_response  # imported only when it is used
 
         return websocket_response(ctx, stream.run)
     return StreamResponse(stream.run, content_type=media.content_type, headers=())
 
 
 def timeout_of(options: ListOptions, least: int) -> float:
-    """Seconds until the stream ends by itself; infinity when it does not.  ``least`` is ``--min-request-timeout``."""
+    """Seconds until the stream ends, or infinity.  ``least`` is ``--min-request-timeout`` in seconds."""
     if options.timeout_seconds:
         return float(max(options.timeout_seconds, 0))
     return least * (1 + random.random()) or math.inf
@@ -108,7 +112,7 @@ def timeout_of(options: ListOptions, least: int) -> float:
 
 @implementer(IPushProducer)
 class WatchStream:
-    """Writes one watch to one client until either side ends it; lean, for there may be ten thousand."""
+    """Writes one watch to one client until either side ends it; small, because there may be ten thousand."""
 
     __slots__ = (
         "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framed", "_call", "_headers_sent", "error",
@@ -124,20 +128,22 @@ class WatchStream:
         self.timeout = timeout
         self._watch: Watch | None = None
         self._http: HTTPRequest
-        self._write: Callable[[bytes], object]  # set when it begins
-        self._framed = False  # what is written must be HTTP/1.1 chunks
+        self._write: Callable[[bytes], object]  # set in ``run``
+        self._framed = False  # whether HTTP/1.1 chunks must be written
         self._call: IDelayedCall | None = None
         self._headers_sent = not form.table
-        self._paused = False  # by the client
-        self._held = False  # by a fault on command
-        self._converting = False  # a batch waits for a webhook or a slice; those behind it wait in the watch
-        self._work: Deferred[bytes | None] | None = None  # of a batch that is encoded in slices
-        self.error: status.StatusError | None = None
-        self.begin: Callable[..., Watch] | None = None  # begins to watch, once the client is there
+        self._paused = False  # whether the client has paused it
+        self._held = False  # whether ``hold`` has paused it
+        self._converting = (
+            False  # whether a batch is being converted or encoded in slices; later ones wait in the watch
+        )
+        self._work: Deferred[bytes | None] | None = None  # the encoding of a batch in slices
+        self.error: status.StatusError | None = None  # the only event to send
+        self.begin: Callable[..., Watch] | None = None  # starts the watch
         self.done: Deferred[None] = Deferred()
 
     def run(self, http: HTTPRequest) -> Deferred[None]:
-        """Begins to write; fires when the stream has ended."""
+        """Starts the watch and writes its events; fires when the stream has ended."""
         self._http = http
         http.registerProducer(self, True)
         http.write(b"")  # the headers go out before the first event
@@ -154,9 +160,9 @@ class WatchStream:
             self._write_error(error)
             self._finish()
             return self.done
-        started = self._ctx.watch_started
+        started = self._ctx.release_seats
         if started is not None:
-            started(self._ctx)  # a watch that is under way holds no seats
+            started(self._ctx)  # a running watch occupies no seats
         if self.timeout < math.inf:
             timers = self._scope.store.environment.timers or self._ctx.reactor
             self._call = timers.callLater(self.timeout, self._finish)
@@ -167,7 +173,7 @@ class WatchStream:
         return self.done
 
     def listed(self) -> None:
-        """What there is has been sent but for the bookmark that says so."""
+        """Called when all initial events have been sent, before their bookmark."""
         ctx, namespace = self._ctx, self._ctx.info.namespace if self._ctx.info is not None else ""
         scope = "resource" if path_name(ctx) else "namespace" if namespace else "cluster"
         self._form.sent.listed(scope, ctx.reactor.seconds() - ctx.received)
@@ -186,7 +192,7 @@ class WatchStream:
             self._write(data)
 
     def _encode_in_slices(self, batch: Batch, call: Call) -> None:
-        """Events that arrive meanwhile wait behind it, in order."""
+        """Encodes a large batch in slices.  Events that arrive meanwhile are queued in the watch."""
 
         def encode() -> bytes | None:
             try:
@@ -202,7 +208,7 @@ class WatchStream:
         work.addCallback(self._encoded_in_slices, batch).addErrback(self._not_encoded)
 
     def _encoded_in_slices(self, data: bytes | None, batch: Batch) -> None:
-        """``data`` is None when a webhook has to be asked first."""
+        """Called with the encoded batch; None when the conversion webhook must convert it first."""
         self._work = None
         if data is None and not self.done.called:
             self._convert(batch)
@@ -231,7 +237,7 @@ class WatchStream:
         return batch.encoded(form.key, form.encode, form.sent)
 
     def _convert(self, batch: Batch) -> None:
-        """Asks the webhook to convert the whole batch in one call.  Events that arrive meanwhile wait behind it, in order."""
+        """Converts a batch by one call of the conversion webhook.  Events that arrive meanwhile are queued in the watch."""
         assert self._watch is not None  # whose batch this is
         self._converting = True
         self._watch.pause()
@@ -240,7 +246,7 @@ class WatchStream:
             return self._encoded(batch)
 
         converter = self._scope.resource.converter
-        assert converter is not None  # it has said that it must be asked
+        assert converter is not None  # it has raised Unconverted
         run = converting(converter, encode, lambda: self._form.unconverted(batch))
         waiting = Sliced(run, self._scope.store.cache.call).done
         waiting.addCallbacks(self._converted, self._not_converted)
@@ -269,11 +275,11 @@ class WatchStream:
         self._http.write(self._form.error(error))
 
     def end(self) -> None:
-        """Ends the stream properly: the server is shutting down."""
+        """Ends the stream without an error, when the server shuts down."""
         self._finish()
 
     def fail(self, error: status.StatusError) -> None:
-        """Its last event is an error."""
+        """Sends an error as the last event, and ends the stream."""
         if not self.done.called:
             self._on_end(error)
 
@@ -308,7 +314,7 @@ class WatchStream:
         self._resume()
 
     def hold(self) -> None:
-        """Nothing is written until ``release``; events wait as they do for a client that does not read."""
+        """Pauses the stream until ``release``; events are queued as for a slow client."""
         self._held = True
         if self._watch is not None:
             self._watch.pause()

@@ -1,4 +1,4 @@
-"""How an event of a watch is written, in the form that the client asked for."""
+"""Encodes the events of a watch in the requested form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kapi.watchcache.cache import Batch, WatchEvent
 
 
 class Form:
-    """How some clients want events: the key under which bytes are shared, and the encoder."""
+    """The form of a watch's events: the key under which encoded bytes are shared, and the encoder."""
 
     def __init__(self, scope: RequestScope, media: MediaType, include: str) -> None:
         self.scope = scope
@@ -45,14 +45,13 @@ class Form:
         self.sent = scope.store.cache.sent_as(resource.version)
 
     def takes_long(self, batch: Batch) -> bool:
-        """Whether what is made anew of a batch may take long: of large objects, or of custom resources, however small,
-        whose columns and schemas may be large."""
+        """Whether encoding a batch may take long: it has large objects, or custom resources, whose schemas may be large."""
         return self.scope.resource.typed_items or batch.size >= LARGE
 
     def encode(self, event: WatchEvent, headers: bool = False) -> bytes:
-        """One framed event; nothing for a form that a watch cannot have (a list).
+        """One framed event; b"" for the form of a list, which a watch cannot have.
 
-        Raises Unconverted when a webhook has to be asked first.
+        Raises Unconverted when the conversion webhook must convert the object first.
         """
         if self.as_list:
             return b""
@@ -73,6 +72,7 @@ class Form:
                 self.scope.resource,
                 [obj],
                 meta,
+                now=self.scope.now,
                 version=self.media.as_version,
                 include=self.include,
                 headers=headers,
@@ -84,7 +84,7 @@ class Form:
         return self._frame(event.type, tree)
 
     def error(self, error: Exception) -> bytes:
-        """What ends a stream that cannot go on."""
+        """The ERROR event that ends a stream."""
         return self._frame("ERROR", to_status(error).status)
 
     @staticmethod
@@ -94,11 +94,11 @@ class Form:
         return b'{"type":"%s","object":%s}\n' % (event.type.encode(), data)
 
     def unconverted(self, batch: Batch) -> list[Object]:
-        """What a webhook has to be asked for before the batch can be encoded."""
+        """The objects of a batch that the conversion webhook must convert first."""
         return self.scope.unconverted(event.entry.object for event in batch.events if event.entry is not None)
 
     def encode_chunk(self, event: WatchEvent) -> bytes:
-        """The same as a chunk of HTTP/1.1."""
+        """As ``encode``, as a chunk of HTTP/1.1."""
         return chunk(self.encode(event))
 
     def _bookmark(self, event: WatchEvent, headers: bool) -> Object:
@@ -106,12 +106,13 @@ class Form:
             return transform.partial({"metadata": bookmark_metadata(event)}, self.media.as_version)
         obj = bookmark(self.scope.resource, event)
         if self.table:
-            # what ends the initial events is sent even to clients that want no objects
+            # the bookmark after the initial events has its object even with includeObject=None
             include = "Metadata" if event.initial_end and self.include == "None" else self.include
             return transform.table(
                 self.scope.resource,
                 [obj],
                 {"resourceVersion": str(event.revision)},
+                now=self.scope.now,
                 version=self.media.as_version,
                 include=include,
                 headers=headers,
@@ -125,11 +126,11 @@ class Form:
 
 
 def chunk(data: bytes) -> bytes:
-    """A chunk of HTTP/1.1; an empty one would be the last."""
+    """A chunk of HTTP/1.1; b"" for no data, because an empty chunk would end the body."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else data
 
 
 @lru_cache(maxsize=512)
 def form_of(scope: RequestScope, media: MediaType, include: str) -> Form:
-    """One form for all clients that want the same.  Raises BadRequest."""
+    """The form, shared by all clients that request the same.  Raises BadRequest."""
     return Form(scope, media, include)

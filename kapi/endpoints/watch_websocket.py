@@ -11,8 +11,9 @@ from typing import cast
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
-from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFailed
+from wsproto.frame_protocol import CloseReason, FrameProtocol
 from wsproto.utilities import generate_accept_token
+from zope.interface import implementer
 
 from kapi.endpoints.tunnel import NotUpgradable, TakenConnection
 from kapi.machinery import status
@@ -24,9 +25,9 @@ _VERSION = "13"
 
 
 def websocket_response(ctx: RequestContext, events: Callable[[HTTPRequest], Awaitable[None]]) -> StreamResponse:
-    """101 and then what ``events`` writes to the request it is given, each line a message.
+    """101, and then a message for each line that ``events`` writes to the request that it gets.
 
-    Raises BadRequest and Forbidden for a handshake that is none.
+    Raises BadRequest and Forbidden for an invalid handshake.
     """
     if ctx.header("sec-websocket-version") != _VERSION:
         raise status.bad_request("missing or bad WebSocket Version")
@@ -49,29 +50,107 @@ def websocket_response(ctx: RequestContext, events: Callable[[HTTPRequest], Awai
 
     def run(http: HTTPRequest) -> Awaitable[None]:
         try:
-            return events(cast(HTTPRequest, WatchSocket(http, head)))  # it has what they use
-        except NotUpgradable:  # HTTP/2 knows no upgrade: the events come as those of any watch
+            return events(cast(HTTPRequest, WatchSocket(http, head)))  # it has the methods that they use
+        except NotUpgradable:  # HTTP/2 has no upgrade: send the events as for any watch
             http.setResponseCode(200)
             return events(http)
 
     return StreamResponse(run, 101)
 
 
+class BadFrame(Exception):
+    """A client breaks the protocol."""
+
+
+_CLOSE, _PING, _PONG = 8, 9, 10
+_OPCODES = frozenset((0, 1, 2, _CLOSE, _PING, _PONG))
+
+
+class ClientFrames:
+    """Finds the ping and the close in what a client sends, and skips the rest: a watch has no use for it.
+
+    A library would decode each frame, of which there are thousands in one read: that takes 50 ms.
+    """
+
+    def __init__(self) -> None:
+        self._begun = b""  # a frame of which there is too little to judge
+        self._skipped = 0  # bytes of content that are still to come
+        self.closed = False
+
+    def receive(self, data: bytes) -> bytes | None:
+        """The content of the last ping; an answer to it is one to those before, too (RFC 6455, 5.5.3).  Raises BadFrame."""
+        data = self._begun + data
+        at, end, ping = 0, len(data), None
+        while not self.closed:
+            if self._skipped:
+                at, self._skipped = min(end, at + self._skipped), max(0, self._skipped - (end - at))
+            if end - at < 2:
+                break
+            first, second = data[at], data[at + 1]
+            opcode, length = first & 0x0F, second & 0x7F
+            if first & 0x70 or opcode not in _OPCODES or not second & 0x80:
+                raise BadFrame
+            if opcode >= _CLOSE:
+                if length > 125 or not first & 0x80:
+                    raise BadFrame
+                if end - at < 6 + length:
+                    break
+                if opcode == _PING:
+                    ping = at, length
+                self.closed = opcode == _CLOSE
+                at += 6 + length
+                continue
+            extended = {126: 2, 127: 8}.get(length, 0)
+            if end - at < 6 + extended:
+                break
+            self._skipped = int.from_bytes(data[at + 2 : at + 2 + extended]) if extended else length
+            at += 6 + extended
+        self._begun = data[at:]
+        return None if ping is None else _unmasked(data[ping[0] + 2 : ping[0] + 6 + ping[1]])
+
+
+def _unmasked(masked: bytes) -> bytes:
+    return bytes(byte ^ masked[number % 4] for number, byte in enumerate(masked[4:]))
+
+
+@implementer(IPushProducer)
 class WatchSocket(TakenConnection):
-    """The part of a Twisted request that a stream of events uses; each line is a message."""
+    """The part of a Twisted request that a stream of events uses; each line is a message.
+
+    While the client does not read nothing is read from it either: each of its pings would make an answer that waits.
+    """
 
     def __init__(self, http: HTTPRequest, head: bytes) -> None:
         super().__init__(http)
-        self._frames = FrameProtocol(client=False, extensions=[])
+        self._frames = FrameProtocol(client=False, extensions=[])  # for what is sent
+        self._received = ClientFrames()
         self._producer: IPushProducer | None = None
         self._closed = False
+        self._paused = False
         self.transport.write(head)
 
     def registerProducer(self, producer: IPushProducer, streaming: bool) -> None:
         self._producer = producer
-        self.transport.registerProducer(producer, streaming)
+        self.transport.registerProducer(self, streaming)
         self.dataReceived(self.early())
+        if not self._paused:
+            self.transport.resumeProducing()
+
+    def pauseProducing(self) -> None:
+        self._paused = True
+        self.transport.pauseProducing()
+        if self._producer is not None:
+            self._producer.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        self._paused = False
         self.transport.resumeProducing()
+        if self._producer is not None:
+            self._producer.resumeProducing()
+
+    def stopProducing(self) -> None:
+        if self._producer is not None:
+            self._producer.stopProducing()
 
     def unregisterProducer(self) -> None:
         self._producer = None
@@ -92,19 +171,18 @@ class WatchSocket(TakenConnection):
             self.transport.loseConnection()
 
     def dataReceived(self, data: bytes) -> None:
-        """Pings are answered, a close ends the watch; whatever else a client says is not listened to."""
+        """Answers pings, and ends the watch at a close; other frames are ignored."""
         if self._closed:
             return
         try:
-            self._frames.receive_bytes(data)
-            for frame in self._frames.received_frames():
-                if frame.opcode is Opcode.PING:
-                    assert isinstance(frame.payload, (bytes, bytearray))
-                    self.transport.write(bytes(self._frames.pong(bytes(frame.payload))))
-                elif frame.opcode is Opcode.CLOSE:
-                    self._end(CloseReason.NORMAL_CLOSURE)
-        except ParseFailed as error:
-            self._end(error.code)
+            ping = self._received.receive(data)
+        except BadFrame:
+            self._end(CloseReason.PROTOCOL_ERROR)
+            return
+        if self._received.closed:
+            self._end(CloseReason.NORMAL_CLOSURE)
+        elif ping is not None:
+            self.transport.write(bytes(self._frames.pong(ping)))
 
     def _end(self, reason: CloseReason) -> None:
         producer = self._producer

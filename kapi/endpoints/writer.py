@@ -1,26 +1,35 @@
-"""The one place where an answer goes onto the wire (upstream: ``endpoints/handlers/responsewriters``).
+"""Writes responses to clients (upstream: ``endpoints/handlers/responsewriters``).
 
-Whole answers are written at once; a list of slices leaves through a pull producer, so that a 26 MB list never stands
-in memory a second time; large answers are compressed in a thread when the client asked for gzip.
+A small response is written at once.  A list of slices is written by a pull producer, so that a list of 26 MB is not in memory
+twice.  Large responses are compressed in a thread when the client accepts gzip.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IPullProducer
-from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
 from zope.interface import implementer
 
+from kapi.endpoints.compression import compressed, compressed_document
 from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
-from kapi.request.pending import Pending, Share
-from kapi.request.response import SLICE, HijackedResponse, Parts, Response, StreamResponse, leaves_whole
+from kapi.request.pending import Pending, PendingBytes
+from kapi.request.response import (
+    SLICE,
+    DocumentResponse,
+    HijackedResponse,
+    Parts,
+    Response,
+    StreamResponse,
+    leaves_whole,
+)
 
-GZIP_FROM = 128 * 1024  # bytes
+log = Logger()
+MIN_GZIP_BYTES = 128 * 1024
 LARGE = 512 * 1024  # bytes of a list that counts while its client does not read
 
 
@@ -31,7 +40,7 @@ def warning_header(text: str) -> bytes:
 
 
 def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
-    """Writes the answer; None when it is out, else an awaitable of that."""
+    """Writes the response; returns None when that is done, else an awaitable for its end."""
     http = ctx.http
     if isinstance(response, HijackedResponse):
         return None
@@ -45,19 +54,23 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
     if leaves_whole(response):
         http.write_whole(fields, body)  # type: ignore[arg-type]  # it is bytes
         return None
-    headers = http.responseHeaders
-    for name, value in fields:
-        headers.addRawHeader(name, value)
     if isinstance(response, StreamResponse):
+        _add(http, fields)
         return response.run(http)
     slices: Sequence[bytes] = WholeBody(body) if isinstance(body, bytes) else body
     size = slices.size if isinstance(slices, Parts) else sum(map(len, slices))
-    if size >= GZIP_FROM and _wants_gzip(ctx):
-        return _write_compressed(ctx, slices)
-    headers.setRawHeaders(b"content-length", [b"%d" % size])
+    if size >= MIN_GZIP_BYTES and _wants_gzip(ctx):
+        _add(http, fields)
+        return _write_compressed(ctx, response, slices)
+    http.begin(fields, size)
     if size < LARGE:
         return _produce(http, slices)
     return _produce(http, slices, ctx.pending)
+
+
+def _add(http: HTTPRequest, fields: Sequence[tuple[bytes, bytes]]) -> None:
+    for name, value in fields:
+        http.responseHeaders.addRawHeader(name, value)
 
 
 def _warning_headers(warnings: list[str]) -> list[bytes]:
@@ -73,32 +86,35 @@ def _warning_headers(warnings: list[str]) -> list[bytes]:
 
 
 def _wants_gzip(ctx: RequestContext) -> bool:
-    """Whether the word stands there alone, as upstream looks for it: ``gzip;q=0`` means the opposite."""
+    """Whether the client accepts gzip; as upstream, only the word without parameters counts (``gzip;q=0`` refuses it)."""
     accepted = ctx.header("accept-encoding") or ""
     return any(part.strip() == "gzip" for part in accepted.split(","))
 
 
-async def _write_compressed(ctx: RequestContext, slices: Sequence[bytes]) -> None:
+async def _write_compressed(ctx: RequestContext, response: Response, slices: Sequence[bytes]) -> None:
     http = ctx.http
-    http.responseHeaders.setRawHeaders(b"content-encoding", [b"gzip"])
+    try:
+        if isinstance(response, DocumentResponse):
+            packed = await compressed_document(ctx.reactor, response.document)
+        else:
+            packed = await compressed(ctx.reactor, slices)
+    except CancelledError:
+        raise
+    except Exception:
+        log.failure("an answer is sent without compression")
+        size = sum(map(len, slices))
+    else:
+        slices = WholeBody(packed)
+        size = len(packed)
+        http.responseHeaders.setRawHeaders(b"content-encoding", [b"gzip"])
     http.responseHeaders.addRawHeader(b"vary", b"Accept-Encoding")
-    reactor = ctx.reactor
-    packed: WholeBody = await deferToThreadPool(reactor, reactor.getThreadPool(), compress, slices)
-    http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % packed.size])
+    http.responseHeaders.setRawHeaders(b"content-length", [b"%d" % size])
     if not http.gone:
-        await _produce(http, packed, ctx.pending)
-
-
-def compress(slices: Iterable[bytes]) -> WholeBody:
-    """Gzip, at the level that upstream uses (1)."""
-    packer = zlib.compressobj(1, zlib.DEFLATED, 31)
-    out = [packer.compress(part) for part in slices]
-    out.append(packer.flush())
-    return WholeBody(b"".join(out))
+        await _produce(http, slices, ctx.pending)
 
 
 class WholeBody(Parts):
-    """A body that is there as a whole: two hundred streams that nobody reads share one document."""
+    """A body that exists as a whole, cut into slices on demand: many slow clients may share one document."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -125,40 +141,51 @@ class SliceProducer:
 
     def __init__(self, http: HTTPRequest, slices: Sequence[bytes]) -> None:
         self._http = http
-        self._slices = slices
+        self._count = len(slices)
         self._next = 0
         self._pending: Pending | None = None
-        self._share: Share | None = None
+        self._share: PendingBytes | None = None
         self.done: Deferred[None] = Deferred()
+        self._part: Callable[[int], bytes] = slices.part if isinstance(slices, Parts) else slices.__getitem__
+        self._held = slices.held if isinstance(slices, Parts) else sum(map(len, slices))
 
     def count(self, pending: Pending) -> None:
-        """What waits for this client counts among what waits for all; parts that are not made yet are nothing."""
+        """Counts the bytes that wait for this client in ``pending``; slices that are not made yet are not counted."""
         self._pending = pending
-        slices = self._slices
-        self._share = Share(pending, slices.held if isinstance(slices, Parts) else sum(map(len, slices)))
+        self._share = PendingBytes(pending, self._held)
         pending.progress(self)
 
     def cut_off(self) -> None:
-        """Others need the memory."""
+        """Aborts the response, because the memory is needed for others."""
         self._http.abort()
         self.stopProducing()
 
     def resumeProducing(self) -> None:
-        if self._next >= len(self._slices):
+        number, count = self._next, self._count
+        if number >= count:
             self._finish()
             return
-        size = 0
-        chunks = []
-        while self._next < len(self._slices) and size < SLICE:
-            chunks.append(self._slices[self._next])
-            size += len(chunks[-1])
-            self._next += 1
+        data = self._part(number)
+        number += 1
+        if len(data) < SLICE and number < count:
+            data, number = self._gathered(data, number)
+        self._next = number
         if self._pending is not None and self._share is not None:
-            self._share.set(max(0, self._share.size - size))
+            if self._share.size:
+                self._share.set(max(0, self._share.size - len(data)))
             self._pending.progress(self)
-        self._http.write(chunks[0] if len(chunks) == 1 else b"".join(chunks))
-        if self._next >= len(self._slices):
+        self._http.write(data)
+        if number >= count:
             self._finish()
+
+    def _gathered(self, first: bytes, number: int) -> tuple[bytes, int]:
+        """Several small parts in one, and how many parts have been taken then."""
+        size, chunks = len(first), [first]
+        while number < self._count and size < SLICE:
+            chunks.append(self._part(number))
+            size += len(chunks[-1])
+            number += 1
+        return b"".join(chunks), number
 
     def _finish(self) -> None:
         if self.done.called:
@@ -169,7 +196,7 @@ class SliceProducer:
         self.done.callback(None)
 
     def _forget(self) -> None:
-        self._slices = []
+        self._count, self._part = 0, _nothing
         if self._pending is not None:
             self._pending.leave(self)
             self._pending = self._share = None
@@ -178,3 +205,8 @@ class SliceProducer:
         self._forget()
         if not self.done.called:
             self.done.callback(None)
+
+
+def _nothing(number: int) -> bytes:
+    """In place of the parts of an answer that is over, which are freed."""
+    return b""

@@ -1,6 +1,6 @@
-"""What POST and PUT read from a request, in one pass, and what every write answers.
+"""Reads the requests of POST and PUT, and makes the response of every write.
 
-The order in which faults are found is upstream's (``endpoints/handlers/create.go``, ``update.go``).
+Errors are found in upstream's order (``endpoints/handlers/create.go``, ``update.go``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kapi.request.response import Response
 
 
 class Written(NamedTuple):
-    """What is to be written: ``obj`` is in the stored version, with defaults."""
+    """The object to write, in the storage version and with defaults."""
 
     operation: Operation
     obj: Object
@@ -29,7 +29,7 @@ class Written(NamedTuple):
 
 def read_new(ctx: RequestContext, scope: RequestScope) -> Written:
     """The object of a POST.  Raises StatusError."""
-    sent_as = input_media_type(ctx.header("content-type"))  # refused before anything else is looked at
+    sent_as = input_media_type(ctx.header("content-type"))  # before any other check
     data = raw_body(ctx)
     options = write_options(ctx, "CreateOptions")
     obj = _decoded(ctx, scope, data, options, sent_as)
@@ -72,14 +72,14 @@ def _written(
     obj = scope.to_storage(obj)
     scope.resource.strategy.default(obj)
     op = scope.operation(ctx, name, options.tree, options.field_manager, options.dry_run)
-    op.sent = lambda: read_any(data, sent_as, scope.kind, "Ignore")
+    op.sent = lambda: read_any(data, sent_as, scope.kind)
     return Written(op, obj)
 
 
 async def stored_response(
     ctx: RequestContext, scope: RequestScope, op: Operation, stored: Stored, media: MediaType
 ) -> Response:
-    """201 with what a write created, 200 with what it changed: the stored bytes when they are in the version asked for."""
+    """201 with a created object, 200 with a changed one: the stored bytes when the requested version is the stored one."""
     if not stored.created and not op.dry_run:
         scope.store.keep_decoded(stored, op.namespace, op.name)
     if ctx.audit is not None:

@@ -2,8 +2,8 @@
 
 Upstream: apiserver ``filters/audit.go``, ``filters/authn_audit.go``, ``filters/audit_init.go``.
 
-``audit_init`` stands first and makes ``ctx.audit``; ``audit`` stands behind authentication and asks the policy.  What
-fails in between (no credentials, a bad timeout) is recorded by itself, with the single stage ResponseStarted.
+``audit_init`` is the first filter and sets ``ctx.audit``; ``audit`` comes after authentication and evaluates the policy.  A
+request that fails between the two (no credentials, a bad timeout) is recorded with the single stage ResponseStarted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def audit_init(auditor: Auditor) -> Filter:
 
     def finish(ctx: RequestContext, code: int) -> None:
         event = ctx.audit
-        ctx.audit = None  # they hold each other: without this only the garbage collector would free them
+        ctx.audit = None  # breaks a reference cycle, so that no garbage collection is needed
         if not isinstance(event, AuditEvent):
             return  # not audited
         if event.config is None and ctx.info is not None:
@@ -39,7 +39,7 @@ def audit_init(auditor: Auditor) -> Filter:
 
 
 def audit(auditor: Auditor) -> Filter:
-    """Asks the policy and records RequestReceived.  Raises InternalError when a strict back end does not take it."""
+    """Evaluates the policy and records RequestReceived.  Raises InternalError when a strict back end fails."""
 
     def refuse() -> status.StatusError:
         auditor.meter.rejected += 1
@@ -56,7 +56,7 @@ def audit(auditor: Auditor) -> Filter:
         auditor.meter.level(config.level_name)
         processed = event.begin(config, ctx.info.long_running)
         if config.level == NONE:
-            ctx.audit = None  # nobody behind needs to bother, nor the end
+            ctx.audit = None  # later filters and ``finish`` have nothing to do
         if processed is True:
             return None
         if isinstance(processed, Deferred):

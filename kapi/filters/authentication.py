@@ -22,7 +22,7 @@ Recorder = Callable[[str, float, str], None]
 
 
 class ProxyHeaders(NamedTuple):
-    """Headers in which an authenticating proxy says for whom it asks; from any other client they are ignored."""
+    """Headers in which an authenticating proxy names the user; from any other client they are ignored."""
 
     names: tuple[str, ...] = ("X-Remote-User", "X-Remote-Uid", "X-Remote-Group")
     prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
@@ -43,10 +43,10 @@ def authentication(
     proxy_headers: ProxyHeaders = STANDARD_HEADERS,
     public: Collection[str] = (),
 ) -> Filter:
-    """Sets ``ctx.user``.  Raises Unauthorized, which does not say why; without an authenticator everybody passes.
+    """Sets ``ctx.user``.  Raises Unauthorized, without the reason.  Without an authenticator every request passes.
 
-    Credentials and ``proxy_headers`` (besides the standard ones) are gone from the request behind it.  A browser that is
-    nobody yet asks for the ``public`` paths of a page at once, and keeps its connection.
+    Removes credentials, the standard proxy headers and ``proxy_headers`` from the request.  An anonymous client keeps its HTTP/2
+    connection when it gets one of the ``public`` paths: a browser loads a page's files together, before its user logs in.
     """
 
     def accept(ctx: RequestContext, user: RequestAnswer, started: float) -> None:
@@ -59,7 +59,7 @@ def authentication(
         if proxy_headers is not STANDARD_HEADERS:
             proxy_headers.remove(ctx)
         if (user.name == ANONYMOUS or ALL_UNAUTHENTICATED in user.groups) and ctx.path not in public:
-            end_http2(ctx)  # CVE-2023-44487: who does not say who he is gets one request a connection
+            end_http2(ctx)  # CVE-2023-44487: an anonymous client gets one request on a connection
         if record is not None:
             record("success", time.perf_counter() - started, user.name)
 

@@ -1,6 +1,6 @@
-"""Nobody keeps an answer: ``Cache-Control: no-cache, private`` (upstream: ``endpoints/filters/cachecontrol.go``).
+"""No client caches an answer: ``Cache-Control: no-cache, private`` (upstream: ``endpoints/filters/cachecontrol.go``).
 
-A handler that knows better sets its own header, which then stands alone.
+A handler may replace the header by its own.
 """
 
 from __future__ import annotations

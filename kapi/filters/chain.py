@@ -1,8 +1,7 @@
 """The filter chain: one flat list, run by one loop (upstream: apiserver ``DefaultBuildHandlerChain``).
 
-A filter is ``filter(ctx) -> None | Response | Awaitable[None | Response]``.  None goes on to the next;
-a Response ends the chain; a Deferred exists only where something really waits.  Work after the answer goes
-into ``ctx.finishers``.
+A filter is ``filter(ctx) -> None | Response | Awaitable[None | Response]``.  After None the next filter is called; a Response
+ends the chain.  A filter returns an awaitable only when it has to wait.  Work after the answer is added to ``ctx.finishers``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Handler = Callable[[RequestContext], Response | Awaitable[Response]]
 
 
 class FilterChain:
-    """Runs the filters in order, then the handler.  Errors are the caller's: see ``kapi.endpoints.errors``."""
+    """Runs the filters in order, then the handler.  Exceptions pass to the caller: see ``kapi.endpoints.errors``."""
 
     def __init__(self, filters: Sequence[Filter], handler: Handler) -> None:
         self.filters = tuple(filters)

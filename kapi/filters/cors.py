@@ -20,7 +20,7 @@ def cors(origins: Sequence[str]) -> Filter:
 
     A preflight request of an allowed origin is answered here; an origin that is not allowed gets no headers.
     """
-    import re2  # for those alone who use it
+    import re2  # imported only when it is used
 
     try:
         patterns = [re2.compile(origin) for origin in origins]

@@ -1,4 +1,4 @@
-"""Sends HTTP/2 clients elsewhere now and then, so that load spreads (upstream: ``server/filters/goaway.go``)."""
+"""Ends some HTTP/2 connections, so that clients reconnect and load spreads (upstream: ``server/filters/goaway.go``)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from kapi.filters.chain import Filter
 from kapi.request.context import RequestContext
-
-_CLOSE = (b"connection", b"close")
+from kapi.request.response import CLOSE
 
 
 def goaway(chance: float, draw: Callable[[], float] = random.random) -> Filter:
@@ -22,8 +21,8 @@ def goaway(chance: float, draw: Callable[[], float] = random.random) -> Filter:
 
 
 def end_http2(ctx: RequestContext) -> None:
-    """Ends the connection after the answer when it is HTTP/2: upstream's ``Connection: close`` there means GOAWAY."""
+    """Ends an HTTP/2 connection after the answer: there ``Connection: close`` means GOAWAY, as upstream."""
     protocol = getattr(ctx.http, "clientproto", b"")
     if protocol in (b"HTTP/2", b"HTTP/2.0") and not ctx.connection_closing:
         ctx.connection_closing = True
-        ctx.response_headers.append(_CLOSE)
+        ctx.response_headers.append(CLOSE)

@@ -1,8 +1,8 @@
 """Impersonation: acting as somebody else, when policy allows (upstream: apiserver ``filters/impersonation``, KEP-5284).
 
-Constrained impersonation asks twice: may the requestor impersonate this kind of user at all, and may it do so for this
-verb on this resource?  The plain ``impersonate`` verb is tried last and covers everything.  When every way is refused,
-the answer is that of the first that applied.
+Constrained impersonation makes two checks: may the requestor impersonate this kind of user at all, and may it do so for this
+verb on this resource?  The plain ``impersonate`` verb is tried last and covers everything.  When every mode is refused, the
+error is that of the first mode that applied.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def impersonation(authorizer: Authorizer, *, constrained: bool = True, meter: Id
     measured = meter or IdentityMeter()
     modes = _Modes(authorizer, constrained, measured)
 
-    async def check(ctx: RequestContext, wanted: UserInfo) -> None:
+    async def check(ctx: RequestContext, requested: UserInfo) -> None:
         requestor, started = ctx.user, time.perf_counter()
         assert requestor is not None
         try:
-            user, constraint = await modes.impersonate(wanted, attributes_of(ctx))
+            user, constraint = await modes.impersonate(requested, attributes_of(ctx))
         except status.StatusError:
             measured.impersonated("", False, time.perf_counter() - started)
             raise
@@ -67,14 +67,14 @@ def impersonation(authorizer: Authorizer, *, constrained: bool = True, meter: Id
     def filter(ctx: RequestContext) -> None | Awaitable[None]:
         if not any_header_with_prefix(ctx, b"Impersonate-"):
             return None
-        wanted = wanted_user(ctx)
-        return None if wanted is None else check(ctx, wanted)
+        requested = requested_user(ctx)
+        return None if requested is None else check(ctx, requested)
 
     return filter
 
 
-def wanted_user(ctx: RequestContext) -> UserInfo | None:
-    """Who the headers ask for, as they say it; the headers are taken away.  Raises BadRequest without a user name."""
+def requested_user(ctx: RequestContext) -> UserInfo | None:
+    """The user that the headers name; removes the headers.  Raises BadRequest when they name no user but a uid or groups."""
     name = first_header(ctx, _USER)
     uid = first_header(ctx, _UID)
     groups = tuple(all_headers(ctx, _GROUP))
@@ -107,17 +107,17 @@ def _node_name(username: str) -> str:
     return "" if not name or dns_subdomain(name) else name
 
 
-def _only_name(wanted: UserInfo) -> bool:
-    return not (wanted.uid or wanted.groups or wanted.extra)
+def _only_name(requested: UserInfo) -> bool:
+    return not (requested.uid or requested.groups or requested.extra)
 
 
-def _associated(requestor: UserInfo, wanted: UserInfo) -> bool:
-    node = _node_name(wanted.name)
+def _associated(requestor: UserInfo, requested: UserInfo) -> bool:
+    node = _node_name(requested.name)
     return bool(node and service_account_name(requestor.name) is not None and requestor.extra.get(NODE_NAME) == (node,))
 
 
 class _Modes:
-    """The ways to impersonate, in upstream's order; the one that worked last for a requestor is tried first."""
+    """The modes of impersonation, in upstream's order; the one that last succeeded for a requestor is tried first."""
 
     def __init__(self, authorizer: Authorizer, constrained: bool, meter: IdentityMeter) -> None:
         self.authorizer = authorizer
@@ -125,16 +125,16 @@ class _Modes:
         self.names = ("associated-node", "arbitrary-node", "serviceaccount", "user-info", "") if constrained else ("",)
         self._last: dict[str, str] = {}
 
-    async def impersonate(self, wanted: UserInfo, attributes: Attributes) -> tuple[UserInfo, str]:
+    async def impersonate(self, requested: UserInfo, attributes: Attributes) -> tuple[UserInfo, str]:
         requestor = attributes.user
         last = self._last.get(requestor.name)
         order = self.names if last is None else (last, *(name for name in self.names if name != last))
         first: status.StatusError | None = None
         for mode in order:
-            if not self._applies(mode, wanted, requestor):
+            if not self._applies(mode, requested, requestor):
                 continue
             try:
-                user = await self._try(mode, wanted, attributes)
+                user = await self._try(mode, requested, attributes)
             except status.StatusError as error:
                 first = first or error
                 continue
@@ -146,18 +146,18 @@ class _Modes:
         raise first or status.internal("all impersonation modes failed")
 
     @staticmethod
-    def _applies(mode: str, wanted: UserInfo, requestor: UserInfo) -> bool:
+    def _applies(mode: str, requested: UserInfo, requestor: UserInfo) -> bool:
         if mode == "associated-node":
-            return _only_name(wanted) and _associated(requestor, wanted)
+            return _only_name(requested) and _associated(requestor, requested)
         if mode == "arbitrary-node":
-            return _only_name(wanted) and bool(_node_name(wanted.name))
+            return _only_name(requested) and bool(_node_name(requested.name))
         if mode == "serviceaccount":
-            return _only_name(wanted) and service_account_name(wanted.name) is not None
+            return _only_name(requested) and service_account_name(requested.name) is not None
         if mode == "user-info":
-            return not _node_name(wanted.name) and service_account_name(wanted.name) is None
+            return not _node_name(requested.name) and service_account_name(requested.name) is None
         return True
 
-    async def _try(self, mode: str, wanted: UserInfo, attributes: Attributes) -> UserInfo:
+    async def _try(self, mode: str, requested: UserInfo, attributes: Attributes) -> UserInfo:
         requestor = attributes.user
         if mode == "associated-node":
             keys = tuple(sorted(requestor.extra))
@@ -165,37 +165,39 @@ class _Modes:
         if mode:
             verb = f"impersonate-on:{mode}:{attributes.verb}"
             await self._require(msgspec.structs.replace(attributes, user=requestor, verb=verb))
-        groups = await self._check_name(mode, wanted, requestor)
+        groups = await self._check_name(mode, requested, requestor)
         verb = f"impersonate:{mode}" if mode else "impersonate"
-        if wanted.uid:
-            await self._require(_ask(requestor, _AUTHENTICATION, verb, "uids", wanted.uid))
-        await self._check_groups(mode, verb, wanted.groups, requestor)
-        await self._check_extra(mode, verb, wanted.extra, requestor)
-        if wanted.name == ANONYMOUS:
+        if requested.uid:
+            await self._require(_ask(requestor, _AUTHENTICATION, verb, "uids", requested.uid))
+        await self._check_groups(mode, verb, requested.groups, requestor)
+        await self._check_extra(mode, verb, requested.extra, requestor)
+        if requested.name == ANONYMOUS:
             default = ALL_UNAUTHENTICATED
         else:
             default = "" if ALL_UNAUTHENTICATED in groups else ALL_AUTHENTICATED
         if default and default not in groups:
             groups = (*groups, default)
-        return replace(wanted, groups=groups)
+        return replace(requested, groups=groups)
 
-    async def _check_name(self, mode: str, wanted: UserInfo, requestor: UserInfo) -> tuple[str, ...]:
-        """The groups of the impersonated user, as far as its name decides them."""
+    async def _check_name(self, mode: str, requested: UserInfo, requestor: UserInfo) -> tuple[str, ...]:
+        """Checks the name.  Returns the groups of the impersonated user, as far as its name determines them."""
         verb = f"impersonate:{mode}" if mode else "impersonate"
-        question = _ask(requestor, _AUTHENTICATION if mode else "", verb, "users", wanted.name)
-        groups = wanted.groups
-        node = _node_name(wanted.name) if mode else ""
-        account = service_account_name(wanted.name)
+        question = _ask(requestor, _AUTHENTICATION if mode else "", verb, "users", requested.name)
+        groups = requested.groups
+        node = _node_name(requested.name) if mode else ""
+        account = service_account_name(requested.name)
         if node:
             question.resource, question.name = "nodes", "*" if mode == "associated-node" else node
             groups = (NODES_GROUP,)
         elif account is not None:
             question.resource = "serviceaccounts"
             question.namespace, question.name = account
-            if mode and wanted.groups:
-                text = f"when impersonating a service account, cannot impersonate groups {quoted_list(wanted.groups)}"
+            if mode and requested.groups:
+                text = (
+                    f"when impersonating a service account, cannot impersonate groups {quoted_list(requested.groups)}"
+                )
                 raise forbidden_error(question, text)
-            if not wanted.groups:
+            if not requested.groups:
                 groups = account_groups(account[0])
         await self._require(question)
         return groups

@@ -1,8 +1,8 @@
-"""The answer of a filter that cannot go on: plain text (upstream: ``responsewriters.InternalError``)."""
+"""The answer of a filter that fails: 500 in plain text (upstream: ``responsewriters.InternalError``)."""
 
 from __future__ import annotations
 
-from kapi.authorization.forbidden import harmless
+from kapi.authorization.forbidden import escaped
 from kapi.machinery.field import quote
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -10,6 +10,6 @@ from kapi.request.response import Response
 
 def internal_error(ctx: RequestContext, error: str) -> Response:
     uri = ctx.http.uri.decode("utf-8", "replace")
-    text = harmless(f"Internal Server Error: {quote(uri)}: {error}") + "\n"
+    text = escaped(f"Internal Server Error: {quote(uri)}: {error}") + "\n"
     headers = [(b"x-content-type-options", b"nosniff")]
     return Response(500, text.encode(), b"text/plain; charset=utf-8", headers)

@@ -1,4 +1,4 @@
-"""Who was let in, and what was allowed, under upstream's names.
+"""Metrics of authentication, authorization and impersonation under upstream's names.
 
 Upstream: apiserver ``endpoints/filters/metrics.go`` and ``filters/impersonation/metrics``.
 """
@@ -14,13 +14,13 @@ from kapi.machinery.meters import Counter, Histogram, coarser, exponential
 
 _SECONDS = exponential(0.001, 2, 15)
 _FILTER_SECONDS = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0)
-#: what is measured once is shown with either bounds
+#: a duration is measured once, and shown by both lists of bounds
 _ALL_SECONDS = tuple(sorted({*_SECONDS, *_FILTER_SECONDS}))
 _KNOWN = frozenset({"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"})
 
 
 class IdentityMeter:
-    """Counts for one server.  Seconds everywhere."""
+    """Counters of one server; durations are in seconds."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._users = Counter(
@@ -108,7 +108,7 @@ class IdentityMeter:
 
 
 class FilterSeconds(Collector):
-    """Seconds of the filters that may ask another server; the others only look at what is in memory."""
+    """Durations of the filters that may call another server; the other filters only read memory."""
 
     def __init__(self, meter: IdentityMeter) -> None:
         self._meter = meter
@@ -127,7 +127,7 @@ class FilterSeconds(Collector):
 
 
 def _category(user: str) -> str:
-    """Few label values, and no names of people in metrics."""
+    """The label of a user name: few values, and no personal names."""
     if user in _KNOWN:
         return user
     return "email_id" if "@" in user else "other"

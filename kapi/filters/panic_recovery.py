@@ -1,6 +1,6 @@
-"""What nobody expected becomes a 500; the connection lives on (upstream: apiserver ``server/filters/wrap.go``).
+"""An unexpected exception becomes a 500; the connection stays open (upstream: apiserver ``server/filters/wrap.go``).
 
-Like the timeout it stands around the chain: its runner hands over every exception that is no API error.
+Like the timeout this is no filter: the runner of the chain calls it for every exception that is no API error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""API priority and fairness: who has to wait, and who is turned away.
+"""API priority and fairness: which requests wait, and which are rejected.
 
 Upstream: ``server/filters/priority-and-fairness.go``.
 """
@@ -24,7 +24,7 @@ from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 _READS = frozenset({"get", "list", "watch"})
 _MAX_WAIT_SECONDS = 60.0
-#: of the seat-seconds that a write's events are estimated at: what sending an event to ten watchers takes of the thread
+#: the share of a write's estimated seat-seconds that the thread really spends on sending its events
 _EVENT_SHARE = 0.04
 
 
@@ -36,20 +36,20 @@ def too_many_requests(retry_after: int) -> Response:
 
 
 def _time_to_wait(ctx: RequestContext, default: float, clock: IReactorTime) -> float:
-    """Seconds that a request may spend in a queue: a quarter of the time it has."""
+    """Seconds that a request may wait in a queue: a quarter of its time until the deadline."""
     if not ctx.deadline:
         return min(default, _MAX_WAIT_SECONDS)
     return max(0.0, min((ctx.deadline - (ctx.received or clock.seconds())) / 4, _MAX_WAIT_SECONDS))
 
 
 def _announce(ctx: RequestContext, flow: Flow, scheduler: ThreadScheduler) -> bool:
-    """Records for whom the thread works, and for whom the connection is to be read next; whether others go first."""
+    """Tells the scheduler the flow of the request and of its connection.  Returns whether another flow should go first."""
     ctx.flow = flow
-    scheduler.met(flow)
+    scheduler.note_request(flow)
     transport: Any = getattr(ctx.http, "transport", None)
     flows = getattr(transport, "flows", None)
     if flows is not None and (not flows or flows[0] is not flow):
-        transport.flows = scheduler.remember(flows, flow)
+        transport.flows = scheduler.with_flow(flows, flow)
     return scheduler.switch(flow)
 
 
@@ -61,16 +61,17 @@ def priority_and_fairness(
     default_wait: float = 15.0,
     concurrency: Concurrency | None = None,
 ) -> Filter:
-    """``default_wait``: seconds in a queue for requests without a deadline.  ``concurrency``: where who waits is counted."""
+    """Waits for a seat of the request's priority level, or answers 429.
+
+    ``default_wait`` is the seconds in a queue for requests without a deadline.  ``concurrency`` counts the waiting requests.
+    """
     counted = concurrency or Concurrency()
     meter, scheduler = controller.meter, controller.scheduler
 
     def run(ctx: RequestContext, request: Request) -> None:
         ctx.seats = request
         ctx.finishers.append(finish)
-        assert ctx.info is not None
-        if ctx.info.verb == "watch":
-            ctx.watch_started = finish
+        ctx.release_seats = finish
 
     def finish(ctx: RequestContext, code: int = 0) -> None:
         request = ctx.seats
@@ -78,7 +79,7 @@ def priority_and_fairness(
             ctx.seats = None
             request.queues.finish(request, ctx.worked())
             if scheduler is not None and request.final_seats and ctx.flow is not None and scheduler.shared():
-                scheduler.charge(ctx.flow, _EVENT_SHARE * request.final_seats * request.extra)
+                scheduler.charge(ctx.flow, _EVENT_SHARE * request.final_seats * request.additional_latency)
 
     def reject(chosen: Classification, why: str) -> Response:
         level = chosen.level
@@ -102,7 +103,7 @@ def priority_and_fairness(
             raise
         finally:
             if counts:
-                counted.go_on(kind, reactor.seconds())
+                counted.resume(kind, reactor.seconds())
         ctx.add_wait(reactor.seconds() - began)
         if why:
             return reject(chosen, why)
@@ -117,7 +118,7 @@ def priority_and_fairness(
         chosen = controller.classify(info, user)
         level = chosen.level
         ctx.response_headers += chosen.headers
-        yields = scheduler is not None and _announce(ctx, chosen.time, scheduler)
+        yields = scheduler is not None and _announce(ctx, chosen.flow, scheduler)
         watches = 0
         if info.is_resource and info.verb in WRITES:
             watches = watches_of(info, cache_of)
@@ -127,7 +128,7 @@ def priority_and_fairness(
         outcome = level.queues.admit(request, 0.0 if level.exempt else _time_to_wait(ctx, default_wait, reactor))
         if outcome == "":
             run(ctx, request)
-            return scheduler.turn(chosen.time) if yields else None  # type: ignore[union-attr]
+            return scheduler.turn(chosen.flow) if yields else None  # type: ignore[union-attr]
         if isinstance(outcome, Deferred):
             return wait(ctx, chosen, request, outcome)
         return reject(chosen, outcome)

@@ -1,4 +1,4 @@
-"""Notes when the request came in; deadlines and latencies count from there."""
+"""Sets the time at which the request came in; deadlines and latencies count from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request info: parses the request line once, for all who come after (upstream: ``filters/requestinfo.go``)."""
+"""Request info: parses the request line once, for all later filters (upstream: ``filters/requestinfo.go``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kapi.request.response import Response
 
 
 def request_info(ctx: RequestContext) -> Response | None:
-    """Sets ``ctx.info``, or answers what is wrong with the path."""
+    """Sets ``ctx.info``, or answers 500 for a path that names no resource."""
     if ctx.info is None:
         try:
             ctx.info = parse_request_info(ctx.method, ctx.path, ctx.query)

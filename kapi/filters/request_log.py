@@ -1,4 +1,4 @@
-"""One line a request, and how long it took (upstream: apiserver ``server/httplog`` and ``filterlatency``).
+"""Logs one line for each request, with its duration (upstream: apiserver ``server/httplog`` and ``filterlatency``).
 
 Neither headers, bodies nor query values are written: a token in a URL stays out of the log.
 """
@@ -13,25 +13,20 @@ from kapi.filters.chain import Filter
 from kapi.request.context import RequestContext
 
 _log = Logger()
-#: called with the request, the status code and the seconds it took
-Recorder = Callable[[RequestContext, int, float], None]
+_SLOW_SECONDS = 1.0  # from which on a request is logged; watches are long in any case
 
 
-def request_log(
-    seconds: Callable[[], float], *, slow: float = 1.0, verbose: bool = False, record: Recorder | None = None
-) -> Filter:
-    """Logs every request when ``verbose``, else those that failed with 5xx or took longer than ``slow`` seconds."""
+def request_log(seconds: Callable[[], float], *, verbose: bool) -> Filter:
+    """Logs every request when ``verbose``, else those that failed with 5xx or were slow."""
 
     def start(ctx: RequestContext) -> None:
         ctx.finishers.append(finish)
 
     def finish(ctx: RequestContext, code: int) -> None:
         took = seconds() - ctx.received
-        if record is not None:
-            record(ctx, code, took)
         info = ctx.info
         waited = info is not None and info.verb == "watch"
-        if verbose or code >= 500 or (took > slow and not waited):
+        if verbose or code >= 500 or (took > _SLOW_SECONDS and not waited):
             user, original = ctx.user, ctx.original_user
             _log.info(
                 "{method} {path} {code} {latency:.3f}s",

@@ -25,7 +25,7 @@ def _exempt(ctx: RequestContext) -> bool:
 
 
 def retry_after(stopping: Callable[[], bool]) -> Filter:
-    """429 once ``stopping()``: no new requests are accepted, and the connection ends."""
+    """Answers 429 and ends the connection once ``stopping()``."""
 
     def refuse(ctx: RequestContext) -> Response | None:
         if not stopping() or _exempt(ctx):
@@ -38,7 +38,7 @@ def retry_after(stopping: Callable[[], bool]) -> Filter:
 
 
 class RequestWaitGroup:
-    """The requests that are being answered.  From ``wait`` on, at shutdown, none may join."""
+    """Counts the requests under way.  Once ``wait`` was called, at shutdown, no more may be added."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -83,7 +83,7 @@ def wait_group(group: RequestWaitGroup) -> Filter:
 
 
 def watch_termination(group: RequestWaitGroup) -> Filter:
-    """Counts watches apart, so that shutdown can end them at a bounded rate and wait for that."""
+    """Counts watches separately, so that shutdown can end them at a bounded rate and wait for their end."""
 
     def join(ctx: RequestContext) -> None:
         info = ctx.info

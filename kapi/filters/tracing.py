@@ -1,8 +1,8 @@
 """Spans of requests by OpenTelemetry's SDK (upstream: apiserver ``endpoints/filters/traces.go``, ``filterlatency``).
 
-The span of a request is a child of the client's only for administrators and monitors; for others, whose ``traceparent`` would let
-them choose what is sampled, it is a root that links to the client's.  Filters and verbs have spans inside of it, and all
-end with the request.  Nothing of this module is loaded without ``--tracing-config-file``.
+Only for administrators and monitors is the span of a request a child of the client's span.  For other clients, which could choose
+by ``traceparent`` what is sampled, it is a root with a link to the client's span.  Filters and verbs have child spans; all end
+with the request.  This module is imported only with ``--tracing-config-file``.
 """
 
 from __future__ import annotations
@@ -97,14 +97,14 @@ class RequestTrace:
 
 
 class RequestTracing:
-    """What the filter chain is given.  ``seconds`` is the clock of ``ctx.received``."""
+    """The tracing filter, and wrappers that add spans.  ``seconds`` is the clock of ``ctx.received``."""
 
     def __init__(self, tracer: Tracer, seconds: Callable[[], float]) -> None:
         self._tracer = tracer
         self._seconds = seconds
 
     def filter(self, ctx: RequestContext) -> None:
-        """Behind authentication: it depends on the user whose child a span is."""
+        """Begins the request's span.  Comes after authentication, since the user decides about its parent."""
         carrier = {name: value for name in _FIELDS if (value := ctx.header(name)) is not None}
         came = _PROPAGATOR.extract(carrier, Context())
         context, links = came, ()
@@ -126,7 +126,7 @@ class RequestTracing:
         ctx.finishers.append(_end)
 
     def step(self, name: str, step: Filter) -> Filter:
-        """The filter, which begins a span."""
+        """``step``, which then begins a span ``name``."""
 
         def traced(ctx: RequestContext) -> MaybeResponse | Awaitable[MaybeResponse]:
             trace = ctx.trace
@@ -137,7 +137,7 @@ class RequestTracing:
         return traced
 
     def around(self, handler: Handler) -> Handler:
-        """The handler, which begins the span of its verb."""
+        """``handler``, which then begins the span of its verb."""
 
         def traced(ctx: RequestContext) -> Response | Awaitable[Response]:
             trace, info = ctx.trace, ctx.info

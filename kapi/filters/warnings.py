@@ -1,7 +1,7 @@
 """Warnings for the client (upstream: apiserver ``endpoints/filters/warning.go``; KEP-1693).
 
 ``ctx.warn`` collects them, each text once; the response writer puts them into ``Warning`` headers, within bounds.
-This filter makes sure that a request starts without any.
+This filter clears them, so that a request starts without any.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many requests of a kind run or wait, weighted by time (upstream: apiserver ``util/flowcontrol/metrics``).
 
-Every request changes the number twice, so that is two additions; ratios and buckets are made when somebody scrapes.
+Every request changes the number twice, so a change is cheap; ratios and buckets are computed at a scrape.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KINDS = ("readOnly", "mutating")
 
 
 class Count:
-    """``now`` is the number; ``seconds[n]`` for how long it was n; ``since`` when it changed, in reactor seconds."""
+    """``now`` is the current number; ``seconds[n]`` is how long it was n; ``since`` is its last change, in reactor seconds."""
 
     __slots__ = ("now", "seconds", "since")
 
@@ -26,15 +26,15 @@ class Count:
         self.seconds = [0.0]
         self.since = 0.0
 
-    def look(self, at: float) -> None:
-        """What the number was until then."""
+    def advance(self, at: float) -> None:
+        """Counts the time up to ``at``, in reactor seconds."""
         if at > self.since:
             if self.since:
                 self.seconds[self.now] += at - self.since
             self.since = at
 
     def change(self, by: int, at: float) -> None:
-        """``by`` is 1 or -1."""
+        """Adds ``by``, 1 or -1.  Repeats ``advance``, since each request comes here twice."""
         if at > self.since:
             if self.since:
                 self.seconds[self.now] += at - self.since
@@ -45,7 +45,7 @@ class Count:
 
 
 class Concurrency:
-    """Of one server.  ``limit`` is how many may run at once; 0 is none."""
+    """The current requests of one server.  ``limit`` is how many may run at once; 0 means no limit."""
 
     def __init__(self, limit: int = 0) -> None:
         self.limit = limit
@@ -54,12 +54,12 @@ class Concurrency:
         self.waiting = {kind: Count() for kind in KINDS}
 
     def wait(self, kind: str, at: float) -> None:
-        """One that seemed to run waits."""
+        """Moves one request of ``kind``, counted as executing on arrival, to the waiting ones."""
         self.executing[kind].change(-1, at)
         self.waiting[kind].change(1, at)
 
-    def go_on(self, kind: str, at: float) -> None:
-        """It waits no longer."""
+    def resume(self, kind: str, at: float) -> None:
+        """Moves one waiting request back to the executing ones."""
         self.waiting[kind].change(-1, at)
         self.executing[kind].change(1, at)
 
@@ -73,7 +73,7 @@ class Concurrency:
         for phase, counts in (("executing", self.executing), ("waiting", self.waiting)):
             for kind, count in counts.items():
                 if self.seconds is not None:
-                    count.look(self.seconds())
+                    count.advance(self.seconds())
                 ratios = Ratios(BOUNDS)
                 for number, seconds in enumerate(count.seconds):
                     if seconds:

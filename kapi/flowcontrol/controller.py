@@ -2,8 +2,8 @@
 
 Upstream: ``util/flowcontrol/apf_controller.go``.
 
-Configured by the FlowSchema and PriorityLevelConfiguration objects as they are in the watch cache; what is mandatory
-works even when the objects are missing.
+It follows the FlowSchema and PriorityLevelConfiguration objects in the watch cache.  The mandatory ones work even while their
+objects are missing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kapi.client.interface import Client
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.allocation import Claim, allocate, half_up
 from kapi.flowcontrol.bootstrap import GROUP
-from kapi.flowcontrol.estimator import Work
+from kapi.flowcontrol.estimator import WorkEstimate
 from kapi.flowcontrol.level import PriorityLevel
-from kapi.flowcontrol.matching import Matcher, distinguisher, flow_of, schema_matcher
+from kapi.flowcontrol.matching import Matcher, distinguisher_method, flow_distinguisher, schema_matcher
 from kapi.flowcontrol.metrics import Meter
 from kapi.flowcontrol.queue import Request
 from kapi.flowcontrol.sharding import flow_hash
@@ -37,9 +37,9 @@ log = Logger()
 
 SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
 LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
-ADJUST_EVERY = 10.0  # seconds
+ADJUSTMENT_SECONDS = 10.0  # seconds
 _CACHE_SIZE = 10_000  # classifications
-#: characters of what they are remembered by, all together: paths and groups may be long
+#: characters of all cache keys together: paths and groups may be long
 _MAX_CACHED_LENGTH = 4 * 1024 * 1024
 _READS = frozenset({"get", "list", "watch", "head", "options"})
 
@@ -59,11 +59,11 @@ class Classification(NamedTuple):
 
     schema: Schema
     level: PriorityLevel
-    flow: str
-    entropy: int  # hash of schema and flow: which queues are dealt
+    distinguisher: str  # of the flow: a user name, a namespace or ""
+    flow_hash: int  # of schema and distinguisher: selects the hand of queues
     headers: tuple[tuple[bytes, bytes], ...]  # of the answer
     tally: Tally
-    time: Flow  # for whom the thread works
+    flow: Flow  # whom the thread's time is counted for
 
 
 class FlowController:
@@ -83,8 +83,8 @@ class FlowController:
         self._matchers: dict[str, Matcher] = {}  # of these
         self._level_objects: dict[str, Object] = {}
         self._scheduled = False
-        self._known: dict[object, Classification] = {}
-        self._known_length = 0  # characters
+        self._cached: dict[object, Classification] = {}
+        self._cached_length = 0  # characters
         self._flows: WeakValueDictionary[tuple[object, ...], Flow] = WeakValueDictionary()
         self._nominal_sum = 0
         self._stops: list[Callable[[], None]] = []
@@ -98,7 +98,7 @@ class FlowController:
             client.resource(GROUP, "prioritylevelconfigurations").watch(self.level_changed),
             client.resource(GROUP, "flowschemas").watch(self.schema_changed),
         ]
-        self._adjusting.start(ADJUST_EVERY)
+        self._adjusting.start(ADJUSTMENT_SECONDS)
 
     def seconds(self) -> float:
         """The clock that requests are timed with."""
@@ -112,7 +112,7 @@ class FlowController:
     # -- configuration
 
     def schema_changed(self, kind: str, obj: Object, old: Object | None = None) -> None:
-        """A watch event of FlowSchemas.  A large one comes in slices: what its rules are made ready for is done here."""
+        """Handles a watch event of FlowSchemas.  Compiles the rules here: this runs in slices, ``configure`` does not."""
         name = obj["metadata"]["name"]
         if kind == "DELETED":
             self._matchers.pop(name, None)
@@ -121,7 +121,7 @@ class FlowController:
         self._changed(self._schema_objects, kind, obj)
 
     def level_changed(self, kind: str, obj: Object, old: Object | None = None) -> None:
-        """A watch event of PriorityLevelConfigurations."""
+        """Handles a watch event of PriorityLevelConfigurations."""
         self._changed(self._level_objects, kind, obj)
 
     def _changed(self, objects: dict[str, Object], kind: str, obj: Object) -> None:
@@ -135,32 +135,32 @@ class FlowController:
             self._reactor.callLater(0, self.configure)
 
     def configure(self) -> None:
-        """Makes schemas and levels of the objects there are."""
+        """Builds schemas and levels from the current objects."""
         self._scheduled = False
-        self._forget()
-        wanted = {obj["metadata"]["name"]: obj for obj in bootstrap.levels(mandatory=True)} | self._level_objects
-        good: set[str] = set()
-        for name, obj in wanted.items():
+        self._clear_cache()
+        level_objects = {obj["metadata"]["name"]: obj for obj in bootstrap.levels(mandatory=True)} | self._level_objects
+        valid: set[str] = set()
+        for name, obj in level_objects.items():
             level = self.levels.get(name) or self._new_level(name)
             if level.configure(obj):
                 self.levels[name] = level
-                good.add(name)
+                valid.add(name)
             else:
                 log.error("PriorityLevelConfiguration {name} is broken and ignored", name=name)
-        for name in [name for name in self.levels if name not in good]:
+        for name in [name for name in self.levels if name not in valid]:
             if self.levels[name].queues.idle:
                 del self.levels[name]
             else:
-                self.levels[name].retiring = True
+                self.levels[name].quiescing = True
         mandatory = bootstrap.schemas(mandatory=True)
         objects = {obj["metadata"]["name"]: obj for obj in mandatory} | self._schema_objects
         ordered = sorted(
             objects.values(), key=lambda obj: (obj["spec"].get("matchingPrecedence", 0), obj["metadata"]["name"])
         )
-        self.schemas = [schema for obj in ordered if (schema := self._schema(obj, good)) is not None]
+        self.schemas = [schema for obj in ordered if (schema := self._schema(obj, valid)) is not None]
         shares = sum(level.shares for level in self.levels.values())
         for level in self.levels.values():
-            level.share_out(self.total, shares)
+            level.set_nominal_limit(self.total, shares)
         self._nominal_sum = sum(level.nominal for level in self.levels.values())
         self._limit(sample=False)
 
@@ -178,16 +178,16 @@ class FlowController:
         level = spec["priorityLevelConfiguration"]["name"]
         if level not in levels:
             return None
-        method = distinguisher(spec)
+        method = distinguisher_method(spec)
         matches = self._matchers.get(metadata["name"]) or schema_matcher(spec)  # a mandatory one may not be stored yet
         return Schema(metadata["name"], metadata.get("uid", ""), method, matches, self.levels[level])
 
     # -- limits
 
     def adjust(self) -> None:
-        """Lends what is not needed to those who could use it."""
+        """Lends the seats that some levels do not need to levels that could use them."""
         self._limit(sample=True)
-        for name in [name for name, level in self.levels.items() if level.retiring and level.queues.idle]:
+        for name in [name for name, level in self.levels.items() if level.quiescing and level.queues.idle]:
             del self.levels[name]
 
     def _limit(self, *, sample: bool) -> None:
@@ -244,47 +244,54 @@ class FlowController:
             )
         else:
             key = (user.name, user.groups, info.verb, info.path)
-        known = self._known.get(key)
+        known = self._cached.get(key)
         if known is None:
-            if len(self._known) >= _CACHE_SIZE or self._known_length > _MAX_CACHED_LENGTH:
-                self._forget()
-            known = self._known[key] = self._classified(info, user)
-            self._known_length += len(user.name) + sum(map(len, user.groups)) + len(info.path)
+            if len(self._cached) >= _CACHE_SIZE or self._cached_length > _MAX_CACHED_LENGTH:
+                self._clear_cache()
+            known = self._cached[key] = self._classified(info, user)
+            self._cached_length += len(user.name) + sum(map(len, user.groups)) + len(info.path)
         return known
 
-    def _forget(self) -> None:
-        self._known.clear()
-        self._known_length = 0
+    def _clear_cache(self) -> None:
+        self._cached.clear()
+        self._cached_length = 0
 
     def _classified(self, info: RequestInfo, user: UserInfo) -> Classification:
         schema = next((schema for schema in self.schemas if schema.matches(info, user)), None)
         if schema is None:
             schema = next(schema for schema in self.schemas if schema.name == "catch-all")
-        flow = flow_of(schema.method, info, user)
+        distinguisher = flow_distinguisher(schema.method, info, user)
         headers = ((SCHEMA_UID, schema.uid.encode()), (LEVEL_UID, schema.level.uid.encode()))
         tally = self.meter.tally(schema.level.name, schema.name)
-        time = self._flow(schema, flow, info, user)
-        return Classification(schema, schema.level, flow, flow_hash(schema.name, flow), headers, tally, time)
+        flow = self._flow(schema, distinguisher, info, user)
+        hashed = flow_hash(schema.name, distinguisher)
+        return Classification(schema, schema.level, distinguisher, hashed, headers, tally, flow)
 
-    def _flow(self, schema: Schema, flow: str, info: RequestInfo, user: UserInfo) -> Flow:
-        """For whom the thread works: who is exempt is told apart all the same, and nobody's reads hold up his writes."""
+    def _flow(self, schema: Schema, distinguisher: str, info: RequestInfo, user: UserInfo) -> Flow:
+        """The flow that the thread's time is counted for.
+
+        Users of an exempt level have separate flows too.  A user's reads and writes are separate flows, so that a writer need
+        not wait for its own lists.
+        """
         level = schema.level
-        key = (level.share, schema.name, user.name if level.exempt else flow, info.verb in _READS)
+        key = (level.thread_level, schema.name, user.name if level.exempt else distinguisher, info.verb in _READS)
         found = self._flows.get(key)
         if found is None:
-            found = self._flows[key] = Flow(level.share)
+            found = self._flows[key] = Flow(level.thread_level)
         return found
 
     def request(
-        self, chosen: Classification, work: Work, info: RequestInfo | None = None, user: UserInfo | None = None
+        self, chosen: Classification, work: WorkEstimate, info: RequestInfo | None = None, user: UserInfo | None = None
     ) -> Request:
         """A request to be admitted by the level's queues."""
-        seats, final_seats, extra = work
-        request = Request(chosen.schema.name, chosen.entropy, seats, final_seats, extra, chosen.flow, user, info)
+        seats, final_seats, latency = work
+        request = Request(
+            chosen.schema.name, chosen.flow_hash, seats, final_seats, latency, chosen.distinguisher, user, info
+        )
         request.tally = chosen.tally
         request.queues = chosen.level.queues
-        if request.width == 1:
+        if request.max_seats == 1:
             chosen.tally.estimated += 1
         else:
-            self.meter.estimated(chosen.level.name, chosen.schema.name, request.width)
+            self.meter.estimated(chosen.level.name, chosen.schema.name, request.max_seats)
         return request

@@ -1,14 +1,14 @@
-"""How many seats were wanted over a while: average, deviation and peak (upstream: ``fairqueuing/integrator.go``)."""
+"""The demand for seats in one adjustment period: average, deviation and peak (upstream: ``fairqueuing/integrator.go``)."""
 
 from __future__ import annotations
 
 import math
 
-_SMOOTHING = 0.977  # how much of the envelope of before counts, per adjustment
+_SMOOTHING = 0.977  # weight of the previous periods in the smoothed demand
 
 
 class Demand:
-    """Seats as a function of time; its pieces are added by the caller, which keeps the time."""
+    """Seats as a function of time; the caller keeps the time and adds the pieces."""
 
     def __init__(self) -> None:
         self._elapsed = 0.0
@@ -21,13 +21,13 @@ class Demand:
         self.smoothed = 0.0
 
     def lasted(self, value: int, seconds: float) -> None:
-        """It was ``value`` for so long."""
+        """Adds a piece: the demand was ``value`` for ``seconds``."""
         self._elapsed += seconds
         self._sum += value * seconds
         self._squares += value * value * seconds
 
     def sample(self, value: int) -> None:
-        """Closes a period: the figures are about it, and the next begins with ``value``."""
+        """Ends a period and computes its figures; the next period begins with ``value``."""
         elapsed = self._elapsed
         self.high = self.peak
         if elapsed > 0:

@@ -1,4 +1,4 @@
-"""What to put into Retry-After: more when much was turned away lately (upstream: ``dropped_requests_tracker.go``)."""
+"""The value of Retry-After: higher when many requests were rejected recently (upstream: ``dropped_requests_tracker.go``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MAX_SECONDS = 32  # seconds
 
 
 class RetryAfter:
-    """One priority level's advice; doubles like TCP's window shrinks, and comes down one by one."""
+    """Retry-After of one priority level, in seconds; it doubles under load and later decreases by one."""
 
     def __init__(self) -> None:
         self.seconds = 1
@@ -18,7 +18,7 @@ class RetryAfter:
         self._raised = 0
 
     def dropped(self, now: float) -> None:
-        """Notes one more at unix or reactor time ``now``."""
+        """Counts one rejected request at ``now`` (seconds of a monotonic clock)."""
         second = int(now)
         if second == self._second:
             self._count += 1

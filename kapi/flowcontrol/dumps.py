@@ -1,4 +1,4 @@
-"""What is in the queues, as tables for people (upstream: ``util/flowcontrol/apf_controller_debug.go``)."""
+"""The state of levels, queues and requests as text tables (upstream: ``util/flowcontrol/apf_controller_debug.go``)."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _DETAILS = ("UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "R
 
 
 def dump_levels(controller: FlowController) -> str:
-    """A row a priority level."""
+    """One row for each priority level."""
     return _table(_LEVELS, (_level_row(level, controller) for level in _levels(controller)))
 
 
 def dump_queues(controller: FlowController) -> str:
-    """A row a queue."""
+    """One row for each queue."""
     return _table(_QUEUES, (row for level in _levels(controller) for row in _queue_rows(level)))
 
 
 def dump_requests(controller: FlowController, wall: Callable[[float], float], details: bool) -> str:
-    """A row a request; ``wall`` turns the reactor's seconds into unix seconds."""
+    """One row for each request; ``wall`` converts reactor seconds to unix seconds."""
     heads = (*_REQUESTS, *_DETAILS) if details else _REQUESTS
     rows = (row for level in _levels(controller) for row in _request_rows(level, wall, details))
     return _table(heads, rows)
@@ -59,7 +59,7 @@ def _level_row(level: PriorityLevel, controller: FlowController) -> tuple[object
         level.name,
         sum(1 for queue in queues.queues if queue.requests),
         str(queues.idle).lower(),
-        str(level.retiring).lower(),
+        str(level.quiescing).lower(),
         queues.waiting,
         queues.executing,
         int(dispatched),
@@ -77,11 +77,11 @@ def _queue_rows(level: PriorityLevel) -> Iterator[tuple[object, ...]]:
             index,
             len(queue.requests),
             queue.executing,
-            sum(request.width for request in running),
+            sum(request.max_seats for request in running),
             _seat_seconds(queue.served),
-            sum(request.seats for request in queue.requests),
+            sum(request.initial_seats for request in queue.requests),
             queue.waiting_seats,
-            _seat_seconds(sum(request.final_seats * request.extra for request in queue.requests)),
+            _seat_seconds(sum(request.final_seats * request.additional_latency for request in queue.requests)),
         )
 
 
@@ -98,11 +98,11 @@ def _request_rows(level: PriorityLevel, wall: Callable[[float], float], details:
             request.schema,
             index,
             position,
-            request.name,
+            request.distinguisher,
             _time(wall(request.arrived)),
-            request.seats,
+            request.initial_seats,
             request.final_seats,
-            _milliseconds(request.extra),
+            _milliseconds(request.additional_latency),
             _time(wall(request.started)) if position < 0 else _NEVER,
         )
         yield (*row, *_details(request)) if details else row
@@ -120,7 +120,7 @@ _NEVER = "0001-01-01T00:00:00Z"
 
 
 def _time(seconds: float) -> str:
-    """RFC 3339 in UTC, without what is zero at the end."""
+    """RFC 3339 in UTC, without trailing zeros."""
     whole = datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%S")
     part = f"{seconds % 1:.9f}"[1:].rstrip("0").rstrip(".")
     return f"{whole}{part}Z"

@@ -1,6 +1,6 @@
-"""How many seats a request is worth (upstream: ``util/flowcontrol/request``).
+"""Estimates how many seats a request needs (upstream: ``util/flowcontrol/request``).
 
-A list costs by the bytes it reads, a write by the watchers that must get its event, everything else one seat.
+A list needs seats by the bytes it reads, a write by the watchers that must get its event.  Any other request needs one seat.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 
 _BYTES_PER_SEAT = 100_000
-_STREAMED_BYTES = 1_000_000  # bytes of a list that leaves in slices that are in memory at once
+_MAX_STREAMED_BYTES = 1_000_000  # of a list that are in memory at once: it is sent in slices
 _WATCHES_PER_SEAT = 10
-_EVENT_SECONDS = 0.005  # seat-seconds of sending an event to ten watchers
+_EVENT_SECONDS = 0.005  # seat-seconds for sending an event to ten watchers
 MAX_LIST_SEATS = 100
 MAX_WRITE_SEATS = 10
 WRITES = frozenset({"create", "update", "patch", "delete"})
 
 
-class Work(NamedTuple):
-    """Seats while it runs; then ``final_seats`` for ``extra`` seconds."""
+class WorkEstimate(NamedTuple):
+    """Seats while the request runs; then ``final_seats`` for ``additional_latency`` seconds."""
 
-    seats: int = 1
+    initial_seats: int = 1
     final_seats: int = 0
-    extra: float = 0.0
+    additional_latency: float = 0.0
 
 
 class Stored(Protocol):
@@ -40,20 +40,21 @@ class Stored(Protocol):
 
     @property
     def watches(self) -> int:
-        """How many run now."""
+        """Current watches."""
 
     def __len__(self) -> int: ...
 
 
 #: the cache of a resource, or None when it is not stored here
 CacheOf = Callable[[GroupResource], "Stored | None"]
-_ONE = Work()
+_ONE = WorkEstimate()
 
 
-def estimate(ctx: RequestContext, cache_of: CacheOf, max_seats: int, watches: int = 0) -> Work:
-    """``max_seats`` is the most that the priority level lets one request have; 0 when it does not say.
+def estimate(ctx: RequestContext, cache_of: CacheOf, max_seats: int, watches: int = 0) -> WorkEstimate:
+    """Estimates the work of a request.
 
-    ``watches`` must get the event of a write.
+    ``max_seats`` is the most that the priority level allows one request; 0 when it has no such limit.  ``watches`` is how many
+    watches must get the event of a write.
     """
     info = ctx.info
     assert info is not None
@@ -72,7 +73,7 @@ def watches_of(info: RequestInfo, cache_of: CacheOf) -> int:
     return cache.watches if cache is not None else 0
 
 
-def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
+def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> WorkEstimate:
     info = ctx.info
     assert info is not None
     if info.verb == "watch" and ctx.first("sendInitialEvents") not in ("true", "1"):
@@ -87,20 +88,20 @@ def _list_work(ctx: RequestContext, cache_of: CacheOf, max_seats: int) -> Work:
     limit = ctx.first("limit")
     try:
         read = min(count, parse_uint(limit) or count)
-    except NumberError:  # the endpoint will say so
+    except NumberError:  # the endpoint answers with the error
         read = count
     if info.name:
         read = 1
-    size = min(read * cache.size / count, _STREAMED_BYTES)
-    most = min(max_seats or MAX_LIST_SEATS, MAX_LIST_SEATS)
-    return Work(max(1, min(math.ceil(size / _BYTES_PER_SEAT), most)))
+    size = min(read * cache.size / count, _MAX_STREAMED_BYTES)
+    limit_seats = min(max_seats or MAX_LIST_SEATS, MAX_LIST_SEATS)
+    return WorkEstimate(max(1, min(math.ceil(size / _BYTES_PER_SEAT), limit_seats)))
 
 
-def _write_work(info: RequestInfo, watches: int, max_seats: int) -> Work:
+def _write_work(info: RequestInfo, watches: int, max_seats: int) -> WorkEstimate:
     if info.subresource == "token" and info.resource == "serviceaccounts":
-        return _ONE  # makes no event
+        return _ONE  # it makes no event
     if watches < _WATCHES_PER_SEAT:
         return _ONE
-    wanted = math.ceil(watches / _WATCHES_PER_SEAT)
-    final = min(wanted, max_seats or MAX_WRITE_SEATS, MAX_WRITE_SEATS)
-    return Work(1, final, wanted * _EVENT_SECONDS / final)
+    unbounded = math.ceil(watches / _WATCHES_PER_SEAT)
+    final = min(unbounded, max_seats or MAX_WRITE_SEATS, MAX_WRITE_SEATS)
+    return WorkEstimate(1, final, unbounded * _EVENT_SECONDS / final)

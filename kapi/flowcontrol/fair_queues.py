@@ -1,16 +1,15 @@
 """Fair queuing of one priority level's requests (KEP-1040; upstream: ``fairqueuing/queueset``).
 
-Each queue has a clock of the seat-seconds it was served; the next request comes from the queue that would be least
-ahead after it. A queue that was empty starts where the least served of those stands in which somebody waits, so that
-nobody saves up and nobody has to catch up. The time a request takes is guessed when it is dispatched and put right when
-it ends.
+Each queue counts the seat-seconds it was served.  The next request comes from the queue that would then have the fewest.  A queue
+that was empty starts at the count of the least served queue with waiting requests, so that it gains nothing from the time
+without requests.  The time of a request is estimated when it is dispatched and corrected when it ends.
 
-What is shared out is what is scarce.  While seats are, a request counts for as long as it has them, as upstream.  While
-there are seats enough, requests wait for the one thread they all run on (``kapi.scheduling``), and one that itself waits
-for the store or a webhook takes nothing from anybody: it counts for the time it has worked.
+What counts depends on what is scarce.  While seats are, a request counts for as long as it has them, as upstream.  While
+there are enough seats, requests compete for the one thread they all run on (``kapi.scheduling``).  Then a request counts only
+for the time it has worked, not for its waits for the store or a webhook.
 
-The last seats are kept for queues in which nothing runs.  The store answers many writes at once, so that one who writes a
-hundred at a time gives all seats back together and takes them again, and others would wait for that each time.
+The last seats are reserved for queues without running requests.  The store replies to many writes at once, so a client that
+writes a hundred at a time frees all its seats together and takes them again; without a reserve others would wait each time.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kapi.flowcontrol.queue import EXPECTED_SECONDS, NO_REQUESTS, Queue, Request
 from kapi.flowcontrol.sharding import deal
 from kapi.flowcontrol.usage import Usage
 
-_RESERVED_SHARE = 16  # one seat of so many is kept for queues in which nothing runs
+_SEATS_PER_RESERVED = 16  # of so many seats one is reserved for queues without running requests
 
 QUEUE_FULL = "queue-full"
 CONCURRENCY_LIMIT = "concurrency-limit"
@@ -34,31 +33,35 @@ CANCELLED = "cancelled"
 
 
 class FairQueues:
-    """``queues`` 0 rejects instead of queuing; ``limit`` (seats) None lets everything pass at once."""
+    """Queues and seats of one priority level.
+
+    ``limit`` is in seats; None lets every request run at once.  ``queues`` is how many; 0 rejects instead of queuing.
+    ``hand_size`` is the number of queues of one flow, ``queue_length_limit`` the requests in one queue.
+    """
 
     def __init__(
         self,
         reactor: IReactorTime,
         limit: int | None,
         queues: int = 0,
-        hand: int = 0,
-        length: int = 0,
+        hand_size: int = 0,
+        queue_length_limit: int = 0,
     ) -> None:
         self._reactor = reactor
         self.limit = limit
         self.queues = [Queue() for _ in range(queues)]
-        self._backlogged: dict[Queue, None] = {}  # those in which somebody waits; the one served last is at the end
-        self._hand = hand
-        self._length = length
+        self._backlogged: dict[Queue, None] = {}  # those with waiting requests; the one served last is at the end
+        self._hand_size = hand_size
+        self._queue_length_limit = queue_length_limit
         self.usage = Usage(reactor.seconds())
         self.seats_in_use = 0
         self.seats_waiting = 0
         self.executing = 0
         self.waiting = 0
-        self.running: set[Request] = set()  # those that hold seats
-        self._round = 0.0  # where the queue stood that was served last
+        self.running: set[Request] = set()  # those that hold seats, also final ones
+        self._current_r = 0.0  # see ``current_r``
         self._dispatching = False
-        self._ending: IDelayedCall | None = None  # the call at the end of the shortest patience of those who wait
+        self._timeout_call: IDelayedCall | None = None  # at the time when the first waiting request is rejected
         #: called with a request and the seconds it waited or ran
         self.on_waited: Callable[[Request, float, bool], None] = lambda request, seconds, executed: None
         self.on_executed: Callable[[Request, float], None] = lambda request, seconds: None
@@ -68,43 +71,43 @@ class FairQueues:
     @property
     def capacity(self) -> int:
         """Requests that the queues can hold."""
-        return len(self.queues) * self._length
+        return len(self.queues) * self._queue_length_limit
 
     @property
-    def progress(self) -> float:
-        """Seat-seconds that a queue has been served which was never empty."""
-        return self._round
+    def current_r(self) -> float:
+        """Seat-seconds served to a queue that was never empty (upstream: R, the round number)."""
+        return self._current_r
 
     @property
     def idle(self) -> bool:
         return not self.executing and not self.waiting and not self.seats_in_use
 
-    def reconfigure(self, queues: int, hand: int, length: int) -> None:
-        """New queues are empty; of those that are given up the requests move on."""
-        self._hand, self._length = hand, length
+    def reconfigure(self, queues: int, hand_size: int, queue_length_limit: int) -> None:
+        """Sets the queues' number, hand size and length.  Waiting requests move to new queues, or run when there are none."""
+        self._hand_size, self._queue_length_limit = hand_size, queue_length_limit
         if queues == len(self.queues):
             return
-        left = [request for queue in self.queues for request in queue.requests]
+        waiting = [request for queue in self.queues for request in queue.requests]
         self.queues = [Queue() for _ in range(queues)]
         self._backlogged.clear()
         for queue in self.queues:
-            queue.served = self._round
-        for request in left:
+            queue.served = self._current_r
+        for request in waiting:
             if self.queues:
-                self._enqueue(request, self._pick(request.flow))
+                self._enqueue(request, self._pick(request.flow_hash))
             else:
-                self._leave(request)
+                self._count_out(request)
                 request.queue = None
-                self._go(request)
+                self._dispatch_waiting(request)
 
     def set_limit(self, limit: int | None) -> None:
         self.limit = limit
         self._dispatch_all()
 
-    def admit(self, request: Request, patience: float) -> str | Deferred[str]:
-        """ "" when it may go at once, the reason when it must not, or a Deferred of either.
+    def admit(self, request: Request, max_wait: float) -> str | Deferred[str]:
+        """Returns "" when the request may run at once, the reason of a rejection, or a Deferred of either.
 
-        ``patience``: seconds it may wait.  Cancelling the Deferred takes it out of its queue.
+        ``max_wait`` is the seconds it may wait.  Cancelling the Deferred removes it from its queue.
         """
         now = self._reactor.seconds()
         request.arrived = request.started = now
@@ -116,24 +119,27 @@ class FairQueues:
                 return CONCURRENCY_LIMIT
             self._dispatch(request, now)
             return ""
-        queue = self._pick(request.flow)
-        if len(queue.requests) >= self._length:
+        queue = self._pick(request.flow_hash)
+        if len(queue.requests) >= self._queue_length_limit:
             return QUEUE_FULL
-        self._touch(queue)
-        if self._fits(request) and self._may_go(queue, request):
+        self._catch_up(queue)
+        if self._fits(request) and self._may_dispatch(queue, request):
             request.queue = queue
             self._dispatch(request, now)
             return ""
         request.waiting = Deferred(lambda _: self._cancel(request))
         waiting = request.waiting
-        request.until = now + patience
+        request.until = now + max_wait
         self._enqueue(request, queue)
-        self._end_by(request.until, now)
+        self._schedule_timeout(request.until, now)
         self._dispatch_all()
         return waiting
 
     def finish(self, request: Request, worked: float | None = None) -> None:
-        """The request is answered (or, for a watch, under way).  ``worked``: seconds of its time that it did not wait."""
+        """Frees the seats of a request that is answered (or a watch that has begun).
+
+        ``worked`` is the seconds in which it did not wait; without it all its time counts.
+        """
         if request.state != "executing":
             return
         now = self._reactor.seconds()
@@ -142,15 +148,15 @@ class FairQueues:
         if request.queue is not None:
             request.queue.executing -= 1
             counted = took if worked is None or self._full else worked
-            request.queue.guessed -= request.width * EXPECTED_SECONDS
-            request.queue.served += request.width * counted
+            request.queue.expected -= request.max_seats * EXPECTED_SECONDS
+            request.queue.served += request.max_seats * counted
         if request.tally is None or request.kind == "watch":
             self.on_executed(request, took)
         else:
             request.tally.ended(took)
-        if request.final_seats and request.extra > 0:
+        if request.final_seats and request.additional_latency > 0:
             request.state = "final"
-            self._reactor.callLater(request.extra, self._release, request)
+            self._reactor.callLater(request.additional_latency, self._release, request)
         else:
             self._release(request, now)
 
@@ -158,33 +164,33 @@ class FairQueues:
 
     def _fits(self, request: Request) -> bool:
         assert self.limit is not None
-        if request.width > self.limit:  # too wide for the level: alone it may go
+        if request.max_seats > self.limit:  # it can run only alone
             return self.seats_in_use == 0
-        return self.seats_in_use + request.width <= self.limit
+        return self.seats_in_use + request.max_seats <= self.limit
 
     @property
     def _full(self) -> bool:
-        """No seat is free for a queue in which something runs."""
+        """Whether no seat is free for a queue with running requests."""
         if self.limit is None:
             return False
-        kept = self.limit // _RESERVED_SHARE if len(self.queues) > 1 else 0
-        return self.seats_in_use >= self.limit - kept
+        reserved = self.limit // _SEATS_PER_RESERVED if len(self.queues) > 1 else 0
+        return self.seats_in_use >= self.limit - reserved
 
-    def _may_go(self, queue: Queue, request: Request) -> bool:
-        """Whether a request goes as it comes: nobody waits who could go before it."""
+    def _may_dispatch(self, queue: Queue, request: Request) -> bool:
+        """Whether a new request runs at once: no waiting request should run before it."""
         if queue.executing and self._full:
             return False
         first = self._least_served()
         if first is None:
             return True
-        here = queue.served + queue.guessed + request.width * EXPECTED_SECONDS
-        return not queue.requests and here <= first.next_stand and self._fits(first.requests[0])
+        here = queue.served + queue.expected + request.max_seats * EXPECTED_SECONDS
+        return not queue.requests and here <= first.served_after_next and self._fits(first.requests[0])
 
     def _pick(self, flow: int) -> Queue:
-        """The shortest queue of the flow's hand, by the work that waits and runs in it."""
+        """The shortest queue of the flow's hand, by waiting seats and running requests."""
         best: Queue | None = None
         load = 0.0
-        for number in deal(flow, len(self.queues), self._hand):
+        for number in deal(flow, len(self.queues), self._hand_size):
             queue = self.queues[number]
             here = queue.waiting_seats + queue.executing
             if not here:
@@ -194,32 +200,33 @@ class FairQueues:
         assert best is not None
         return best
 
-    def _touch(self, queue: Queue) -> None:
+    def _catch_up(self, queue: Queue) -> None:
+        """A queue that was empty gains nothing from that time."""
         if queue.requests or queue.executing:
             return
-        start = min((other.served for other in self._backlogged), default=self._round)
+        start = min((other.served for other in self._backlogged), default=self._current_r)
         if queue.served < start:
             queue.served = start
 
     def _enqueue(self, request: Request, queue: Queue) -> None:
-        self._touch(queue)
-        fresh = request.state == "new"
+        self._catch_up(queue)
+        new = request.state == "new"
         request.queue = queue
         request.state = "waiting"
         if queue.requests is NO_REQUESTS:
             queue.requests = deque()
         queue.requests.append(request)
         self._backlogged[queue] = None
-        queue.waiting_seats += request.width
-        if fresh:
+        queue.waiting_seats += request.max_seats
+        if new:
             self.waiting += 1
-            self.seats_waiting += request.width
+            self.seats_waiting += request.max_seats
             self.on_queued(request, len(queue.requests))
-            self._note(self._reactor.seconds())
+            self._record_usage(self._reactor.seconds())
 
     def _dispatch_all(self) -> None:
         if self._dispatching:
-            return  # a request has ended while it was being let in: the loop below goes on
+            return  # a request has ended while it was dispatched: the loop below continues
         self._dispatching = True
         try:
             while self.waiting:
@@ -227,49 +234,49 @@ class FairQueues:
                 if queue is None or not (self.limit is None or self._fits(queue.requests[0])):
                     return
                 request = queue.requests.popleft()
-                queue.waiting_seats -= request.width
+                queue.waiting_seats -= request.max_seats
                 del self._backlogged[queue]
                 if queue.requests:
                     self._backlogged[queue] = None
-                self._leave(request)
-                self._go(request)
+                self._count_out(request)
+                self._dispatch_waiting(request)
         finally:
             self._dispatching = False
 
-    def _go(self, request: Request) -> None:
-        """Dispatches one that has waited."""
+    def _dispatch_waiting(self, request: Request) -> None:
+        """Dispatches a request that has waited."""
         self._dispatch(request, self._reactor.seconds())
         waiting, request.waiting = request.waiting, None
         if waiting is not None and not waiting.called:
             waiting.callback("")
 
     def _least_served(self) -> Queue | None:
-        """Of those that may have a seat."""
+        """The queue to be served next, of those that may have a seat."""
         best: Queue | None = None
         least = 0.0
         full = self._full
         for queue in self._backlogged:  # equals take turns
             if full and queue.executing:
                 continue
-            stand = queue.next_stand
-            if best is None or stand < least:
-                best, least = queue, stand
+            served = queue.served_after_next
+            if best is None or served < least:
+                best, least = queue, served
         return best
 
-    def _leave(self, request: Request) -> None:
-        """Out of the queue, one way or the other."""
+    def _count_out(self, request: Request) -> None:
+        """Counts ``request`` no longer as waiting."""
         self.waiting -= 1
-        self.seats_waiting -= request.width
-        if not self.waiting and self._ending is not None:
-            self._ending.cancel()
-            self._ending = None
+        self.seats_waiting -= request.max_seats
+        if not self.waiting and self._timeout_call is not None:
+            self._timeout_call.cancel()
+            self._timeout_call = None
 
     def _dispatch(self, request: Request, now: float) -> None:
         queue = request.queue
         if queue is not None:
             queue.executing += 1
-            self._round = max(self._round, queue.served)
-            queue.guessed += request.width * EXPECTED_SECONDS
+            self._current_r = max(self._current_r, queue.served)
+            queue.expected += request.max_seats * EXPECTED_SECONDS
         self._start(request, now)
 
     def _start(self, request: Request, now: float) -> None:
@@ -282,44 +289,44 @@ class FairQueues:
         request.state = "executing"
         self.executing += 1
         self.running.add(request)
-        self.seats_in_use += request.width
-        self._note(now)
+        self.seats_in_use += request.max_seats
+        self._record_usage(now)
 
     def _release(self, request: Request, now: float | None = None) -> None:
         request.state = "done"
         self.running.discard(request)
-        self.seats_in_use -= request.width
-        self._note(self._reactor.seconds() if now is None else now)
+        self.seats_in_use -= request.max_seats
+        self._record_usage(self._reactor.seconds() if now is None else now)
         if self.waiting:
             self._dispatch_all()
 
-    def _note(self, now: float) -> None:
+    def _record_usage(self, now: float) -> None:
         in_use = self.seats_in_use
         self.usage.change(now, (in_use, self.executing, self.waiting, in_use + self.seats_waiting))
 
     def _cancel(self, request: Request) -> None:
         self._remove(request)
 
-    def _end_by(self, until: float, now: float) -> None:
-        """Sees to it that patience that ends then is noticed; one call serves all."""
-        if self._ending is None:
-            self._ending = self._reactor.callLater(until - now, self._end)
-        elif until < self._ending.getTime():
-            self._ending.reset(until - now)
+    def _schedule_timeout(self, until: float, now: float) -> None:
+        """Makes sure that ``_time_out`` is called at ``until``; one delayed call serves all requests."""
+        if self._timeout_call is None:
+            self._timeout_call = self._reactor.callLater(until - now, self._time_out)
+        elif until < self._timeout_call.getTime():
+            self._timeout_call.reset(until - now)
 
-    def _end(self) -> None:
-        """Turns those away whose patience has ended."""
-        self._ending = None
+    def _time_out(self) -> None:
+        """Rejects the requests that have waited too long."""
+        self._timeout_call = None
         now = self._reactor.seconds()
         waiting = [request for queue in self._backlogged for request in queue.requests]
         for request in waiting:
             if request.until <= now:
-                self._give_up(request, TIME_OUT)
+                self._reject(request, TIME_OUT)
         left = [request.until for request in waiting if request.state == "waiting"]
-        if left and self._ending is None:
-            self._end_by(min(left), now)
+        if left and self._timeout_call is None:
+            self._schedule_timeout(min(left), now)
 
-    def _give_up(self, request: Request, why: str) -> None:
+    def _reject(self, request: Request, why: str) -> None:
         waiting = request.waiting
         if self._remove(request) and waiting is not None and not waiting.called:
             waiting.callback(why)
@@ -330,10 +337,10 @@ class FairQueues:
         request.queue.requests.remove(request)
         if not request.queue.requests:
             del self._backlogged[request.queue]
-        request.queue.waiting_seats -= request.width
+        request.queue.waiting_seats -= request.max_seats
         request.state = "done"
-        self._leave(request)
+        self._count_out(request)
         self.on_waited(request, self._reactor.seconds() - request.started, False)
-        self._note(self._reactor.seconds())
+        self._record_usage(self._reactor.seconds())
         self._dispatch_all()
         return True

@@ -17,7 +17,7 @@ _Rule = Callable[[RequestInfo], bool]
 
 
 def schema_matcher(spec: Object) -> Matcher:
-    """A test of requests, compiled from a FlowSchema's rules: those of others than the user are not asked."""
+    """Compiles a FlowSchema's rules into a test.  It looks only at rules whose subjects may be the user."""
     rules = _Rules()
     for rule in steps(spec.get("rules") or ()):
         rules.add(rule)
@@ -25,13 +25,13 @@ def schema_matcher(spec: Object) -> Matcher:
 
 
 class _Rules:
-    """The rules of a schema, by whom they are about."""
+    """The rules of a schema by their subjects."""
 
     def __init__(self) -> None:
         self._of_all: list[_Rule] = []
         self._of_users: dict[str, list[_Rule]] = {}
         self._of_groups: dict[str, list[_Rule]] = {}
-        self._of_accounts: dict[str, list[_Rule]] = {}  # of a namespace: what their names begin with
+        self._of_accounts: dict[str, list[_Rule]] = {}  # all accounts of a namespace, by the prefix of their user names
 
     def add(self, rule: Object) -> None:
         compiled = _rule(rule)
@@ -41,7 +41,7 @@ class _Rules:
                 place.append(compiled)
 
     def _place(self, subject: Object) -> list[_Rule] | None:
-        """Where the rules about a subject are; None for what is none."""
+        """The list of rules about a subject; None for an invalid subject."""
         kind = subject.get("kind")
         if kind == "User" and subject.get("user"):
             name = subject["user"].get("name", "")
@@ -58,7 +58,7 @@ class _Rules:
         return None
 
     def match(self, info: RequestInfo, user: UserInfo) -> bool:
-        """Whether one of the rules is about the request."""
+        """Whether one of the rules matches the request."""
         return any(rule(info) for rules in self._about(user) for rule in rules)
 
     def _about(self, user: UserInfo) -> Iterator[list[_Rule]]:
@@ -76,20 +76,20 @@ class _Rules:
                 yield self._of_accounts[start]
 
 
-def distinguisher(spec: Object) -> str:
+def distinguisher_method(spec: Object) -> str:
     """``ByUser``, ``ByNamespace`` or ""."""
     return str((spec.get("distinguisherMethod") or {}).get("type", ""))
 
 
-def flow_of(method: str, info: RequestInfo, user: UserInfo) -> str:
-    """The distinguisher of a flow: the user, the namespace, or nothing."""
+def flow_distinguisher(method: str, info: RequestInfo, user: UserInfo) -> str:
+    """The flow distinguisher by ``method`` (see above): the user's name, the namespace, or ""."""
     if method == "ByUser":
         return user.name
     return info.namespace if method == "ByNamespace" else ""
 
 
 def _rule(rule: Object) -> _Rule:
-    """What requests it is about, whoever sends them."""
+    """Compiles what a rule says of requests, without its subjects."""
     resources = [_resource_rule(item) for item in steps(rule.get("resourceRules") or ())]
     others = [_url_rule(item) for item in steps(rule.get("nonResourceRules") or ())]
     return lambda info: any(item(info) for item in (resources if info.is_resource else others))

@@ -46,7 +46,7 @@ _USAGE: tuple[tuple[str, str, tuple[tuple[str, Callable[[Usage], Ratios]], ...]]
 
 
 class Levels(Protocol):
-    """What a scrape reads of the controller."""
+    """The part of the controller that a scrape reads."""
 
     levels: dict[str, PriorityLevel]
     fair_fraction: float
@@ -118,14 +118,14 @@ class Meter(Collector):
         return self._dispatched.rows
 
     def tally(self, level: str, schema: str) -> Tally:
-        """Where to add up what most requests have in common, instead of observing each."""
+        """Where ordinary requests are counted: cheaper than observing each in a histogram."""
         known = self._tallies.get((level, schema))
         if known is None:
             known = self._tallies[level, schema] = Tally(level, schema, self._runs)
         return known
 
     def _flush_tallies(self) -> None:
-        """Makes observations of the tallies."""
+        """Moves the tallies into the metrics."""
         for (level, schema), tally in self._tallies.items():
             tally.flush()
             if tally.estimated:
@@ -142,7 +142,7 @@ class Meter(Collector):
         self._rejected.add(level, schema, reason)
 
     def watched(self, level: str, schema: str, watches: int) -> None:
-        """``watches`` that get an event for a write."""
+        """``watches`` is how many watches get the event of a write."""
         self._watches.observe(watches, level, schema)
 
     def queued(self, level: str, schema: str, length: int) -> None:
@@ -178,9 +178,9 @@ class Meter(Collector):
 
     @staticmethod
     def _usage(levels: list[PriorityLevel], now: float) -> Iterator[Metric]:
-        """How full the levels were, weighted by time."""
+        """The levels' utilization, weighted by time."""
         for level in levels:
-            level.queues.usage.look(now)
+            level.queues.usage.advance(now)
         for name, text, phases in _USAGE:
             phased = phases[0][0] != ""
             family = HistogramMetricFamily(_PREFIX + name, text, labels=("phase", _LEVEL) if phased else (_LEVEL,))
@@ -193,7 +193,7 @@ class Meter(Collector):
 
     @staticmethod
     def _flows(levels: list[PriorityLevel]) -> Iterator[Metric]:
-        """What waits and runs now, counted when it is asked for."""
+        """Waiting and running requests, counted at the scrape."""
         waiting: dict[tuple[str, ...], list[int]] = {}
         running: dict[tuple[str, ...], list[int]] = {}
         for level in levels:
@@ -202,7 +202,7 @@ class Meter(Collector):
                 for request in requests:
                     row = into.setdefault((level.name, request.schema), [0, 0])
                     row[0] += 1
-                    row[1] += request.width
+                    row[1] += request.max_seats
         for name, text, rows, column in (
             (
                 "current_inqueue_requests",
@@ -264,7 +264,7 @@ class Meter(Collector):
                 lambda level: level.queues.usage.wanted.smoothed,
             ),
             ("target_seats", "[ALPHA] Seat allocation targets", lambda level: level.target),
-            ("current_r", "[ALPHA] R(time of last change)", lambda level: level.queues.progress),
+            ("current_r", "[ALPHA] R(time of last change)", lambda level: level.queues.current_r),
         ):
             gauge = GaugeMetricFamily(_PREFIX + name, text, labels=(_LEVEL,))
             value: Callable[[PriorityLevel], float] = read

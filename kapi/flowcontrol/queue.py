@@ -1,4 +1,4 @@
-"""A request that waits for its seats, and the queue that it waits in (upstream: ``fairqueuing/queueset/types.go``)."""
+"""A request that needs seats, and the queue in which it waits for them (upstream: ``fairqueuing/queueset/types.go``)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ EXPECTED_SECONDS = 0.003  # seconds that a request is expected to take
 
 
 class Seats(Protocol):
-    """What gives requests their seats (FairQueues)."""
+    """Where a request gives its seats back (``FairQueues``)."""
 
     def finish(self, request: Request, worked: float | None = None) -> None: ...
 
 
 class Request:
-    """One request on its way through a level.  ``seats`` while it runs, ``final_seats`` for ``extra`` seconds after.
+    """One request of a priority level.
 
-    ``name`` is its flow in words; ``user`` and ``info`` say what it is, for those who look into the queues.
+    It has ``initial_seats`` while it runs, and ``final_seats`` for ``additional_latency`` seconds after.  ``distinguisher``,
+    ``user`` and ``info`` are only for ``dumps`` and metrics.
     """
 
     __slots__ = (
-        "arrived", "extra", "final_seats", "flow", "info", "name", "queue", "queues", "schema", "seats", "started", "state",
-        "tally", "until", "user", "waiting", "width",
+        "additional_latency", "arrived", "distinguisher", "final_seats", "flow_hash", "info", "initial_seats", "max_seats",
+        "queue", "queues", "schema", "started", "state", "tally", "until", "user", "waiting",
     )  # fmt: skip
 
     queues: Seats  # of its level: where it is admitted
@@ -36,52 +37,52 @@ class Request:
     def __init__(
         self,
         schema: str,
-        flow: int,
-        seats: int,
+        flow_hash: int,
+        initial_seats: int,
         final_seats: int = 0,
-        extra: float = 0.0,
-        name: str = "",
+        additional_latency: float = 0.0,
+        distinguisher: str = "",
         user: UserInfo | None = None,
         info: RequestInfo | None = None,
     ) -> None:
         self.schema = schema
-        self.flow = flow
-        self.seats = seats
+        self.flow_hash = flow_hash
+        self.initial_seats = initial_seats
         self.final_seats = final_seats
-        self.width = seats if seats >= final_seats else final_seats  # seats that must be free for it
-        self.extra = extra
-        self.name = name
-        self.tally: Tally | None = None  # where it is counted, but for what is particular
+        self.max_seats = initial_seats if initial_seats >= final_seats else final_seats  # that must be free for it
+        self.additional_latency = additional_latency
+        self.distinguisher = distinguisher
+        self.tally: Tally | None = None  # where it is counted, when nothing about it is special
         self.user = user
         self.info = info
         self.queue: Queue | None = None
-        self.arrived = self.started = 0.0  # reactor seconds; until it is dispatched it has started when it arrived
-        self.until = 0.0  # reactor seconds; who waits longer is turned away
+        self.arrived = self.started = 0.0  # reactor seconds; the same until it is dispatched
+        self.until = 0.0  # reactor seconds; rejected when it still waits then
         self.state = "new"  # waiting, executing, final, done
-        self.waiting: Deferred[str] | None = None  # fires with "" to go, or with why not
+        self.waiting: Deferred[str] | None = None  # fires with "" to run, or with the reason of the rejection
 
     @property
     def kind(self) -> str:
         return "watch" if self.info is not None and self.info.verb == "watch" else "regular"
 
 
-#: in most of some 500 queues nobody ever waits: one of its own takes 600 bytes
+#: shared by empty queues: in most of some 500 queues no request ever waits, and a deque takes 600 bytes
 NO_REQUESTS: deque[Request] = deque(maxlen=0)
 
 
 class Queue:
     """Requests of the flows that were dealt to it, in the order in which they came."""
 
-    __slots__ = ("executing", "guessed", "requests", "served", "waiting_seats")
+    __slots__ = ("executing", "expected", "requests", "served", "waiting_seats")
 
     def __init__(self) -> None:
         self.requests = NO_REQUESTS
         self.executing = 0  # requests
         self.waiting_seats = 0
-        self.served = 0.0  # seat-seconds of those that have ended, on the scale of the rounds
-        self.guessed = 0.0  # seat-seconds that those that run are taken to need
+        self.served = 0.0  # seat-seconds of requests that have ended, on the scale of ``FairQueues.current_r``
+        self.expected = 0.0  # seat-seconds that running requests are expected to need
 
     @property
-    def next_stand(self) -> float:
-        """Where it stands when its first request is dispatched."""
-        return self.served + self.guessed + self.requests[0].width * EXPECTED_SECONDS
+    def served_after_next(self) -> float:
+        """Seat-seconds including the expected ones, once its first request is dispatched."""
+        return self.served + self.expected + self.requests[0].max_seats * EXPECTED_SECONDS

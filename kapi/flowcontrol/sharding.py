@@ -1,27 +1,28 @@
 """Shuffle sharding: each flow has a hand of a few queues out of many (upstream: ``util/shufflesharding``).
 
-Two flows rarely share all their queues, so one that floods its own leaves others a way around.
+Two flows rarely share all their queues.  So when one flow fills its queues, another mostly still has a short one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
+
+from kapi.machinery.memo import cached_function
 
 
 def flow_hash(schema: str, flow: str) -> int:
-    """64 bits that are the same for all requests of a flow."""
+    """64 bits that are the same for all requests of a flow; ``flow`` is its distinguisher."""
     data = len(schema).to_bytes(4, "little") + schema.encode() + flow.encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
-@lru_cache(4096)
+@cached_function(4096)
 def deal(entropy: int, deck: int, hand: int) -> tuple[int, ...]:
-    """``hand`` different numbers below ``deck``."""
+    """``hand`` different numbers below ``deck``, determined by ``entropy``."""
     cards: list[int] = []
     for position in range(hand):
         entropy, card = divmod(entropy, deck - position)
-        # the card-th of those that are still in the deck
+        # the card-th of the numbers not yet dealt
         for taken in sorted(cards):
             if card >= taken:
                 card += 1

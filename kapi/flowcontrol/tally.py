@@ -1,14 +1,14 @@
-"""What is the same for most requests: one seat, no wait, an end.  Added up, and made observations of when somebody looks."""
+"""Counts ordinary requests - one seat, no wait - cheaply; histograms are brought up to date at a scrape."""
 
 from __future__ import annotations
 
 from kapi.machinery.meters import Histogram
 
-_MAX_DURATIONS = 256  # durations between two looks
+_MAX_DURATIONS = 256  # kept before they are moved to the histogram
 
 
 class Tally:
-    """Of one schema at one level; ``runs`` takes the seconds that requests ran."""
+    """Counts of one schema at one level; ``runs`` is the histogram of the seconds that requests ran."""
 
     __slots__ = ("dispatched", "estimated", "_labels", "_ran", "_runs")
 
@@ -20,13 +20,13 @@ class Tally:
         self._labels = (level, schema, "regular")
 
     def ended(self, seconds: float) -> None:
-        """A request other than a watch."""
+        """Counts a request, not a watch, that ran for ``seconds``."""
         self._ran.append(seconds)
         if len(self._ran) >= _MAX_DURATIONS:
             self.flush()
 
     def flush(self) -> None:
-        """Brings the histogram up to now."""
+        """Moves the durations into the histogram."""
         if self._ran:
             self._runs.observe_all(self._ran, *self._labels)
             self._ran.clear()

@@ -1,7 +1,7 @@
 """How full a priority level was, and for how long (upstream: ``metrics/timing_ratio_histogram.go``).
 
-Upstream observes the figures "at the end of every nanosecond".  Here each change is only noted; how long the states lasted
-becomes histograms when somebody wants them, the limits change, or there are many.
+Upstream observes the figures "at the end of every nanosecond".  Here a change is only recorded.  The histograms of how long each
+state lasted are computed at a scrape, when the limits change, or after many changes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_left
 
 from kapi.flowcontrol.demand import Demand
 
-_MAX_CHANGES = 512  # changes between two looks at them
+_MAX_CHANGES = 512  # recorded before they are moved to the histograms
 _NANOSECONDS = 1e9
 SEATS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 REQUESTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
@@ -36,7 +36,7 @@ class Ratios:
 
 
 class Usage:
-    """Of one level.  The denominators are what counts as full; ``now`` is the reactor's."""
+    """The utilization of one level.  Ratios are relative to its limit and its queues' capacity; ``now`` is reactor seconds."""
 
     def __init__(self, now: float) -> None:
         self.wanted = Demand()
@@ -53,17 +53,17 @@ class Usage:
             self._flush()
 
     def sample(self, now: float) -> None:
-        """Closes a period of the demand for seats."""
-        self.look(now)
+        """Ends an adjustment period of the demand for seats."""
+        self.advance(now)
         self.wanted.sample(self._state[3])
 
     def limits(self, now: float, limit: int, capacity: int) -> None:
-        """Seats and places in queues, from now on."""
-        self.look(now)
+        """Sets the limit (seats) and the capacity of the queues (requests) from ``now`` on."""
+        self.advance(now)
         self._limit, self._capacity = float(max(1, limit)), float(max(1, capacity))
 
-    def look(self, now: float) -> None:
-        """Brings the histograms up to now."""
+    def advance(self, now: float) -> None:
+        """Brings the histograms up to ``now``."""
         self._changes.append((now, self._changes[-1][1] if self._changes else self._state))
         self._flush()
 

@@ -1,4 +1,4 @@
-"""How long something takes or is ago, as people read it (upstream: apimachinery ``util/duration`` HumanDuration)."""
+"""Durations and ages for people: ``3d4h`` (upstream: apimachinery ``util/duration`` HumanDuration)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MINUTE, _HOUR, _YEAR = 60, 3600, 365 * 86400
 
 
 def human_duration(seconds: float) -> str:
-    """A duration in at most two units, ``3d4h``: coarser the longer it is."""
+    """A duration in at most two units, ``3d4h``; the longer it is, the larger they are."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -42,7 +42,7 @@ def human_duration(seconds: float) -> str:
 
 
 def since(timestamp: str | None, now: float) -> str:
-    """The age of a time; ``<unknown>`` when there is none."""
+    """The age of an RFC 3339 time at ``now`` (unix seconds); ``<unknown>`` without a time."""
     if not timestamp:
         return "<unknown>"
     return human_duration(now - seconds_of(timestamp))

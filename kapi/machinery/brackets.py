@@ -1,40 +1,22 @@
-"""Expressions that have quoted texts, as JSONPath's: what is outside of these, and square brackets."""
+"""Scans expressions with quoted strings, such as JSONPath, for the brackets outside of quotes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 
+from kapi.machinery.checkpoint import steps
 
-def outside_quotes(text: str, start: int = 0, error: Exception | None = None) -> Iterator[tuple[int, str]]:
-    """The characters from ``start`` on that are in no quoted text, with their places; quotes are left out themselves.
-
-    Raises ``error`` when a quoted text has no end.
-    """
-    quote, position = "", start
-    while position < len(text):
-        char = text[position]
-        if quote:
-            if char == "\\":
-                position += 1
-            elif char == quote:
-                quote = ""
-        elif char in "'\"":
-            quote = char
-        else:
-            yield position, char
-        position += 1
-    if quote and error is not None:
-        raise error
+_QUOTED_OR_BRACKET = re.compile(r"""'(?:[^'\\]|\\.)*+'?|"(?:[^"\\]|\\.)*+"?|[\[\]]""", re.DOTALL)
 
 
 def closing_bracket(text: str, opening: int) -> int:
-    """Where the bracket at ``opening`` is closed; -1 when it is not.  Those in quotes do not count."""
+    """The index of the bracket that closes the one at ``opening``, or -1.  Brackets in quotes do not count."""
     depth = 0
-    for position, char in outside_quotes(text, opening):
-        if char == "[":
+    for match in steps(_QUOTED_OR_BRACKET.finditer(text, opening)):
+        if match[0] == "[":
             depth += 1
-        elif char == "]":
+        elif match[0] == "]":
             depth -= 1
             if not depth:
-                return position
+                return match.start()
     return -1

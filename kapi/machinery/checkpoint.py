@@ -1,7 +1,7 @@
-"""Where a long computation may be suspended, or ended: pure functions call ``checkpoint`` while they walk a client's data.
+"""Points where a long computation may pause or end: pure functions call ``checkpoint`` while they walk a client's data.
 
-Outside a slice (``kapi/scheduling/slices.py``) and on other threads it does nothing.  It stands only where nothing shared is half
-changed: whatever else the server does may happen inside the call.
+Outside a slice (``kapi/scheduling/slices.py``) and on other threads it does nothing.  Any other work of the server may run
+inside the call, so it must not be called while shared data is half changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ITEMS_PER_CHECKPOINT = 32  # items of a walk between two checkpoints
 
 
 class Interrupted(BaseException):
-    """The computation ends here: ``error`` says why.  No Exception, so that no ``except Exception`` catches it."""
+    """Ends the computation because of ``error``.  A BaseException, so that no ``except Exception`` catches it."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
@@ -26,12 +26,12 @@ class Interrupted(BaseException):
 
 
 class Slice(Protocol):
-    """What a computation runs in."""
+    """The slice in which a computation runs, as checkpoints know it."""
 
-    until: float  # seconds of perf_counter
+    until: float  # end of the slice, in seconds of perf_counter
 
     def pause(self) -> None:
-        """Lets others work.  Raises Interrupted."""
+        """Lets other work run.  Raises Interrupted."""
 
     def commit(self) -> None:
         """See ``commit``."""
@@ -39,31 +39,41 @@ class Slice(Protocol):
     def engage(self) -> bool:
         """See ``engage``.  False on another thread."""
 
+    def expect_tree(self, size: int) -> None:
+        """See ``expect_tree``.  Raises Interrupted."""
 
-#: the slice that runs now, set by the driver alone, and the same when its computation is one that may take long: small ones
-#: pay for no more than a look at ``running``
+
+#: the slice that runs now; only the driver sets it
 current: Slice | None = None
+#: the same slice, once its computation may take long (``engage``).  For small ones a checkpoint costs one comparison.
 running: Slice | None = None
-LARGE = 16 * 1024  # bytes of a body or a stored object that make a computation one that may take long
+LARGE = 16 * 1024  # bytes of a body or a stored object from which a computation may take long
+_LARGE_TREE = 256 * 1024  # bytes of a text of whose tree no flow has many at once
 
 
 def checkpoint() -> None:
-    """Others may work now.  Raises Interrupted when the request's time is over or its client gone."""
+    """Lets other work run when the slice is over.  Raises Interrupted after the request's deadline or without a client."""
     if running is not None and perf_counter() > running.until:
         running.pause()
 
 
 def engage() -> None:
-    """This computation may take long: from here on its checkpoints count."""
+    """Declares that this computation may take long: from here on its checkpoints take effect."""
     global running
     if running is None and current is not None and current.engage():
         running = current
 
 
-def commit() -> None:
-    """From here on the computation changes what others see: it may still be suspended, but not ended.
+def expect_tree(size: int) -> None:
+    """A checkpoint before the tree of a text of ``size`` bytes is made: a large one waits until its flow has few of them."""
+    if running is not None and size >= _LARGE_TREE:
+        running.expect_tree(size)
 
-    Raises Interrupted when it is too late already.
+
+def commit() -> None:
+    """Declares that what follows changes shared state: the computation may still pause, but not end.
+
+    Raises Interrupted when the deadline has passed.
     """
     if current is not None:
         current.commit()
@@ -71,7 +81,7 @@ def commit() -> None:
 
 @contextmanager
 def in_one_piece() -> Iterator[None]:
-    """No checkpoint counts in here: others see all of what is done, or nothing."""
+    """A context in which checkpoints have no effect, so that other work sees all of its changes or none."""
     global current, running
     before = current, running
     current = running = None
@@ -82,9 +92,9 @@ def in_one_piece() -> Iterator[None]:
 
 
 def steps(items: Iterable[Item], every: int = _ITEMS_PER_CHECKPOINT) -> Iterable[Item]:
-    """The items of a client's list or mapping, with a checkpoint after ``every`` so many of them.
+    """The items of a client's list or mapping, with a checkpoint after each ``every`` items.
 
-    Nobody else may change what is walked.
+    Other code must not change the collection meanwhile.
     """
     if running is None:
         return items
@@ -107,5 +117,5 @@ class _InSlices:
         yield self
 
 
-#: awaited by what answers a read, when the answer takes long to make: from here on it runs in slices, as writes always do
+#: a read's handler awaits it before long work, to go on in slices; writes always run in slices
 in_slices = _InSlices()

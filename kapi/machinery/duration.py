@@ -21,7 +21,7 @@ def parse_duration(text: str) -> float:
 
 
 def nanoseconds(text: str) -> int:
-    """A duration to the nanosecond; what is less is cut off.  Raises ValueError with Go's message."""
+    """Nanoseconds; a fraction is cut off.  Raises ValueError with Go's message."""
     rest, sign = text, 1
     if rest[:1] in ("-", "+"):
         sign = -1 if rest[0] == "-" else 1

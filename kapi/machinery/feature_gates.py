@@ -1,5 +1,7 @@
-"""The feature gates of Kubernetes 1.36: stage, default, whether it may be changed (upstream: ``pkg/features``, apiserver
-``pkg/features``, client-go ``features``, component-base ``featuregate``)."""
+"""The feature gates of Kubernetes 1.36: stage, default, and whether they are locked to it.
+
+Upstream: ``pkg/features``, apiserver ``pkg/features``, client-go ``features``, component-base ``featuregate``.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from collections.abc import Mapping
 import msgspec
 
 ALPHA, BETA, GA, DEPRECATED = "ALPHA", "BETA", "", "DEPRECATED"
-#: they switch all gates of their stage that are not named themselves
+#: names that set all gates of a stage, except those that are set by name
 STAGES = {"AllAlpha": ALPHA, "AllBeta": BETA}
 
 
 class Gate(msgspec.Struct, frozen=True):
-    """``stage`` as metrics have it: the stable one is empty."""
+    """One gate.  ``stage`` is as in metrics, where GA is empty."""
 
     name: str
     stage: str
@@ -106,9 +108,9 @@ _DEPRECATED_OFF = """
 _DEPRECATED_OFF_LOCKED = """
     AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
 """
-#: gates that may not be switched on, and why
+#: gates that kapi refuses to enable -> why
 REFUSED = {"CBORServingAndStorage": "kapi answers and stores no CBOR; clients get JSON or protobuf"}
-#: gates that switch something here
+#: gates that change something in kapi
 WITH_EFFECT = frozenset(
     """
     AllowInsecureKubeletCertificateSigningRequests AllowUnsafeMalformedObjectDeletion APIServerIdentity
@@ -149,7 +151,7 @@ GATES = _table()
 
 
 def resolve(given: Mapping[str, bool]) -> dict[str, bool]:
-    """Every gate as it is with these settings."""
+    """The value of every gate under these settings."""
     stages = {stage: given[name] for name, stage in STAGES.items() if name in given}
     return {
         name: given[name] if name in given else gate.default if gate.locked else stages.get(gate.stage, gate.default)
@@ -158,7 +160,7 @@ def resolve(given: Mapping[str, bool]) -> dict[str, bool]:
 
 
 def problems(given: Mapping[str, bool]) -> list[str]:
-    """What upstream refuses, in its words, and what clients would count on in vain."""
+    """The errors of settings: upstream's, in its words, and gates of ``REFUSED``."""
     errors = []
     for name, on in given.items():
         gate = GATES.get(name)
@@ -174,7 +176,7 @@ def problems(given: Mapping[str, bool]) -> list[str]:
 
 
 def without_effect(given: Mapping[str, bool]) -> list[str]:
-    """The gates among them that are set to something else than their default and change nothing here."""
+    """The gates that are set to another value than their default although they change nothing in kapi."""
     return [
         name
         for name, on in given.items()

@@ -16,7 +16,7 @@ from kapi.machinery.tree import Object
 
 
 class Path:
-    """A field path kept as a linked list: ``spec.containers[0].name``; text is made only when asked for."""
+    """A field path such as ``spec.containers[0].name``: a linked list, made into text only when needed."""
 
     __slots__ = ("_parent", "_part")
 
@@ -32,7 +32,7 @@ class Path:
         return path
 
     def index(self, i: int) -> Path:
-        """The path of a list element: whoever looks at one after the other comes this way."""
+        """The path of a list element.  Every validation of a list calls it, so it is a checkpoint."""
         if checkpoint.running is not None:
             checkpoint.checkpoint()
         return Path(f"[{i}]", self)
@@ -67,9 +67,8 @@ class ErrorType(enum.Enum):
     TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
 
 
-_CHARACTERS_PER_CHECKPOINT = 500  # of a text that is quoted between two checkpoints
-_OMIT = object()
-OMIT = _OMIT  #: stands for a bad value that the message leaves out
+_CHARACTERS_PER_CHECKPOINT = 500  # of a quoted text
+OMIT = object()  #: stands for a bad value that the message leaves out
 NIL = object()  #: stands for no value at all, whatever the field's type
 _VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL)
 
@@ -93,7 +92,7 @@ class FieldError:
         if checkpoint.running is not None:
             checkpoint.checkpoint()
         words = self.type.value[1]
-        if self.type in _VALUELESS or self.value is _OMIT:
+        if self.type in _VALUELESS or self.value is OMIT:
             text = words
         else:
             text = f"{words}: {format_value(self.value)}"
@@ -136,7 +135,7 @@ def _quote_char(char: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-#: what Go's encoder escapes besides, lest somebody puts it into a page
+#: characters that Go's JSON encoder escapes so that its output is safe in HTML
 _HTML = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
@@ -158,11 +157,11 @@ def format_value(value: object) -> str:
     return text
 
 
-MAX_ERRORS = 100_000  # of one object: more than an answer names
+MAX_ERRORS = 100_000  # of one object; an answer contains fewer (``status.MAX_CAUSES``)
 
 
 def repeat(errors: list[FieldError], error: FieldError, times: int) -> None:
-    """Appends an error that upstream reports as many times, as far as an answer may name them."""
+    """Appends the same error ``times`` times, as upstream does, up to ``MAX_ERRORS``."""
     errors.extend([error] * min(times, MAX_ERRORS - len(errors)))
 
 
@@ -204,7 +203,7 @@ def too_long(path: Path | str, max_length: int) -> FieldError:
 def too_many(path: Path | str, actual: int, max_items: int) -> FieldError:
     word = "item" if max_items == 1 else "items"
     detail = f"must have at most {max_items} {word}" if max_items >= 0 else "has too many items"
-    return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else _OMIT, detail)
+    return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else OMIT, detail)
 
 
 def internal(path: Path | str, error: object) -> FieldError:

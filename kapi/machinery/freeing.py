@@ -1,7 +1,7 @@
-"""Large trees go piece by piece: nobody else is served while 200,000 objects of a body are freed at once.
+"""Frees large trees in steps: to free the 200,000 objects of a body in one piece would block the reactor.
 
-Who makes a large tree, or has had one for long, names it here (``free_in_steps``).  Once nobody else has it it is taken apart,
-with checkpoints (``kapi/server/freeing.py`` does so; without it a tree goes as any other object).
+Code that makes a large tree, or drops one, registers it with ``free_in_steps``.  When its last other reference is gone,
+``kapi/server/freeing.py`` takes it apart with checkpoints.  Without that (no ``collector``) Python frees it in one piece.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from typing import Any
 from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint
 
-LARGE = 256 * 1024  # bytes of JSON whose tree is worth it
-_NODES_PER_CHECKPOINT = 180  # between two checkpoints
-_UNSHARED = 2  # references to what is asked for: the one there is, and that of the question
+LARGE = 256 * 1024  # bytes of JSON from which its tree is freed in steps
+_NODES_PER_CHECKPOINT = 180
+_UNSHARED = 2  # getrefcount of an object with one reference: it counts its own argument too
 
-#: attributes of objects of a class that may refer to much
+#: class -> attributes that may refer to large trees
 _parts: dict[type, tuple[str, ...]] = {}
-#: takes a tree that somebody may still have; None: nobody takes it
-taker: Callable[[object], None] | None = None
+#: watches a tree until it is unused, then frees it in steps; None: trees are freed as any object
+collector: Callable[[object], None] | None = None
+#: whether there are trees that it has not freed yet
+busy: Callable[[], bool] | None = None
 
 
 def free_in_steps(tree: object, size: int = LARGE) -> None:
-    """``size``: bytes of JSON."""
-    if taker is not None and size >= LARGE:
-        taker(tree)
+    """Registers a tree that may still be in use.  ``size``: bytes of its JSON; small ones are ignored."""
+    if collector is not None and size >= LARGE:
+        collector(tree)
 
 
 def has_parts(kind: type, *names: str) -> None:
-    """Objects of a class are taken apart like trees: these attributes refer to their parts."""
+    """Declares a class whose objects are taken apart like trees; ``names`` are the attributes with their parts."""
     _parts[kind] = names
 
 
@@ -40,7 +42,7 @@ def is_unused(holder: list[object]) -> bool:
 
 
 def free_now(holder: list[object]) -> None:
-    """Lets go of trees that ``holder`` alone has: in a computation that may take long it does so in steps."""
+    """Empties ``holder``, in steps if the computation may take long.  Its trees must have no other references."""
     if checkpoints.running is None:
         holder.clear()
     else:
@@ -48,7 +50,7 @@ def free_now(holder: list[object]) -> None:
 
 
 def drain(found: dict[Any, Any] | set[Any] | list[Any]) -> None:
-    """Empties a large collection that nobody else has, whose keys or members are no trees: what was noted on a walk."""
+    """Empties a large collection of small values in steps.  It must have no other references."""
     if checkpoints.running is None:
         return
     pop: Callable[[], object] = found.popitem if isinstance(found, dict) else found.pop
@@ -59,14 +61,14 @@ def drain(found: dict[Any, Any] | set[Any] | list[Any]) -> None:
 
 
 def dismantle(stack: list[object]) -> None:
-    """Frees trees, and their parts as far as nothing else refers to them."""
+    """Frees the trees on the stack, and those of their parts that have no other references."""
     left = _NODES_PER_CHECKPOINT
     while stack:
         node = stack.pop()
         if getrefcount(node) == _UNSHARED:
             if not isinstance(node, (dict, list)):
                 stack += [getattr(node, name) for name in _parts.get(node.__class__, ())]
-            elif len(node) > _NODES_PER_CHECKPOINT:  # a part of it now
+            elif len(node) > _NODES_PER_CHECKPOINT:  # some of its members, then the rest
                 stack.append(node)
                 left -= _NODES_PER_CHECKPOINT - 1
                 if isinstance(node, list):

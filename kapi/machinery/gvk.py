@@ -28,7 +28,7 @@ class GroupVersion(NamedTuple):
 
 
 class GroupResource(NamedTuple):
-    """A resource whatever its version: what errors, keys and RBAC rules name."""
+    """A resource without its version, as errors, keys and RBAC rules name it."""
 
     group: str
     resource: str
@@ -38,7 +38,7 @@ class GroupResource(NamedTuple):
 
 
 class GroupKind(NamedTuple):
-    """A kind whatever its version."""
+    """A kind without its version."""
 
     group: str
     kind: str

@@ -1,22 +1,26 @@
-"""Answers kept for short texts: the same few names, quantities and times come with every request."""
+"""A cache for functions of a short text: the same few names, quantities and times come with every request."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache, wraps
-from typing import TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar, cast
 
 from kapi.machinery import checkpoint
 
+P = ParamSpec("P")
 R = TypeVar("R")
-_MAX_LENGTH = 512  # characters: what a client makes up at length must not fill the memory
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+_MAX_LENGTH = 512  # characters: a client's long texts must not fill the memory
+_MIN_FORGOTTEN = 256  # results: fewer are kept for good
 
 
-def remember(size: int) -> Callable[[Callable[[str], R]], Callable[[str], R]]:
-    """Caches a function of one text, for at most ``size`` texts of at most 512 characters; longer ones are worked out anew."""
+def memoized(size: int) -> Callable[[Callable[[str], R]], Callable[[str], R]]:
+    """A decorator: caches the results for at most ``size`` texts.  Texts over 512 characters are not cached."""
 
     def decorate(function: Callable[[str], R]) -> Callable[[str], R]:
-        cached = lru_cache(size)(function)
+        cached = cached_function(size)(function)
 
         @wraps(function)
         def bounded(text: str) -> R:
@@ -27,3 +31,73 @@ def remember(size: int) -> Callable[[Callable[[str], R]], Callable[[str], R]]:
         return bounded
 
     return decorate
+
+
+def cached_function(size: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """As ``lru_cache``, for a function of what clients send: its results are dropped after a burst (``forget_burst``)."""
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        cached = lru_cache(size)(function)
+        _functions.append((cached, [-1]))
+        return cast("Callable[P, R]", cached)
+
+    return decorate
+
+
+class BoundedCache(dict[Key, Value], Generic[Key, Value]):
+    """At most ``size`` values; it is emptied when it is full, and after a burst."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+        self.misses = 0
+        _caches.append((self, [-1]))
+
+    def add(self, key: Key, value: Value) -> None:
+        self.misses += 1
+        if len(self) >= self._size:
+            self.clear()
+        self[key] = value
+
+
+class _Statistics(Protocol):
+    @property
+    def misses(self) -> int: ...
+    @property
+    def currsize(self) -> int: ...
+
+
+class _CachedFunction(Protocol):
+    def cache_info(self) -> _Statistics: ...
+    def cache_clear(self) -> None: ...
+
+
+class _Emptied(Protocol):
+    @property
+    def misses(self) -> int: ...
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+
+
+#: with the misses at the last look
+_functions: list[tuple[_CachedFunction, list[int]]] = []
+_caches: list[tuple[_Emptied, list[int]]] = []
+
+
+def forget_burst() -> None:
+    """Empties the caches that have grown large and in which nothing was missed since the last call.
+
+    After a burst of many different texts nobody asks for them again, and they keep far more than their own memory: they lie
+    among objects that are gone.  What is still in use costs a few milliseconds to make again.
+    """
+    for function, before in _functions:
+        info = function.cache_info()
+        if info.misses == before[0] and info.currsize >= _MIN_FORGOTTEN:
+            function.cache_clear()
+        else:
+            before[0] = info.misses
+    for cache, before in _caches:
+        if cache.misses == before[0] and len(cache) >= _MIN_FORGOTTEN:
+            cache.clear()
+        else:
+            before[0] = cache.misses

@@ -1,7 +1,7 @@
-"""Counters, gauges and histograms as plain numbers, made into metric families only when somebody scrapes.
+"""Counters, gauges and histograms as plain numbers; metric families are made only at a scrape.
 
-A prometheus-client child costs a lock for every increment; here one is a dictionary access.  The caller sees to it that
-label values are bounded.
+A metric of prometheus-client takes a lock for every increment, one of these a dictionary access.  The caller must bound the
+number of label values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from prometheus_client.utils import floatToGoString
 Labels = tuple[str, ...]
 
 
-#: what upstream's client library takes where nothing else is said, in seconds
+#: default upper bounds of upstream's client library, in seconds
 DEFAULT_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -27,7 +27,7 @@ def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 class _CounterType(str):
-    """Says "counter", and keeps the exposition from putting ``_total`` behind the family's name."""
+    """Reads "counter" but is not equal to it, so that the exposition does not append ``_total`` to the family's name."""
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -37,7 +37,7 @@ class _CounterType(str):
 
 
 class Counter(Collector):
-    """``name`` as it is shown; a few of upstream's do not end in ``_total``."""
+    """A counter.  ``name`` is exposed as it is; a few of upstream's do not end in ``_total``."""
 
     def __init__(self, name: str, text: str, labels: Sequence[str] = ()) -> None:
         self.name, self.text, self.labels = name, text, tuple(labels)
@@ -73,7 +73,7 @@ class Gauge(Collector):
 
 
 def cumulative(bounds: Sequence[float], row: Sequence[float]) -> list[tuple[str, float]]:
-    """Counts by bucket as the exposition wants them; what follows the last bucket is left alone."""
+    """Cumulative counts by bucket, as the exposition needs them; values of ``row`` after the last bucket are ignored."""
     total, buckets = 0.0, []
     for bound, count in zip((*map(floatToGoString, bounds), "+Inf"), row, strict=False):
         total += count
@@ -82,7 +82,7 @@ def cumulative(bounds: Sequence[float], row: Sequence[float]) -> list[tuple[str,
 
 
 def coarser(bounds: Sequence[float], row: Sequence[float], shown: Sequence[float]) -> list[tuple[str, float]]:
-    """``cumulative`` for fewer bounds, all of which are among ``bounds``."""
+    """``cumulative`` for the fewer bounds ``shown``, all of which are in ``bounds``."""
     if tuple(shown) == tuple(bounds):
         return cumulative(bounds, row)
     totals = list(accumulate(row[: len(bounds) + 1]))
@@ -91,7 +91,7 @@ def coarser(bounds: Sequence[float], row: Sequence[float], shown: Sequence[float
 
 
 class Histogram(Collector):
-    """``bounds`` are the upper ends of the buckets but the last, which has none; ``shown`` those that are exposed."""
+    """``bounds`` are the upper bounds of all buckets but the last (+Inf); ``shown`` those that are exposed."""
 
     def __init__(
         self,
@@ -113,14 +113,14 @@ class Histogram(Collector):
         row[-1] += value
 
     def observe_all(self, values: Sequence[float], *labels: str) -> None:
-        """As one after the other, at half the price."""
+        """``observe`` for each value, in half the time."""
         row, bounds = self.rows.get(labels) or self._new_row(labels), self.bounds
         for value in values:
             row[bisect_left(bounds, value)] += 1
         row[-1] += sum(values)
 
     def observe_spans(self, marks: Sequence[float], labels: Sequence[Labels]) -> None:
-        """What lies between each pair of neighbouring ``marks``, as the first ``labels``, the second and so on."""
+        """Observes the difference of each two neighbouring ``marks``, with the first ``labels``, the second, and so on."""
         rows, bounds = self.rows, self.bounds
         least = bounds[0]
         start = marks[0]

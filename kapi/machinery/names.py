@@ -1,14 +1,14 @@
 """Formats of names, keys and label values (upstream: apimachinery ``util/validation``, ``api/validate/content``).
 
-Each function returns the complaints about a value, in upstream's words; an empty tuple means that it is valid.  Upstream
-counts in "characters" or in "bytes", as the package has it that checks; it means bytes both times.
+Each function returns the errors of a value, in upstream's words; an empty tuple means that it is valid.  Upstream's texts say
+"characters" or "bytes", depending on the package; both mean bytes.
 """
 
 from __future__ import annotations
 
 import re
 
-from kapi.machinery.memo import remember
+from kapi.machinery.memo import memoized
 
 Texts = tuple[str, ...]
 
@@ -52,12 +52,12 @@ def regex_text(text: str, pattern: str, *examples: str) -> str:
 
 
 def too_long(value: str, limit: int, unit: str = "characters") -> Texts:
-    """The complaint about a value of more than ``limit`` bytes of UTF-8, if it is one."""
+    """The error of a value with more than ``limit`` bytes of UTF-8."""
     size = len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
     return (f"must be no more than {limit} {unit}",) if size > limit else ()
 
 
-@remember(4096)
+@memoized(4096)
 def dns_label(value: str) -> Texts:
     """RFC 1123 label: at most 63 bytes."""
     if _is_label(value):
@@ -67,15 +67,15 @@ def dns_label(value: str) -> Texts:
     return (*too_long(value, 63), regex_text(_LABEL_TEXT, _LABEL, "my-name", "123-abc"))
 
 
-@remember(4096)
+@memoized(4096)
 def dns_subdomain(value: str) -> Texts:
     """RFC 1123 subdomain: at most 253 bytes."""
     return (*too_long(value, 253), *_subdomain_form(value))
 
 
-@remember(1024)
+@memoized(1024)
 def long_name(value: str) -> Texts:
-    """The same, said in bytes: names of some kinds, and the domain of a qualified name."""
+    """As ``dns_subdomain``, but the text says "bytes": for names of some kinds and prefixes of qualified names."""
     return (*too_long(value, 253, "bytes"), *_subdomain_form(value))
 
 
@@ -83,7 +83,7 @@ def _subdomain_form(value: str) -> Texts:
     return () if _is_subdomain(value) else (regex_text(SUBDOMAIN_TEXT, SUBDOMAIN, "example.com"),)
 
 
-@remember(1024)
+@memoized(1024)
 def dns_1035_label(value: str) -> Texts:
     """RFC 1035 label: at most 63 bytes, starts with a letter."""
     if _is_label_1035(value):
@@ -91,7 +91,7 @@ def dns_1035_label(value: str) -> Texts:
     return (*too_long(value, 63), regex_text(_LABEL_1035_TEXT, _LABEL_1035, "my-name", "abc-123"))
 
 
-@remember(8192)
+@memoized(8192)
 def qualified_name(value: str) -> Texts:
     """``[prefix/]name``: label keys, annotation keys, finalizers, condition types, resource names."""
     prefix, slash, name = value.partition("/")
@@ -115,25 +115,25 @@ def qualified_name(value: str) -> Texts:
 
 
 def checked_label_value(value: str) -> Texts:
-    """As ``label_value``, and not remembered: for one of very many."""
+    """As ``label_value``, without the cache: for one of very many values."""
     if _is_value(value):
         return too_long(value, 63, "bytes")
     return (*too_long(value, 63, "bytes"), regex_text(_VALUE_TEXT, _VALUE, "MyValue", "my_value", "12345"))
 
 
-@remember(8192)
+@memoized(8192)
 def label_value(value: str) -> Texts:
     """At most 63 bytes; may be empty."""
     return checked_label_value(value)
 
 
 def path_segment(value: str) -> Texts:
-    """What may stand as a name in a URL path."""
+    """Whether a name can be a segment of a URL path."""
     if value in (".", ".."):
         return (f"may not be '{value}'",)
     return path_segment_prefix(value)
 
 
 def path_segment_prefix(value: str) -> Texts:
-    """What may stand at the beginning of one."""
+    """Whether a text can be the beginning of such a name."""
     return tuple(f"may not contain '{char}'" for char in "/%" if char in value)

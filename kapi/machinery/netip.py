@@ -16,7 +16,7 @@ class _Problem(Exception):
 
 
 def address_problem(text: str) -> str:
-    """What ParseAddr says of a text that is no address; of one that is, that it cannot be parsed."""
+    """ParseAddr's error for a text that is no address; for a valid address "unable to parse IP"."""
     problem = "unable to parse IP"
     first = next((char for char in text if char in ".:%"), "")
     try:

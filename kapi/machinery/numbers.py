@@ -1,7 +1,7 @@
-"""Integers in text as Go's ``strconv`` reads them, which is what clients are measured by.
+"""Integers in texts, parsed as Go's ``strconv`` does.
 
-``str.isdigit`` is true for digits of all the world's scripts and for superscripts, ``int`` takes most of these, underscores
-and blanks, and raises for more than 4,300 digits: none of them reads what a client sent.
+Python's own functions are too lenient for what a client sends: ``str.isdigit`` accepts the digits of all scripts and
+superscripts; ``int`` accepts most of these, underscores and blanks, and raises for more than 4,300 digits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the blocks of a PEM text are (RFC 7468), found in one walk: a text may begin as many as it likes and end none."""
+"""Finds the blocks of a PEM text (RFC 7468) in linear time, also in a text with many beginnings and no ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _END = re.compile(rb"-----END (?=([^\n-]*+)-----)")
 
 
 def blocks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The kind and the inner text of each block that ends with the kind it began with, in order."""
+    """(label, inner text) of each block whose last line has the label of its first one, in order."""
     ends: dict[bytes, list[int]] = {}
     for match in _END.finditer(data):
         ends.setdefault(match[1], []).append(match.start())
@@ -28,7 +28,7 @@ def blocks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def certificates(text: AnyStr) -> list[AnyStr]:
-    """Each certificate with its first and last line."""
+    """The text of each certificate, with its BEGIN and END lines."""
     first: AnyStr
     last: AnyStr
     if isinstance(text, bytes):

@@ -1,17 +1,17 @@
-"""Quantities in the form the API answers them (upstream: apimachinery ``api/resource``).
+"""Quantities in canonical form (upstream: apimachinery ``api/resource``).
 
-A quantity is written back in canonical form, except where upstream keeps the text it was given: ``+1``, ``001`` and
-``1.`` stay as they are, ``1000m`` becomes ``1``.
+The API answers a quantity in canonical form, except where upstream keeps the given text: ``+1``, ``001`` and ``1.`` stay as
+they are, ``1000m`` becomes ``1``.
 """
 
 from __future__ import annotations
 
 import re
 
-from kapi.machinery.memo import remember
+from kapi.machinery.memo import memoized
 
 PATTERN = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-# possessive, for nothing of it can be divided in another way: thousands of zeros would be tried in all of them
+# possessive quantifiers: backtracking over thousands of zeros would take quadratic time
 _SPLIT = re.compile(r"([+-]?)0*+([0-9]*+)(\.[0-9]*+)?+([eEinumkKMGTP]*+[-+]?+[0-9]*+)\Z", re.ASCII).match
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -19,10 +19,10 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)\Z", re.ASCII).match
 _INT64 = 1 << 63
-_MAX_DIGITS = 18  # what surely fits an int64
-#: exponents further out than this only cost time: upstream's numbers are bounded by memory, ours by this
+_MAX_DIGITS = 18  # always fit an int64
+#: larger exponents, and more digits, would only cost time; upstream has no such limits
 _MAX_EXPONENT = 1 << 12
-_MAX_LENGTH = 4096  # digits, likewise
+_MAX_LENGTH = 4096  # digits
 
 
 class QuantityError(ValueError):
@@ -33,7 +33,7 @@ def _wrong_format() -> QuantityError:
     return QuantityError(f"quantities must match the regular expression '{PATTERN}'")
 
 
-@remember(8192)
+@memoized(8192)
 def canonical(text: str) -> str:
     """The text of a quantity as it is stored and answered.  Raises QuantityError."""
     if not text:
@@ -68,7 +68,7 @@ def _read_suffix(suffix: str) -> tuple[str, int]:
 
 
 def _keeps_text(text: str, number: str, fraction: str, family: str, exponent: int, value: int) -> bool:
-    """Whether upstream takes the given text for canonical and does not look again."""
+    """Whether upstream keeps the given text as the canonical one."""
     if family == "binary":
         if fraction or 15 - len(number) - exponent * 3 // 10 - 1 < 0 or value << exponent >= _INT64:
             return False
@@ -81,7 +81,7 @@ def _keeps_text(text: str, number: str, fraction: str, family: str, exponent: in
 
 
 def _write(value: int, places: int, family: str, exponent: int) -> str:
-    """``value`` without its sign; ``places`` of its digits stand behind the point."""
+    """The canonical text of ``value`` (without sign), of whose digits ``places`` are after the decimal point."""
     if value == 0:
         return "0"
     if family == "binary":
@@ -98,7 +98,7 @@ def _write(value: int, places: int, family: str, exponent: int) -> str:
     if family == "binary":
         whole, rest = (numerator * 10**scale, 0) if scale >= 0 else divmod(numerator, 10**-scale)
         if whole >= _INT64 - 1 and (whole, rest) != (_INT64 - 1, 0):
-            whole, rest = _INT64 - 1, 0  # the largest amount there is
+            whole, rest = _INT64 - 1, 0  # upstream caps the value
         if rest == 0 and whole >= 1024:
             power = 0
             while whole % 1024 == 0 and power < len(_BINARY_SUFFIX) - 1:

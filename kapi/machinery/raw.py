@@ -1,4 +1,4 @@
-"""JSON kept as it was written (upstream: ``runtime.RawExtension``): two texts of one tree are not the same thing."""
+"""JSON that is stored as the client wrote it (upstream: ``runtime.RawExtension``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class RawObject(Object):
-    """A tree that remembers its ``text``.  Copies of objects share it: never change it."""
+    """A tree with the JSON ``text`` it was decoded from.  Copies of objects share it: never change it."""
 
     __slots__ = ("text",)
 
@@ -25,20 +25,17 @@ class RawObject(Object):
 
 
 def text_of(value: object) -> bytes:
-    """The text of a raw value; of a plain tree the compact one, which is what Go's encoder writes."""
+    """The JSON text of a value; of a plain tree the compact one that Go's encoder writes."""
     return value.text if isinstance(value, RawObject) else orjson.dumps(value)
 
 
 def member_text(data: bytes, name: str) -> bytes | None:
-    """The text of a member of the JSON object that ``data`` is; None when it has none, or cannot be read this way.
-
-    The last of several counts.
-    """
+    """The text of the member ``name`` of a JSON object, of several the last; None without one or for malformed JSON."""
     try:
         found = _members(data).get(name)
         return None if found is None else bytes(found)
     except (ValueError, RecursionError):
-        pass  # it is stricter with other members than JSON readers are
+        pass  # msgspec is stricter with the other members than JSON readers are
     try:
         return _find(data.decode(), name)
     except (ValueError, IndexError, RecursionError):

@@ -1,4 +1,4 @@
-"""What Go's ``regexp`` says of a pattern it does not take, from what RE2 says of it."""
+"""Errors of regular expressions in the words of Go's ``regexp``, translated from RE2's."""
 
 from __future__ import annotations
 

@@ -1,24 +1,25 @@
 """Label and field selectors (upstream: apimachinery ``labels/selector.go`` and ``fields/selector.go``).
 
-Parsing gives immutable objects with ``matches``; a Predicate is both together, as a list or watch selects.
+Parsing returns immutable objects with ``matches``.  A Predicate is a label and a field selector, as lists and watches have.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import FieldError, invalid, quote
-from kapi.machinery.label_terms import EXACT, LabelRequirement, ManyTerms, is_int
+from kapi.machinery.label_requirements import EXACT, LabelRequirement, PackedRequirements, is_int
 from kapi.machinery.names import checked_label_value, label_value, qualified_name
-from kapi.machinery.text_set import MANY, TOO_MANY, text_set
-from kapi.machinery.tree import Tree
+from kapi.machinery.sorting import ordered
+from kapi.machinery.text_set import MAX_PACKED, MAX_UNPACKED, text_set
+from kapi.machinery.tree import Object, Tree
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be read; the text is for the client."""
+    """A malformed selector; the client gets the text."""
 
 
 class LabelSelector:
@@ -27,8 +28,10 @@ class LabelSelector:
     __slots__ = ("requirements",)
 
     def __init__(self, requirements: Sequence[LabelRequirement] = ()) -> None:
-        many = MANY < len(requirements) <= TOO_MANY
-        self.requirements: Sequence[LabelRequirement] = ManyTerms(requirements) if many else tuple(requirements)
+        many = MAX_UNPACKED < len(requirements) <= MAX_PACKED
+        self.requirements: Sequence[LabelRequirement] = (
+            PackedRequirements(requirements) if many else tuple(requirements)
+        )
 
     @property
     def empty(self) -> bool:
@@ -36,13 +39,13 @@ class LabelSelector:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         requirements = self.requirements
-        if type(requirements) is ManyTerms:  # ``isinstance`` takes long for an abstract class's
+        if type(requirements) is PackedRequirements:  # faster than ``isinstance`` of an abstract base class
             return requirements.matches(labels)
-        terms = requirements if len(requirements) <= MANY else steps(requirements)
+        terms = requirements if len(requirements) <= MAX_UNPACKED else steps(requirements)
         return all(term.matches(labels) for term in terms)
 
     def exact(self, key: str) -> str | None:
-        """The one value a key must have, or None."""
+        """The one value that a key must have, or None."""
         for requirement in self.requirements:
             if requirement.key == key and requirement.operator in EXACT and len(requirement.values) == 1:
                 return next(iter(requirement.values))
@@ -63,7 +66,7 @@ _KEYWORDS = {"in", "notin"}
 
 
 class _Parser:
-    """Recursive descent over the tokens; the complaints name what was found and what was expected."""
+    """Recursive descent over the tokens; errors name what was found and what was expected."""
 
     def __init__(self, text: str) -> None:
         self.tokens = _tokens(text)
@@ -173,7 +176,7 @@ class _Parser:
             raise SelectorError(f"found '{token}', expected: ',', or identifier")
 
 
-def _complain(*errors: FieldError) -> SelectorError:
+def _joined_errors(*errors: FieldError) -> SelectorError:
     """The errors as one; each text appears once."""
     for error in errors:
         error.field = error.field or "<nil>"
@@ -184,7 +187,7 @@ def _complain(*errors: FieldError) -> SelectorError:
 def _check_key(key: str) -> None:
     problems = qualified_name(key)
     if problems:
-        raise _complain(invalid("", key, "; ".join(problems)))
+        raise _joined_errors(invalid("", key, "; ".join(problems)))
 
 
 def label_requirement(key: str, operator: str, values: Set[str]) -> LabelRequirement:
@@ -194,14 +197,14 @@ def label_requirement(key: str, operator: str, values: Set[str]) -> LabelRequire
         for value in steps(values):
             if not is_int(value):
                 errors.append(invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer"))
-    check = label_value if len(values) <= MANY else checked_label_value
-    if any(check(value) for value in steps(values)):  # else there is no need of an order
+    check = label_value if len(values) <= MAX_UNPACKED else checked_label_value
+    if any(check(value) for value in steps(values)):  # sorted only when there are errors, whose order counts
         for index, value in enumerate(steps(sorted(values))):
             problems = check(value)
             if problems:
                 errors.append(invalid(f"values[{index}][{key}]", value, "; ".join(problems)))
     if errors:
-        raise _complain(*errors)
+        raise _joined_errors(*errors)
     return LabelRequirement(key, operator, values)
 
 
@@ -232,36 +235,21 @@ def from_label_selector(selector: Mapping[str, Tree] | None) -> LabelSelector | 
     return LabelSelector(requirements)
 
 
-_TEXTS = {
-    "=": "{0}={1}",
-    "==": "{0}=={1}",
-    "!=": "{0}!={1}",
-    "exists": "{0}",
-    "!": "!{0}",
-    "gt": "{0}>{1}",
-    "lt": "{0}<{1}",
-}
+_TERMS = {"In": "{0} in ({1})", "NotIn": "{0} notin ({1})", "Exists": "{0}", "DoesNotExist": "!{0}"}
 
 
 def selector_text(selector: Mapping[str, Tree] | None) -> str:
-    """The selector as text: what a Scale's ``status.selector`` says.
+    """A ``metav1.LabelSelector`` as the text of a label selector, in the order of its keys; "" for one without terms.
 
-    A mapping without ``matchLabels`` and ``matchExpressions`` is a plain map of labels (ReplicationController).
+    Neither keys nor values are checked.
     """
     if not selector:
         return ""
-    if not isinstance(selector.get("matchLabels", {}), Mapping) or not (
-        "matchLabels" in selector or "matchExpressions" in selector
-    ):
-        return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
-    parsed = from_label_selector(selector) or EVERYTHING
-    return ",".join(_term_text(term) for term in sorted(parsed.requirements, key=lambda term: term.key))
-
-
-def _term_text(term: LabelRequirement) -> str:
-    if term.operator in ("in", "notin"):
-        return f"{term.key} {term.operator} ({','.join(sorted(term.values))})"
-    return _TEXTS[term.operator].format(term.key, next(iter(term.values), ""))
+    terms = [(key, f"{key}={value}") for key, value in steps((selector.get("matchLabels") or {}).items())]
+    for expression in steps(selector.get("matchExpressions") or ()):
+        key, values = expression.get("key", ""), ",".join(ordered(expression.get("values") or ()))
+        terms.append((key, _TERMS.get(expression.get("operator", ""), "{0}").format(key, values)))
+    return ",".join(text for _, text in steps(ordered(terms, key=lambda term: term[0])))
 
 
 class FieldRequirement(NamedTuple):
@@ -270,20 +258,45 @@ class FieldRequirement(NamedTuple):
     value: str
 
 
+#: a key, the one value that it must have or None, and the values that it must not have
+_FieldTerm = tuple[str, str | None, set[str]]
+
+
+def _by_key(requirements: Iterable[FieldRequirement]) -> list[_FieldTerm]:
+    """The same for each key at once: a selector may have thousands of terms, and there are a handful of keys."""
+    wanted: dict[str, str] = {}
+    refused: dict[str, set[str]] = {}
+    for key, operator, value in requirements:
+        values = refused.setdefault(key, set())
+        if operator != "=":
+            values.add(value)
+        elif wanted.setdefault(key, value) != value:
+            values.add(wanted[key])  # two values at once: there is none
+    return [(key, wanted.get(key), values) for key, values in refused.items()]
+
+
 class FieldSelector:
     """A conjunction of equalities and inequalities."""
 
-    __slots__ = ("requirements",)
+    __slots__ = ("_by_key", "requirements")
 
     def __init__(self, requirements: tuple[FieldRequirement, ...] = ()) -> None:
         self.requirements = requirements
+        self._by_key: list[_FieldTerm] | None = None
 
     @property
     def empty(self) -> bool:
         return not self.requirements
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        return all((fields.get(key, "") == value) == (operator == "=") for key, operator, value in self.requirements)
+        terms = self._by_key
+        if terms is None:
+            terms = self._by_key = _by_key(self.requirements)
+        for key, wanted, refused in terms:
+            value = fields.get(key, "")
+            if (wanted is not None and value != wanted) or value in refused:
+                return False
+        return True
 
     def exact(self, key: str) -> str | None:
         for requirement in self.requirements:
@@ -293,7 +306,7 @@ class FieldSelector:
 
 
 _FIELD_OPERATOR = re.compile("!=|==|=")
-_SEPARATOR = re.compile(r"\\.?|,", re.DOTALL)  # a comma, or what is escaped
+_SEPARATOR = re.compile(r"\\.?|,", re.DOTALL)  # a comma, or an escaped character
 _SPECIAL = re.compile(r"\\(.?)|[,=]", re.DOTALL)
 
 
@@ -338,8 +351,14 @@ def parse_fields(text: str) -> FieldSelector:
     return FieldSelector(tuple(requirements))
 
 
+def with_labels(labels: Mapping[str, str], objects: Iterable[Object]) -> list[Object]:
+    """The objects that have all of these labels."""
+    wanted = labels.items()
+    return [obj for obj in steps(objects) if wanted <= (obj["metadata"].get("labels") or {}).items()]
+
+
 class Predicate:
-    """What a list or watch selects: labels and fields."""
+    """What a list or watch selects, by labels and by fields."""
 
     __slots__ = ("labels", "fields")
 

@@ -1,7 +1,7 @@
-"""Strict reading of configuration files: what a field may hold, and which fields there are.
+"""Strict checks of configuration files: unknown fields and values of wrong types.
 
-Upstream: apimachinery ``serializer`` with EnableStrict.  A shape is a dict of fields (an object), a list of one shape (a
-list of such), or a type of scalars: ``str``, ``bool``.
+Upstream: apimachinery ``serializer`` with EnableStrict.  A shape is a dict (an object with these fields), a list with one
+shape (a list of such values), or the type of a scalar: ``str``, ``bool``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from kapi.machinery.tree import Tree
 _NAMES = {str: "string", bool: "bool"}
 
 
-def shape_errors(tree: object, shape: object, path: str = "") -> tuple[list[str], list[str]]:
-    """(values of another type than their field, fields that do not exist), in the order of the file."""
+def shape_errors(tree: object, shape: object) -> tuple[list[str], list[str]]:
+    """(errors of wrong types, errors of unknown fields), each in the order of the file."""
     wrong: list[str] = []
     unknown: list[str] = []
-    _check(tree, shape, path, wrong, unknown)
+    _check(tree, shape, "", wrong, unknown)
     return wrong, unknown
 
 

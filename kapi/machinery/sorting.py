@@ -1,4 +1,4 @@
-"""Sorting in pieces: what a client sends may have as many entries as takes a call of ``sorted`` long."""
+"""Sorting with checkpoints: one call of ``sorted`` for a client's large list would block the reactor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PIECE_ITEMS = 4096  # items that are sorted or merged at once
 
 
 def ordered(items: Iterable[Item], key: Callable[[Item], Any] | None = None) -> list[Item]:
-    """As ``sorted``: stable, with a checkpoint after some thousand comparisons."""
+    """As ``sorted``, and as stable, with a checkpoint after some thousand comparisons."""
     found = list(items)
     if len(found) <= _PIECE_ITEMS:
         found.sort(key=key)
@@ -47,7 +47,7 @@ def _merged(one: list[Item], other: list[Item], key: Callable[[Item], Any] | Non
         checkpoint()
         end, stop = min(i + _PIECE_ITEMS, len(one)), min(j + _PIECE_ITEMS, len(other))
         last, latest = value(one[end - 1]), value(other[stop - 1])
-        if latest < last:  # what is greater than the end of the other piece may belong behind what follows that
+        if latest < last:  # items greater than the other piece's end may belong after what follows it
             end = bisect_right(one, latest, i, end, key=key)
         else:
             stop = bisect_left(other, last, j, stop, key=key)

@@ -10,8 +10,8 @@
      ├─ MethodNotAllowed 405  ├─ Invalid 422
      └─ NotAcceptable 406     └─ AlreadyExists 409
 
-One class per reason, so that callers can catch what they can handle; the functions below make the
-messages and details that upstream gives.
+One class per reason, so that callers can catch those they can handle.  The functions below make errors with upstream's
+messages and details.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kapi.machinery.field import FieldError, quote
 from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.tree import Object
 
-MAX_CAUSES = 4 * 1024 * 1024  # characters of what a 422 says is wrong
+MAX_CAUSES = 4 * 1024 * 1024  # characters of all causes of a 422
 
 
 class StatusError(Exception):
-    """An error with the Status that answers the request."""
+    """An error that is answered with a Status object."""
 
     code = 500
     reason = ""
@@ -44,7 +44,7 @@ class StatusError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.continue_token = continue_token  # how a list may go on that has expired
+        self.continue_token = continue_token  # to continue an expired list, without consistency
         self.details = details
         self.headers = tuple(headers)
         if code is not None:
@@ -137,14 +137,19 @@ class Timeout(StatusError):
 
 
 def resource_details(resource: GroupResource, name: str = "") -> Object:
-    """``details`` that name a resource; empty parts are left out as upstream does."""
+    """``details`` that name a resource."""
+    return _details(name, resource.group, resource.resource)
+
+
+def _details(name: str, group: str, kind: str) -> Object:
+    """Empty parts are left out, as upstream does."""
     details: Object = {}
     if name:
         details["name"] = name
-    if resource.group:
-        details["group"] = resource.group
-    if resource.resource:
-        details["kind"] = resource.resource
+    if group:
+        details["group"] = group
+    if kind:
+        details["kind"] = kind
     return details
 
 
@@ -156,11 +161,11 @@ def already_exists(resource: GroupResource, name: str) -> AlreadyExists:
     return AlreadyExists(f"{resource} {quote(name)} already exists", details=resource_details(resource, name))
 
 
-def generate_name_conflict(resource: GroupResource, name: str, retry_after: int = 1) -> AlreadyExists:
-    """The random suffix was taken, eight times over."""
+def generate_name_conflict(resource: GroupResource, name: str) -> AlreadyExists:
+    """All random names that were tried exist."""
     return AlreadyExists(
         f"{resource} {quote(name)} already exists, the server was not able to generate a unique name for the object",
-        details={**resource_details(resource, name), "retryAfterSeconds": retry_after},
+        details={**resource_details(resource, name), "retryAfterSeconds": 1},
     )
 
 
@@ -185,17 +190,11 @@ def forbidden(resource: GroupResource, name: str, why: str) -> Forbidden:
 
 
 def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The 422 of a failed validation.  The message lists each distinct error once, in order.
+    """The 422 of a failed validation.  The message has each distinct error once, in order.
 
-    An error may quote a whole list for each entry that it finds wrong: what exceeds ``MAX_CAUSES`` is only counted.
+    Each error may quote a long list; from ``MAX_CAUSES`` characters on the other errors are only counted.
     """
-    details: Object = {}
-    if name:
-        details["name"] = name
-    if kind.group:
-        details["group"] = kind.group
-    if kind.kind:
-        details["kind"] = kind.kind
+    details = _details(name, kind.group, kind.kind)
     causes: list[Object] = []
     distinct: dict[str, None] = {}
     size = 0
@@ -210,7 +209,7 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
             break
     if causes:
         details["causes"] = causes
-    checkpoint()  # joining and writing what may be megabytes are a piece each
+    checkpoint()  # joining megabytes takes long, and formatting them again
     texts = list(distinct)
     if not texts:
         summary = ""
@@ -224,7 +223,7 @@ def invalid(kind: GroupKind, name: str, errors: Sequence[FieldError]) -> Invalid
 
 
 def unauthorized() -> Unauthorized:
-    """Says no more, whatever was wrong with the credentials."""
+    """The 401, which never tells what was wrong with the credentials."""
     return Unauthorized("Unauthorized")
 
 
@@ -266,13 +265,13 @@ def timeout(message: str, retry_after: int = 0) -> Timeout:
     return Timeout(f"Timeout: {message}", details=details)
 
 
-def too_large_resource_version(requested: int, current: int, retry_after: int = 1) -> Timeout:
-    """A read asked for a revision that the server has not reached."""
+def too_large_resource_version(requested: int, current: int) -> Timeout:
+    """The 504 of a read at a revision that the server has not reached."""
     return Timeout(
         f"Timeout: Too large resource version: {requested}, current: {current}",
         details={
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-            "retryAfterSeconds": retry_after,
+            "retryAfterSeconds": 1,
         },
     )
 
@@ -282,5 +281,5 @@ def expired(message: str, continue_token: str = "") -> Expired:
 
 
 def generic(message: str, code: int = 500) -> StatusError:
-    """An error without a reason: what a plain Go error becomes."""
+    """An error without a reason, as upstream answers a plain Go error."""
     return StatusError(message, code=code)

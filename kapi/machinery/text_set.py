@@ -1,8 +1,8 @@
 """A set of many short texts in three blocks of memory.
 
-A watch keeps its selector as long as it lives, and a selector may ask for thousands of values: as a ``frozenset`` each is an
-object of its own, five times as large as its text.  And small objects of a thousand watches lie between those of everything
-else: Python gives 1 MiB back only when nothing at all in it is used, so most of it would stay when the watches have gone.
+A watch holds its selector for its whole life, and a selector may have thousands of values.  In a ``frozenset`` each value is an
+object, five times as large as its text.  These small objects lie in memory between those of other work, and Python returns an
+arena of 1 MiB only when all of it is free: most of the memory would stay after the watches have ended.
 """
 
 from __future__ import annotations
@@ -13,27 +13,25 @@ from collections.abc import Collection, Iterable, Iterator, Set
 
 from kapi.machinery.checkpoint import steps
 
-MANY = 64  # texts: more are kept as one
-TOO_MANY = (
-    32_768  # texts: more take long to sort, and come in no request's line but in bodies, whose objects do not stay
-)
+MAX_UNPACKED = 64  # texts of a ``frozenset``; more are packed
+MAX_PACKED = 32_768  # texts; more take long to sort, and only bodies can have them, whose objects do not stay
 _SEPARATOR = ","
 
 
 def text_set(texts: Collection[str]) -> Set[str]:
-    """As it is best kept; there are no commas in the texts."""
-    return TextSet(texts) if MANY < len(texts) <= TOO_MANY else frozenset(texts)
+    """A set of texts without commas, packed if they are many."""
+    return TextSet(texts) if MAX_UNPACKED < len(texts) <= MAX_PACKED else frozenset(texts)
 
 
 def by_hash(hashes: Iterable[int], starts: Iterable[int]) -> tuple[array[int], array[int]]:
-    """Hashes in their order, and what belongs to each."""
+    """The hashes in ascending order, and their starts in the same order."""
     pairs = sorted(zip(hashes, starts, strict=True))
     first, second = zip(*pairs, strict=True) if pairs else ((), ())
     return array("q", first), array("L", second)
 
 
 class TextSet(Set[str]):
-    """Of texts without commas.  Immutable; who is asked for takes as long as by bisection."""
+    """An immutable set of texts without commas.  Membership is found by bisection over hashes."""
 
     __slots__ = ("_hashes", "_starts", "_text")
 
@@ -52,7 +50,7 @@ class TextSet(Set[str]):
         return len(self._hashes)
 
     def __iter__(self) -> Iterator[str]:
-        """In their order."""
+        """The texts in ascending order."""
         return iter(self._text[1:-1].split(_SEPARATOR) if self._hashes else ())
 
     def __contains__(self, text: object) -> bool:

@@ -1,4 +1,4 @@
-"""Times as Go reads and the API writes them (upstream: apimachinery ``meta/v1`` Time and MicroTime, Go's ``time``)."""
+"""Times, parsed as Go does and written as the API does (upstream: apimachinery ``meta/v1`` Time and MicroTime, Go's ``time``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import time as clock
 from datetime import UTC, datetime, timedelta
 
-from kapi.machinery.memo import remember
+from kapi.machinery.memo import memoized
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
@@ -41,7 +41,7 @@ def of_unix(seconds: int) -> str:
     return shown + clock.strftime("-%m-%dT%H:%M:%S", moment)
 
 
-@remember(4096)
+@memoized(4096)
 def unix_of(text: str) -> tuple[int, int]:
     """Unix seconds and microseconds of a time as it is stored: ``2006-01-02T15:04:05[.000000]Z``."""
     parts = (int(text[start:end]) for start, end in ((0, 4), (5, 7), (8, 10), (11, 13), (14, 16), (17, 19)))
@@ -59,7 +59,7 @@ def stamp_micros(seconds: float) -> str:
 
 
 def seconds_of(timestamp: str) -> float:
-    """Unix seconds of an RFC 3339 time; fractions and numeric zones are understood.  Raises ValueError."""
+    """Unix seconds of an RFC 3339 time with or without a fraction, in any zone.  Raises ValueError."""
     seconds = float(calendar.timegm(clock.strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
     rest = timestamp[19:]
     if rest.startswith("."):
@@ -72,21 +72,21 @@ def seconds_of(timestamp: str) -> float:
     return seconds
 
 
-@remember(4096)
+@memoized(4096)
 def time(text: str) -> str | None:
-    """A ``Time`` as it is answered; None for Go's zero time.  Raises TimeError."""
+    """A ``Time`` in the API's form; None for Go's zero time.  Raises TimeError."""
     found = _PLAIN(text)
-    moment = _moment(text, RFC3339, *found.groups()) if found else _refuse(text, RFC3339)
+    moment = _moment(text, RFC3339, *found.groups()) if found else _parse_layout(text, RFC3339)
     shown = format_seconds(moment)
     return None if shown == _ZERO + "Z" else shown
 
 
-@remember(4096)
+@memoized(4096)
 def micro_time(text: str) -> str | None:
-    """A ``MicroTime`` as it is answered; None for Go's zero time.  Raises TimeError."""
+    """A ``MicroTime`` in the API's form; None for Go's zero time.  Raises TimeError."""
     found = _PLAIN(text)
     if found is None or found[7] is None or len(found[7]) < 6:
-        _refuse(text, RFC3339_MICRO)
+        _parse_layout(text, RFC3339_MICRO)
     assert found is not None
     if len(found[7]) > 6:
         rest = text[26:]
@@ -141,8 +141,11 @@ _STEPS = (
 )  # fmt: skip
 
 
-def _refuse(text: str, layout: str) -> datetime:
-    """Says at which element of the layout the text goes wrong."""
+def _parse_layout(text: str, layout: str) -> datetime:
+    """Parses by the elements of the layout, as Go does.  Raises TimeError with the first element that does not fit.
+
+    It accepts one form that ``_PLAIN`` does not: hours of one digit.
+    """
     position = 0
     steps = [*_STEPS, (".000000", r"\.\d{6}")] if layout == RFC3339_MICRO else [*_STEPS, ("", r"(?:\.\d+)?")]
     for element, pattern in [*steps, ("Z07:00", r"Z|[+-]\d\d:\d\d")]:
@@ -152,7 +155,6 @@ def _refuse(text: str, layout: str) -> datetime:
         position = found.end()
     if position < len(text):
         raise TimeError(f'parsing time "{text}": extra text: "{text[position:]}"')
-    # what is left differs from the plain form only by a one-digit hour
     hour = re.sub(r"T(\d):", r"T0\1:", text)
     found = _PLAIN(hour)
     assert found is not None

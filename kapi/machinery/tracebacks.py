@@ -1,15 +1,14 @@
-"""An exception keeps alive what the frames that it passed hold, a request's whole body among it.
+"""Drops tracebacks of handled exceptions: a traceback keeps the variables of all its frames alive, such as a whole body.
 
-Twisted raises a Deferred's failure in a frame that holds the failure, so the exception holds itself: nothing of all that goes
-before the garbage collector has found the circle, which it then frees in one piece.  Who has dealt with an exception and
-needs no more of it than what it says lets go of its frames.
+Twisted raises a Deferred's failure in a frame that has the failure as a variable, so the exception refers to itself.  Without
+``drop_tracebacks`` all this stays until the garbage collector finds the cycle, and is then freed in one piece.
 """
 
 from __future__ import annotations
 
 
-def let_go(error: BaseException | None) -> None:
-    """Frames of the exception and of those that it followed or was raised from."""
+def drop_tracebacks(error: BaseException | None) -> None:
+    """Drops the traceback of an exception, of its cause and of its context."""
     waiting = [error]
     while waiting:
         each = waiting.pop()

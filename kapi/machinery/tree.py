@@ -1,7 +1,7 @@
-"""JSON trees as decoders make them and encoders take them: their types, copying and reading.
+"""JSON trees as decoders return them and encoders take them: their types, copies and comparison.
 
-``Any`` stands in them because what a tree holds where is said by its schema, which validation has checked, and not by Python's
-types: a recursive union would ask for a check at each step of each path.
+The types use ``Any``: a tree's schema, which validation has checked, says what it holds.  A recursive union as a type would
+need an ``isinstance`` at each step of each path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def copy(value: Tree) -> Tree:
 
 
 def equal(one: Tree, other: Tree) -> bool:
-    """``one == other``; in a computation that may take long, with checkpoints."""
+    """``one == other``, with checkpoints when the computation may take long."""
     if checkpoint.running is None or type(one) not in (dict, list):
         return bool(one == other)
     containers: list[tuple[Tree, Tree]] = [([one], [other])]
@@ -50,7 +50,7 @@ def equal(one: Tree, other: Tree) -> bool:
 
 
 def dig(tree: object, *path: str) -> Tree:
-    """The value at a path of keys, or None where any step is missing."""
+    """The value at a path of keys, or None when a key is missing."""
     for part in path:
         if not isinstance(tree, dict):
             return None

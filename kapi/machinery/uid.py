@@ -1,16 +1,16 @@
 """UUIDs for objects and requests (upstream: apimachinery ``util/uuid``).
 
-Every request takes one and every create two; asking the kernel for 16 bytes each time costs more than all the rest of it.
+Every request needs one and every create two.  To ask the kernel for 16 bytes each time would cost more than all the rest.
 """
 
 from __future__ import annotations
 
 import os
 
-_BATCH_SIZE = 256  # UUIDs that are made together
+_BATCH_SIZE = 256  # UUIDs that are made at once
 _ready: list[str] = []
 
-# a forked process must not give out what its parent does
+# a forked process must not return the UUIDs of its parent
 os.register_at_fork(after_in_child=_ready.clear)
 
 
@@ -26,5 +26,5 @@ def _fresh(random: bytes) -> list[str]:
     return [f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}" for text in texts]
 
 
-#: the two highest bits are 1 and 0
+#: sets the two highest bits of a digit to 1 and 0
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}

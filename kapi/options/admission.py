@@ -42,7 +42,7 @@ class AdmissionOptions(FlagSet):
             self.admission_control and (self.enable_admission_plugins or self.disable_admission_plugins)
         )
         if self.admission_control:
-            from kapi.admission.catalogue import PLUGINS  # many modules: not for those who do not use the flag
+            from kapi.admission.catalogue import PLUGINS  # many modules, imported only with the flag
 
             self.enable_admission_plugins = list(self.admission_control)
             self.disable_admission_plugins = sorted(set(PLUGINS) - set(self.admission_control))

@@ -1,4 +1,4 @@
-"""How other API servers know this one (cmd/kube-apiserver ``--proxy-client-*``)."""
+"""The identity of this server towards aggregated API servers and webhooks (cmd/kube-apiserver ``--proxy-client-*``)."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
 @functools.cache
 def _registered() -> frozenset[tuple[str, str]]:
-    """Every group and version Kubernetes has kinds for, served or not."""
+    """Every (group, version) with kinds in Kubernetes, served or not."""
     return frozenset((kind.group, kind.version) for kind in names_by_kind())
 
 
 def _absent(key: str) -> str:
-    """Why what a key names cannot be switched on; empty when it can."""
-    from kapi.resources.catalogue import BUILT_IN  # many modules, wanted only here before the store is started
+    """Why the group version or resource of a key cannot be enabled; "" when it can."""
+    from kapi.resources.catalogue import BUILT_IN  # many modules, which the start of the store does not need
     from kapi.resources.previews import PREVIEWS
 
     group, version, *plural = key.split("/")
@@ -73,7 +73,10 @@ class APIEnablementOptions(FlagSet):
         return errors
 
     def enabled(self, group: str, version: str, plural: str = "") -> bool:
-        """Whether a group version (and resource) is served, most specific setting first; without one, stable versions are."""
+        """Whether a group version, or a resource of it, is served.
+
+        The most specific setting decides; without one, only stable versions are served.
+        """
         group_version = f"{group}/{version}" if group else version
         stage = "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"
         keys = (f"{group_version}/{plural}", group_version, f"api/{stage}", "api/all")

@@ -53,7 +53,7 @@ class AuditOptions(FlagSet):
             self.switch(f"audit-{name}-batch-throttle-enable", name == "webhook", "Throttle batches.")
 
     def validate(self) -> list[str]:
-        """Of the back ends that are used."""
+        """Checks only the back ends that are used, as upstream."""
         errors = []
         if self.audit_log_path:
             errors += self._backend("log")
@@ -69,7 +69,7 @@ class AuditOptions(FlagSet):
         return errors
 
     def _backend(self, name: str) -> list[str]:
-        """What log and webhook have in common; as upstream, the first thing wrong with batches, and with sizes."""
+        """Checks that log and webhook have in common; as upstream, only the first error of batches and of sizes."""
 
         def value(rest: str) -> float:
             return cast(float, getattr(self, f"audit_{name}_{rest}"))

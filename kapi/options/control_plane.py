@@ -1,4 +1,4 @@
-"""Flags of the control plane that belong to no group (upstream: cmd/kube-apiserver ``options/options.go``, Misc)."""
+"""Miscellaneous flags of the control plane (upstream: cmd/kube-apiserver ``options/options.go``, Misc)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Controllers in the process (upstream: controller-manager ``options/generic.go``, component-base ``config/options``)."""
+"""Flags of the built-in controllers (upstream: controller-manager ``options/generic.go``, component-base ``config/options``)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ControllerOptions(FlagSet):
         return self.election.problems() if self.leader_elect else []
 
     def enabled(self, name: str) -> bool:
-        """The controller manager's rule: a name wins over ``*``."""
+        """Whether a controller runs, by the controller manager's rule: a name wins over ``*``."""
         if name in self.controllers:
             return True
         if f"-{name}" in self.controllers:

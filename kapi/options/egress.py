@@ -1,4 +1,4 @@
-"""Egress selector flags, and the file they name (upstream: apiserver ``server/egressselector/config.go``)."""
+"""The egress selector flag, and the file that it names (upstream: apiserver ``server/egressselector/config.go``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TLS = {"caBundle", "clientKey", "clientCert", "tlsServerName"}
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """A network that is behind a proxy: at a unix socket, or at a URL, by TLS with the files when that is https."""
+    """A network behind a proxy.  The proxy has a unix socket or a URL; the files are for TLS with an https URL."""
 
     name: str
     socket: str = ""
@@ -44,10 +44,10 @@ class EgressOptions(FlagSet):
         )
 
     def selections(self) -> list[Selection]:
-        """The networks that are not reached directly.  Raises ConfigError."""
+        """The networks that are reached through a proxy.  Raises ConfigError."""
         if not self.egress_selector_config_file:
             return []
-        import yaml  # for those alone who use it
+        import yaml  # imported only when it is used
 
         try:
             tree = yaml.safe_load(read_file(self.egress_selector_config_file, "egress-selector-config-file"))
@@ -64,7 +64,7 @@ class EgressOptions(FlagSet):
 
 
 class _Reader:
-    """Collects what is wrong."""
+    """Reads the configuration and collects its errors."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []

@@ -1,4 +1,4 @@
-"""What is wrong with how kapi was started; shown on stderr, one line each, without a traceback."""
+"""Configuration errors, which are printed to stderr, one line each, without a traceback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 class ConfigError(Exception):
-    """One or more things an operator has to put right."""
+    """One or more configuration errors that an operator has to correct."""
 
     def __init__(self, *messages: str) -> None:
         super().__init__("\n".join(messages))
@@ -15,7 +15,7 @@ class ConfigError(Exception):
 
 
 def complain(error: Exception) -> None:
-    """Writes it to stderr."""
+    """Prints the error to stderr."""
     for message in str(error).splitlines():
         sys.stderr.write(f"kapi: {message}\n")
     sys.stderr.flush()

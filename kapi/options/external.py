@@ -1,6 +1,6 @@
-"""Authenticators and authorizers that flags and files name: OIDC, webhooks, ABAC, structured configuration.
+"""Builds authenticators and authorizers from flags and files: OIDC, webhooks, ABAC, structured configuration.
 
-Reads files, builds, and looks at the structured files again when asked to reload.  Raises ConfigError.
+``reload`` applies changes of the structured configuration files.  The constructors raise ConfigError.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from kapi.authorization.configuration import AuthorizerSettings, ConfigurationEr
 from kapi.authorization.interface import Authorizer
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.webhook import WebhookAuthorizer
-from kapi.client.kubeconfig import Endpoint, KubeconfigError, load_kubeconfig
+from kapi.client.config_error import ConfigError as ClientConfigError
+from kapi.client.kubeconfig import Endpoint, load_kubeconfig
 from kapi.machinery.field import quote
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
@@ -44,14 +45,14 @@ _WEBHOOK_TIMEOUT = 30.0  # seconds
 
 
 class ExternalIdentity:
-    """OIDC, structured configuration and the token webhook, as the flags say."""
+    """The token authenticators of the flags: OIDC, structured configuration and the token webhook."""
 
     def __init__(
         self, flags: AuthenticationOptions, reactor: Reactor, registry: CollectorRegistry | None = None
     ) -> None:
         self._flags, self._reactor = flags, reactor
         self._jwt = ReplaceableTokenAuthenticators()
-        self._content = b""  # of the file whose issuers count
+        self._content = b""  # of the configuration file that is in force
         self._clients: list[HTTPSClient] = []
         self._switching = False
         self.tokens: list[TokenAuthenticator] = []
@@ -84,7 +85,7 @@ class ExternalIdentity:
             raise ConfigError(f"--authentication-config: {error}") from None
 
     def _from_flags(self) -> AuthenticationConfiguration:
-        from kapi.authentication.oidc.configuration import (  # for those alone who use it
+        from kapi.authentication.oidc.configuration import (  # imported only when it is used
             entry_from_flags,
             validate_entries,
         )
@@ -109,8 +110,8 @@ class ExternalIdentity:
         return AuthenticationConfiguration([entry], expressions)
 
     def _make(self, found: AuthenticationConfiguration) -> list[OIDCAuthenticator]:
-        """Raises ConfigError for what kapi cannot do."""
-        # for those alone who use it
+        """An authenticator for each issuer.  Raises ConfigError for settings that kapi does not support."""
+        # imported only when it is used
         from kapi.authentication.oidc.authenticator import OIDCAuthenticator
         from kapi.authentication.oidc.distributed import DistributedClaims
         from kapi.authentication.oidc.provider import Provider
@@ -151,7 +152,7 @@ class ExternalIdentity:
             client.close().addErrback(lambda _: None)
 
     def _webhook(self) -> WebhookTokenAuthenticator:
-        from kapi.client.https import HTTPSClient  # for those alone who use it
+        from kapi.client.https import HTTPSClient  # imported only when it is used
 
         flags = self._flags
         endpoint = _kubeconfig(
@@ -166,9 +167,9 @@ class ExternalIdentity:
         )
 
     def reload(self) -> Deferred[None] | None:
-        """Takes the issuers of a changed file once all of them answer; until then those of before count.
+        """Applies a changed file once all its issuers answer; until then the previous one stays in force.
 
-        A file that is wrong, or names an issuer that does not answer, is logged and looked at again the next time.
+        An invalid file, or one with an issuer that does not answer, is logged and tried again the next time.
         """
         path = self._flags.authentication_config
         if not path or self._switching:
@@ -207,7 +208,7 @@ class ExternalIdentity:
 
 
 class ExternalPolicy:
-    """The authorizers in order: mode names, and authorizers made here."""
+    """The modes of authorization in order, and the authorizers built here: ABAC and webhooks."""
 
     def __init__(
         self, flags: AuthorizationOptions, reactor: Reactor, registry: CollectorRegistry | None = None
@@ -229,7 +230,7 @@ class ExternalPolicy:
             self._reloads = Reloads("authorization", registry)
             self._reloads.applied(self._content)
         elif "Webhook" in flags.modes:
-            from kapi.client.https import HTTPSClient  # for those alone who use it
+            from kapi.client.https import HTTPSClient  # imported only when it is used
 
             endpoint = _kubeconfig(flags.authorization_webhook_config_file, "--authorization-webhook-config-file")
             self.others["Webhook"] = WebhookAuthorizer(
@@ -248,7 +249,7 @@ class ExternalPolicy:
             raise ConfigError(f"--authorization-config: {error}") from None
 
     def _chain(self, settings: list[AuthorizerSettings]) -> list[Mode]:
-        from kapi.client.https import HTTPSClient  # for those alone who use it
+        from kapi.client.https import HTTPSClient  # imported only when it is used
 
         chain = []
         for each in settings:
@@ -272,7 +273,7 @@ class ExternalPolicy:
         return chain
 
     def reload(self, replace: Callable[[list[Mode]], None]) -> None:
-        """Puts the chain of a changed file into place; one that is wrong changes nothing and is logged."""
+        """Applies a changed file; an invalid one is logged and changes nothing."""
         path = self._flags.authorization_config
         if not path:
             return
@@ -292,5 +293,5 @@ class ExternalPolicy:
 def _kubeconfig(path: str, flag: str) -> Endpoint:
     try:
         return load_kubeconfig(path)
-    except KubeconfigError as error:
+    except ClientConfigError as error:
         raise ConfigError(f"{flag}: {error}") from None

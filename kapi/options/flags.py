@@ -18,7 +18,7 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
 
 
 class FlagError(ValueError):
-    """A value that a flag does not take; ``str(error)`` says why."""
+    """An invalid value of a flag; ``str(error)`` says why."""
 
 
 def duration(text: str) -> float:
@@ -102,10 +102,11 @@ def pairs(text: str) -> dict[str, str]:
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """``kind``: "value" (the last one counts), "list" (comma-separated, adds up), "array" (adds up) or "map" (adds up).
+    """A flag of the command line.
 
-    ``type`` is what the help text calls its values, ``group`` the heading it stands under when that is not its set's.
-    ``inert`` is why it changes nothing here, ``refused`` what to use instead of it.
+    ``kind`` says how repeated flags combine: "value" and "bool" (the last one counts), "list" (comma-separated, adds up), "array"
+    (adds up) or "map" (adds up).  ``type`` is the name of its values in the help text, ``group`` its heading when that differs
+    from its FlagSet's.  ``inert`` is the reason why it is accepted without effect.  ``refused`` names what to use instead.
     """
 
     name: str
@@ -127,7 +128,7 @@ class Flag(msgspec.Struct, frozen=True):
 class FlagSet:
     """The flags of one group, and their values as attributes: ``serving.secure_port``.
 
-    A group names the types of its attributes; a test compares them with what the flags parse.
+    A subclass annotates its attributes; a test compares the annotations with the types of the parsed values.
     """
 
     #: heading in the help text
@@ -142,7 +143,7 @@ class FlagSet:
         """Declares the group's flags."""
 
     def complete(self) -> None:
-        """Fills in what follows from other flags; may read files and raise ConfigError."""
+        """Derives values from other flags; may read files and raise ConfigError."""
 
     def validate(self) -> list[str]:
         """All errors of the group."""
@@ -173,7 +174,7 @@ class FlagSet:
         self.declare(Flag(name, parse, {}, help, "map", **more))
 
     def set(self, flag: Flag, text: str) -> None:
-        """Takes one occurrence on the command line.  Raises FlagError."""
+        """Sets the value from one occurrence on the command line.  Raises FlagError."""
         first = flag.name not in self.given
         if flag.kind == "list":
             items = [item.strip() for item in text.split(",")] if text else []
@@ -190,7 +191,7 @@ class FlagSet:
 
 
 def parse(groups: Iterable[FlagSet], arguments: Sequence[str]) -> list[str]:
-    """Sets the flags; answers every error, unknown flags and stray arguments among them."""
+    """Sets the flags from ``arguments``.  Returns all errors, such as unknown flags and stray arguments."""
     by_name = {name: (group, flag) for group in groups for name, flag in group.flags.items()}
     by_short = {flag.short: (group, flag) for group, flag in by_name.values() if flag.short}
     errors: list[str] = []

@@ -7,16 +7,16 @@ import re
 from kapi.machinery import feature_gates
 from kapi.machinery.feature_gates import WITH_EFFECT
 from kapi.options.flags import FlagError, FlagSet, boolean, duration, integer, ip_address, number, pairs, string
-from kapi.request.pending import MAX_PENDING
+from kapi.request.pending import MAX_PENDING_BYTES
 
 _EMULATED = "there is one version to emulate"
-#: what versions these flags may name
+#: the valid versions of these flags
 _VERSIONS = {"emulated-version": ("1.36",), "min-compatibility-version": ("1.35", "1.36")}
 _DIRECTIVE = re.compile(r"max-age=[0-9]+|includeSubDomains|preload")
 
 
 def gates(text: str) -> dict[str, bool]:
-    """``Name=true``, or ``kube:Name=true`` with the component the gates are of.  Raises FlagError."""
+    """Feature gates: ``Name=true``, or with the component, ``kube:Name=true``.  Raises FlagError."""
     found: dict[str, bool] = {}
     for key, value in pairs(text).items():
         component, mark, name = key.rpartition(":")
@@ -51,7 +51,12 @@ class GenericOptions(FlagSet):
             "advertise-address", ip_address, "", "IP address on which to tell members of the cluster of this server."
         )
         self.value("external-hostname", string, "", "Host name to use in generated URLs and certificates.")
-        self.strings("cors-allowed-origins", (), "Regular expressions of origins allowed for CORS, comma separated.")
+        self.strings(
+            "cors-allowed-origins",
+            (),
+            "Regular expressions of origins allowed for CORS, comma separated; each must pin the start (^ or //) and the "
+            "end ($ or :) of the host, as in //example.com(:|$).",
+        )
         self.mapping(
             "feature-gates",
             gates,
@@ -91,7 +96,7 @@ class GenericOptions(FlagSet):
         self.value(
             "max-pending-bytes",
             integer,
-            MAX_PENDING,
+            MAX_PENDING_BYTES,
             "Bytes of answers, events and bodies that may wait for all clients together; beyond it those who are slow are "
             "disconnected, and what would make it worse is answered 429; 0 for no limit.",
             group="Kapi",
@@ -143,9 +148,23 @@ class GenericOptions(FlagSet):
         for directive in self.strict_transport_security_directives:
             if not _DIRECTIVE.fullmatch(directive):
                 errors.append(f"--strict-transport-security-directives invalid, unknown directive {directive!r}")
-        for origin in self.cors_allowed_origins:
-            try:
-                re.compile(origin)
-            except re.error as error:
-                errors.append(f"--cors-allowed-origins has an invalid regular expression {origin!r}: {error}")
-        return errors
+        problems = [problem for origin in self.cors_allowed_origins if (problem := _origin_problem(origin))]
+        return errors + [f"--cors-allowed-origins has an invalid regular expression: {problem}" for problem in problems]
+
+
+def _origin_problem(origin: str) -> str:
+    """Why a regular expression of origins cannot be used; "" when it can.
+
+    It must name the start and the end of the host: else "example.com" would match example.com.evil.org (CVE-2022-1996).
+    """
+    import re2  # imported only when the flag is used
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(origin, options)
+    except re2.error as error:
+        return f"{origin!r}: {error}"
+    if not any(mark in origin for mark in ("^", "//")) or not any(mark in origin for mark in ("$", ":")):
+        return "regular expression does not pin to start/end of host in the origin header"
+    return ""

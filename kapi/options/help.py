@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterable
+from typing import NoReturn
 
 from kapi.options.flags import Flag, FlagSet, duration, integer, ip_address, number, port_range, string
 
@@ -22,6 +24,17 @@ _TYPES: dict[object, str] = {
 }
 _KINDS = {"bool": "bool", "list": "strings", "array": "stringArray", "map": "mapStringString"}
 _WIDTH = 112
+
+
+def show(text: str) -> NoReturn:
+    """Prints the text and ends the process with 0, also when its reader ends before it, as ``head`` does."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), 1
+        )  # Python writes the rest there at its end, instead of failing again
+    raise SystemExit(0)
 
 
 def usage(groups: Iterable[FlagSet]) -> str:
@@ -58,7 +71,7 @@ def _text(flag: Flag) -> str:
 
 
 def _wrapped(text: str) -> list[str]:
-    """Lines below a flag; what stands behind a NUL stays with what is before it."""
+    """The lines below a flag.  A NUL stands for a space at which the line must not be broken."""
     indent = " " * 16
     lines = textwrap.wrap(
         text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
@@ -67,12 +80,12 @@ def _wrapped(text: str) -> list[str]:
 
 
 def type_of(flag: Flag) -> str:
-    """What the help text calls the flag's values."""
+    """The name of the flag's values in the help text."""
     return flag.type or _KINDS.get(flag.kind) or _TYPES[flag.parse]
 
 
 def default_of(flag: Flag) -> str:
-    """As the help text shows it; empty for what means "nothing"."""
+    """The default as the help text shows it; "" for an empty or zero default."""
     default = flag.default
     if flag.type in ("int32Slice", "namedCertKey", "stringToString"):
         return "[]"
@@ -86,7 +99,7 @@ def default_of(flag: Flag) -> str:
 
 
 def value_text(flag: Flag, value: object) -> str:
-    """A value as the command line would have it."""
+    """A value as written on the command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if flag.parse is duration and isinstance(value, float):
@@ -101,7 +114,7 @@ def value_text(flag: Flag, value: object) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """As Go writes it: ``1h0m0s``, ``2s``, ``250ms``."""
+    """A duration in Go's format: ``1h0m0s``, ``2s``, ``250ms``."""
     if not seconds:
         return "0s"
     if abs(seconds) < 1:

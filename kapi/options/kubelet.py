@@ -1,4 +1,4 @@
-"""How nodes are connected to (cmd/kube-apiserver ``--kubelet-*``)."""
+"""Flags for connections to kubelets (cmd/kube-apiserver ``--kubelet-*``)."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class KubeletOptions(FlagSet):
         return errors
 
     def settings(self) -> KubeletSettings:
-        """Reads the files.  Raises ConfigError."""
+        """The settings, with the contents of the files.  Raises ConfigError."""
         return KubeletSettings(
             self.tls(), self.kubelet_port, self.kubelet_preferred_address_types, self.kubelet_timeout
         )
 
     def tls(self) -> TLS:
-        """As the files are now.  Raises ConfigError."""
+        """The TLS settings from the current files.  Raises ConfigError."""
 
         def content(flag: str) -> bytes:
             path = getattr(self, flag.replace("-", "_"))
@@ -55,7 +55,7 @@ class KubeletOptions(FlagSet):
             content("kubelet-client-certificate"),
             content("kubelet-client-key"),
         )
-        if tls == UNVERIFIED:  # no file to find fault with
+        if tls == UNVERIFIED:  # no file was given
             return tls
         try:
             tls.creator("kubelet")

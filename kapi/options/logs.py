@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
+from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.options.flags import FlagError, FlagSet, duration, integer, string
 
 _STDERR = "lines are written at once"
@@ -15,9 +16,12 @@ def module_levels(text: str) -> list[tuple[str, int]]:
     found = []
     for item in filter(None, text.split(",")):
         pattern, mark, level = item.partition("=")
-        if not mark or not pattern or not level.isdigit():
-            raise FlagError(f"syntax error: expect comma-separated list of filename=N, got {item}")
-        found.append((pattern, int(level)))
+        try:
+            if not mark or not pattern:
+                raise NumberError
+            found.append((pattern, parse_uint(level, 31)))
+        except NumberError:
+            raise FlagError(f"syntax error: expect comma-separated list of filename=N, got {item}") from None
     return found
 
 
@@ -60,7 +64,7 @@ class LogOptions(FlagSet):
         return bool(self.log_json_split_stream if self.logging_format == "json" else self.log_text_split_stream)
 
     def verbosity(self, module: str) -> int:
-        """Of a logger; the first pattern that fits wins."""
+        """The verbosity of a logger; the first matching pattern wins."""
         name = module.rpartition(".")[2]
         found: int = next((level for pattern, level in self.vmodule if fnmatchcase(name, pattern)), self.v)
         return found

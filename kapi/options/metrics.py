@@ -9,7 +9,7 @@ from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagError, FlagSet, string
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
-_HIDDEN = "1.35"  # metrics that this minor version deprecated can be shown
+_HIDDEN = "1.35"  # the minor version whose deprecated metrics can be shown
 
 
 def allowed_labels(text: str) -> dict[str, str]:
@@ -56,7 +56,7 @@ class MetricsOptions(FlagSet):
             self.labels.setdefault(metric, {})[label] = frozenset(value.strip() for value in values.split(","))
 
     def _manifest(self) -> dict[str, str]:
-        import yaml  # for those alone who use it
+        import yaml  # imported only when it is used
 
         path = self.allow_metric_labels_manifest
         try:

@@ -18,17 +18,17 @@ from kapi.options.errors import ConfigError
 from kapi.options.features import FeatureOptions
 from kapi.options.flags import FlagSet, parse
 from kapi.options.generic import GenericOptions
+from kapi.options.global_flags import GlobalOptions
 from kapi.options.help import usage, value_text
 from kapi.options.kubelet import KubeletOptions
 from kapi.options.logs import LogOptions
 from kapi.options.metrics import MetricsOptions
-from kapi.options.outside import GlobalOptions
 from kapi.options.processes import ProcessOptions
 from kapi.options.serving import ServingOptions
 from kapi.options.storage import StorageOptions
 from kapi.options.tracing import TracingOptions
 
-_PASSWORD = re.compile(r"(://[^/:@]*):[^/@]*@")
+_PASSWORD = re.compile(r"(://[^/:@]*):[^/]*@")  # it may contain an @ itself
 
 
 class Options:
@@ -54,7 +54,7 @@ class Options:
         self.control_plane = ControlPlaneOptions()
         self.logs = LogOptions()
         self.tracing = TracingOptions()
-        self.others = GlobalOptions()
+        self.others = GlobalOptions()  # only for the help text
 
     @property
     def groups(self) -> list[FlagSet]:
@@ -62,7 +62,7 @@ class Options:
 
     @classmethod
     def from_command_line(cls, arguments: Sequence[str]) -> Options:
-        """Parsed, completed and validated.  Raises ConfigError with all that is wrong."""
+        """Parses, completes and validates the flags.  Raises ConfigError with all errors."""
         options = cls()
         errors = parse(options.groups, arguments)
         for group in options.groups:
@@ -74,7 +74,7 @@ class Options:
         return options
 
     def settings(self) -> list[tuple[str, str]]:
-        """Every flag with its value, by name; passwords in URLs are left out."""
+        """(name, value) of every flag, sorted; passwords in URLs are masked."""
         return sorted(
             (flag.name, _PASSWORD.sub(r"\1:***@", value_text(flag, getattr(group, flag.attribute))))
             for group in self.groups
@@ -83,7 +83,7 @@ class Options:
         )
 
     def inert(self) -> list[tuple[str, str]]:
-        """Flags on the command line that change nothing here, and why."""
+        """(name, reason) of each flag on the command line that has no effect here."""
         return [
             (name, group.flags[name].inert)
             for group in self.groups

@@ -1,4 +1,4 @@
-"""Metrics of a configuration file that is taken up while the server runs.
+"""Metrics of a configuration file that is reloaded while the server runs.
 
 Upstream: apiserver ``server/options/{authentication,authorization}config/metrics``.
 """
@@ -20,7 +20,7 @@ def _hash(data: bytes) -> str:
 
 
 class Reloads:
-    """``kind``: "authentication" or "authorization"."""
+    """Counts the reloads of one file.  ``kind``: "authentication", "authorization" or "encryption"."""
 
     def __init__(
         self, kind: str, registry: CollectorRegistry | None = None, clock: Callable[[], float] = time.time
@@ -50,7 +50,7 @@ class Reloads:
                 registry.register(collector)
 
     def applied(self, content: bytes) -> None:
-        """What counts now."""
+        """Notes the content that is in force now."""
         self._info.rows.clear()
         self._info.set(1, self._server, _hash(content))
 

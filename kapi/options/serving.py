@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.options.flags import Flag, FlagError, FlagSet, integer, ip_address, string
 
-#: names as Go has them -> OpenSSL's
+#: Go's names -> OpenSSL's
 CIPHER_SUITES = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",

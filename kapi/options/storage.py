@@ -1,4 +1,4 @@
-"""Where objects are kept.  Upstream's flags name etcd; ours name Redis, and a data directory for the embedded server."""
+"""Storage flags.  Upstream's flags name etcd; ours name Redis, and a data directory for the embedded server."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class StorageOptions(FlagSet):
         self._etcd()
 
     def _etcd(self) -> None:
-        """Upstream's flags for etcd: what they say goes for the store here, or how to say it."""
+        """Upstream's flags for etcd: they apply to the store here, or are refused with a hint what to use instead."""
 
         def value(name: str, parse: Callable[[str], object], default: object, text: str, **more: str) -> None:
             self.value(name, parse, default, text, group="Etcd", **more)
@@ -147,7 +147,7 @@ class StorageOptions(FlagSet):
                 value(name, parse, parsed, "Of etcd.", refused=use)
 
     def complete(self) -> None:
-        #: None: as many as is best here
+        #: None: not given, so the server chooses
         self.delete_workers = self.delete_collection_workers if self.is_set("delete-collection-workers") else None
         if self.is_set("etcd-compaction-interval") and not self.is_set("redis-compaction-interval"):
             self.redis_compaction_interval = self.etcd_compaction_interval
@@ -159,7 +159,7 @@ class StorageOptions(FlagSet):
         self.min_replicas: int | None = None if self.redis_min_replicas < 0 else self.redis_min_replicas
 
     def _overrides(self) -> Mapping[GroupResource, Address]:
-        from kapi.options.store_overrides import store_overrides  # for those who use it
+        from kapi.options.store_overrides import store_overrides  # imported only when it is used
 
         try:
             return store_overrides(self.redis_servers_overrides, self.redis_servers)
@@ -168,8 +168,11 @@ class StorageOptions(FlagSet):
             return {}
 
     def encryption(self) -> tuple[list[Rule], bytes]:
-        """What the file says, and the file.  Raises ConfigError."""
-        from kapi.store.encryption.configuration import EncryptionError, load_encryption  # for those who use it
+        """The rules of the encryption configuration, and the content of its file.  Raises ConfigError."""
+        from kapi.store.encryption.configuration import (
+            EncryptionError,
+            load_encryption,
+        )  # imported only when it is used
 
         content = read_file(self.encryption_provider_config, "encryption-provider-config")
         try:
@@ -205,7 +208,7 @@ class StorageOptions(FlagSet):
 
 
 def whole_urls(items: Sequence[str]) -> list[str]:
-    """The URLs of a list that was split at each comma: what begins no URL goes on with the hosts of the one before."""
+    """Joins URLs that were split at a comma between their hosts: an item without ``://`` belongs to the URL before it."""
     urls: list[str] = []
     for item in items:
         if urls and "://" not in item:

@@ -1,4 +1,4 @@
-"""``--redis-servers-overrides``: resources that are kept in other stores than the rest.
+"""``--redis-servers-overrides``: resources that have a store of their own.
 
 Upstream: ``--etcd-servers-overrides``, apiserver ``pkg/server/options/etcd.go`` and ``DefaultStorageFactory``.
 """
@@ -20,12 +20,11 @@ _ALL = "*"
 
 
 def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupResource, Address]:
-    """Where each resource is kept that is not in the store of ``main``, its URLs.
+    """The stores of the resources that are not in the main store, whose URLs are ``main``.
 
-    ``group/*`` is all resources of a group but those that have an entry of their own.  Raises ConfigError with all that is
-    wrong.
+    ``group/*`` means all resources of a group without an entry of their own.  Raises ConfigError with all errors.
     """
-    from kapi.core.install import core_rows  # the catalogue is large, and few need it so early
+    from kapi.core.install import core_rows  # the catalogue is large, and needed here only with the flag
 
     errors: list[str] = []
     stored = {GroupResource(row.group, row.plural): row.storage_resource for row in core_rows() if not row.handler}
@@ -36,7 +35,7 @@ def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupReso
         place, mark, servers = item.partition("#")
         group, slash, resource = place.partition("/")
         if not (mark and slash and resource and servers) or "#" in servers or "/" in resource:
-            errors.append(_FORMAT if "@" in place else f"{_FORMAT}: {quote(place)}")  # never a password
+            errors.append(_FORMAT if "@" in place else f"{_FORMAT}: {quote(place)}")  # show no password
             continue
         try:
             if place in given:
@@ -44,7 +43,7 @@ def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupReso
             given.add(place)
             address = _address(servers.split(";"))
             if resource == _ALL:
-                _members(group, stored)  # there are some
+                _members(group, stored)  # raises ValueError for an unknown group
                 groups[group] = address
             else:
                 found = _stored(GroupResource(group, resource), stored)
@@ -60,7 +59,7 @@ def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupReso
 
 
 def _main(urls: Sequence[str]) -> Address | None:
-    """None: the embedded store, or one whose URL is wrong, which is reported when it is opened."""
+    """The main store.  None: the embedded one, or one with an invalid URL, which is reported when it is opened."""
     try:
         return parse(urls[0]) if urls else None
     except ValueError:
@@ -68,7 +67,7 @@ def _main(urls: Sequence[str]) -> Address | None:
 
 
 def _whole(items: Iterable[str]) -> list[str]:
-    """The entries of a list that was split at each comma: what has no ``#`` is further Sentinels of the one before."""
+    """Joins entries that were split at a comma between Sentinels: an item without ``#`` belongs to the entry before it."""
     entries: list[str] = []
     for item in items:
         if entries and "#" not in item and "#" in entries[-1]:
@@ -79,7 +78,7 @@ def _whole(items: Iterable[str]) -> list[str]:
 
 
 def _address(urls: Sequence[str]) -> Address:
-    """One store: several URLs are its Sentinels.  Raises ValueError."""
+    """The address of one store; several URLs must be its Sentinels.  Raises ValueError."""
     first, *others = (parse(url) for url in urls)
     alike = replace(first, hosts=())
     if others and (not first.master or any(replace(other, hosts=()) != alike for other in others)):
@@ -88,7 +87,7 @@ def _address(urls: Sequence[str]) -> Address:
 
 
 def _stored(resource: GroupResource, stored: Mapping[GroupResource, GroupResource]) -> GroupResource:
-    """What it is kept as: events of both groups are one.  Raises ValueError."""
+    """The resource under which it is stored: events of both groups are stored as one.  Raises ValueError."""
     found = stored.get(resource)
     if found is None:
         raise ValueError(_UNKNOWN)
@@ -96,7 +95,7 @@ def _stored(resource: GroupResource, stored: Mapping[GroupResource, GroupResourc
 
 
 def _members(group: str, stored: Mapping[GroupResource, GroupResource]) -> list[GroupResource]:
-    """What is kept of a group.  Raises ValueError."""
+    """The stored resources of a group.  Raises ValueError when there are none."""
     found = [kept for kept in dict.fromkeys(stored.values()) if kept.group == group]
     if not found:
         raise ValueError(_UNKNOWN)

@@ -15,8 +15,9 @@ _MILLION = 1_000_000
 
 
 class TracingConfiguration(msgspec.Struct, frozen=True):
-    """``endpoint`` is gRPC's name of a collector; ``rate``: the sampled share of requests whose
-    clients have not decided, 0 to 1."""
+    """``endpoint`` is gRPC's name of a collector.  ``rate`` (0 to 1) is the sampled share of requests without a client's
+    decision.
+    """
 
     endpoint: str
     rate: float
@@ -33,10 +34,10 @@ class TracingOptions(FlagSet):
         )
 
     def configuration(self) -> TracingConfiguration | None:
-        """None without a file.  Raises ConfigError."""
+        """The content of the file; None without the flag.  Raises ConfigError."""
         if not self.tracing_config_file:
             return None
-        import yaml  # for those alone who use it
+        import yaml  # imported only when it is used
 
         try:
             tree = yaml.safe_load(read_file(self.tracing_config_file, "tracing-config-file"))

@@ -1,7 +1,7 @@
 """gRPC calls over a unix socket (upstream: ``google.golang.org/grpc``).
 
-gRPC has threads of its own: a call is begun in the reactor's thread and its end is told there, so that nobody is held up.
-Without the extra ``kapi[kms]`` there is no gRPC.
+gRPC runs its own threads.  A call begins in the reactor's thread, does not block it, and its result is delivered there.  gRPC is
+installed with the extra ``kapi[kms]``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Observe = Callable[[str, str, float], None]
 
 
 class PluginError(Exception):
-    """The plugin could not be asked, or said no.  ``code`` is gRPC's name of the outcome."""
+    """A call failed, or the plugin answered with an error.  ``code`` is gRPC's name of the status."""
 
     def __init__(self, text: str, code: str = "") -> None:
         super().__init__(text)
@@ -27,16 +27,16 @@ class PluginError(Exception):
 
 
 def require() -> None:
-    """Raises ImportError without the extra."""
-    # the store's server is forked, and is another program at once
+    """Raises ImportError when gRPC is not installed."""
+    # forks of this process (the store's server) run another program at once, and need no gRPC
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     import grpc  # noqa: F401
 
 
 class Calls:
-    """To one ``service`` (its full name) behind one socket.  ``path`` begins with ``@`` for a name that is in no file system.
+    """Calls to one ``service`` (its full name) at one socket.
 
-    ``max_message``: bytes of an answer.
+    ``path`` of the socket begins with ``@`` in the abstract namespace.  ``max_message`` is in bytes, of an answer.
     """
 
     def __init__(self, reactor: Reactor, path: str, service: str, max_message: int, observe: Observe) -> None:
@@ -58,11 +58,11 @@ class Calls:
         self._channel = grpc.insecure_channel(address, options)
 
     def close(self) -> None:
-        """What is under way fails."""
+        """Closes the channel; calls under way fail."""
         self._channel.close()
 
     def call(self, method: str, request: bytes, timeout: float) -> Deferred[bytes]:
-        """Waits so many seconds, also for the plugin to be there.  Fails with PluginError."""
+        """Fires with the answer.  Waits ``timeout`` seconds, also for the plugin to start.  Fails with PluginError."""
         done: Deferred[bytes] = Deferred()
         began = self._reactor.seconds()
         try:

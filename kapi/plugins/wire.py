@@ -1,7 +1,7 @@
-"""Protobuf messages of plugins: fields of bytes, texts and numbers, and maps of texts to bytes.
+"""Protobuf messages of plugins: fields of bytes, strings and numbers, and maps of strings to bytes.
 
-Upstream: ``k8s.io/kms/apis/v2/api.proto``, ``k8s.io/externaljwt/apis/v1/api.proto``.  A message is its fields by number; unknown
-ones are left out.
+Upstream: ``k8s.io/kms/apis/v2/api.proto``, ``k8s.io/externaljwt/apis/v1/api.proto``.  A message is a mapping of field numbers to
+values.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class WireError(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are no valid message."""
 
 
 def encode(fields: Iterable[tuple[int, bytes | int]]) -> bytes:
-    """Zero and empty are left out, as proto3 has it."""
+    """A message of (number, value) pairs; zero and empty values are left out, as in proto3."""
     parts = []
     for number, value in fields:
         if not value:
@@ -32,7 +32,7 @@ def encode(fields: Iterable[tuple[int, bytes | int]]) -> bytes:
 
 
 def encode_map(number: int, values: Mapping[str, bytes]) -> list[tuple[int, bytes]]:
-    """The fields that make a map, ordered by key."""
+    """The entries of a map field, ordered by key, for ``encode``."""
     return [(number, encode([(1, key.encode()), (2, value)])) for key, value in sorted(values.items())]
 
 
@@ -45,7 +45,7 @@ def decode(data: bytes) -> dict[int, list[bytes | int]]:
 
 
 def last_bytes(fields: Mapping[int, list[bytes | int]], number: int) -> bytes:
-    """Raises WireError for a field of another type."""
+    """The last value of a bytes field, or b"".  Raises WireError for a field of another type."""
     value = fields[number][-1] if number in fields else b""
     if not isinstance(value, bytes):
         raise WireError(f"field {number} has a wrong type")
@@ -53,7 +53,7 @@ def last_bytes(fields: Mapping[int, list[bytes | int]], number: int) -> bytes:
 
 
 def last_text(fields: Mapping[int, list[bytes | int]], number: int) -> str:
-    """Raises WireError."""
+    """The last value of a string field, or "".  Raises WireError."""
     try:
         return last_bytes(fields, number).decode()
     except UnicodeDecodeError:
@@ -61,7 +61,7 @@ def last_text(fields: Mapping[int, list[bytes | int]], number: int) -> str:
 
 
 def last_number(fields: Mapping[int, list[bytes | int]], number: int) -> int:
-    """Raises WireError."""
+    """The last value of an unsigned number, or 0.  Raises WireError."""
     value = fields[number][-1] if number in fields else 0
     if not isinstance(value, int):
         raise WireError(f"field {number} has a wrong type")
@@ -69,13 +69,13 @@ def last_number(fields: Mapping[int, list[bytes | int]], number: int) -> int:
 
 
 def last_signed(fields: Mapping[int, list[bytes | int]], number: int) -> int:
-    """An int64.  Raises WireError."""
+    """The last value of an int64 field, or 0.  Raises WireError."""
     value = last_number(fields, number) & (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
 
 
 def all_bytes(fields: Mapping[int, list[bytes | int]], number: int) -> list[bytes]:
-    """A repeated field.  Raises WireError for one of another type."""
+    """All values of a repeated bytes field.  Raises WireError for one of another type."""
     found = []
     for value in fields.get(number, ()):
         if not isinstance(value, bytes):
@@ -85,7 +85,7 @@ def all_bytes(fields: Mapping[int, list[bytes | int]], number: int) -> list[byte
 
 
 def decode_map(fields: Mapping[int, list[bytes | int]], number: int) -> dict[str, bytes]:
-    """Raises WireError."""
+    """A map of strings to bytes.  Raises WireError."""
     found = {}
     for entry in all_bytes(fields, number):
         pair = decode(entry)

@@ -1,6 +1,6 @@
-"""Who wrote what lately (upstream: none; its audit log alone knows).
+"""The users of recent writes, for the console's stream of changes (upstream: none, except for the audit log).
 
-Neither objects nor watch events carry the user, so what shows changes as they come has nobody to name.
+Neither objects nor watch events carry the user who wrote them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from kapi.machinery.gvk import GroupResource
 
 _MAX_WRITES = 2000
-_MAX_NAME_LENGTH = 256  # characters of a user's name that are kept: a header may bring one of many kB
+_MAX_NAME_LENGTH = 256  # characters of a user's name that are stored: a header may carry many kB
 
 
 class Authors:
-    """The users of the newest writes that this process has made."""
+    """The users of the last ``_MAX_WRITES`` writes of this process."""
 
     def __init__(self) -> None:
         self._users: dict[tuple[GroupResource, int], str] = {}  # by resource and revision, oldest first

@@ -1,4 +1,4 @@
-"""What a write was charged to, as the store knows it (upstream has no such check: a count may drop a charge there)."""
+"""The quotas that a write was charged to, for the store (upstream: none; there a recalculation may lose a charge)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kapi.store.interface import Charge
 
 
 def charges_of(store: ResourceStore, attributes: Attributes) -> Sequence[Charge]:
-    """The quotas of the object's namespace that admission has charged, by their keys in the store.
+    """The quotas that admission has charged, by their keys in the store, with their revisions.
 
-    None where quotas are kept in another one: that knows nothing of this write, as upstream's never does.
+    Empty when quotas are in another store than the object: there is no transaction over both.
     """
     if store.store is not store.environment.quotas:
         return ()

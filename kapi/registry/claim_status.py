@@ -1,7 +1,7 @@
-"""Who may say what in the status of a ResourceClaim (upstream: ``pkg/registry/resource/utils.go``, KEP-4817).
+"""Authorization of changes in the status of a ResourceClaim (upstream: ``pkg/registry/resource/utils.go``, KEP-4817).
 
-Allocating a claim and reserving it is asked as ``resourceclaims/binding``; the state of a driver's devices as
-``resourceclaims/driver`` with the driver's name, by another verb for those who run on the claim's own node.
+To allocate or reserve a claim needs a permission for ``resourceclaims/binding``.  To change the state of a driver's devices
+needs one for ``resourceclaims/driver`` with the driver's name; clients on the claim's own node use another verb.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _GATE = "DRAResourceClaimGranularStatusAuthorization"
 
 
 class ClaimStatusGuard:
-    """The status of claims: ``environment`` has the authorizer that is asked."""
+    """Checks updates of a claim's status with the authorizer of ``environment``."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
 
     async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        """Adds to ``ctx.refused`` what the user may not change; validation reports it with the rest."""
+        """Adds an error to ``ctx.guard_errors`` for each change that is not allowed; validation reports them."""
         if ctx.subresource != "status" or old is None or not gate(ctx, _GATE):
             return
         obj = tree.copy(obj)
@@ -45,7 +45,7 @@ class ClaimStatusGuard:
             if refusal:
                 text = "changing status.allocation or status.reservedFor requires "
                 text += f'resource="resourceclaims/binding", verb="{ctx.verb}" permission: {refusal}'
-                ctx.refused.append(forbidden(_STATUS.child("allocation"), text))
+                ctx.guard_errors.append(forbidden(_STATUS.child("allocation"), text))
         if status.get("allocation") is None:
             return
         verbs = [f"arbitrary-node:{ctx.verb}"]
@@ -60,12 +60,12 @@ class ClaimStatusGuard:
             else:
                 text = 'changing status.devices requires resource="resourceclaims/driver", '
                 text += f'verb="[{" ".join(verbs)}]" permission: {refusals[0]}'
-                ctx.refused.append(forbidden(_STATUS.child("devices"), text))
+                ctx.guard_errors.append(forbidden(_STATUS.child("devices"), text))
 
     async def _refusal(
         self, ctx: StrategyContext, verb: str, subresource: str, namespace: str = "", name: str = ""
     ) -> str:
-        """Why the user may not; "" when they may."""
+        """The reason of a refusal; "" when the user is allowed."""
         if ctx.user is None:
             return ""
         asked = Attributes(
@@ -78,14 +78,14 @@ class ClaimStatusGuard:
             namespace=namespace,
             name=name,
         )
-        verdict = await self._environment.judge(asked)
+        verdict = await self._environment.authorize(asked)
         if verdict is None or verdict.decision is Decision.ALLOW:
             return ""
         return forbidden_error(asked, ": ".join(part for part in (verdict.error, verdict.reason) if part)).message
 
 
 def allocated_node(allocation: Object) -> str:
-    """The one node of an allocation that names it; else ""."""
+    """The name of the node, when the allocation selects exactly one by name; else ""."""
     terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions") or len(terms[0].get("matchFields") or []) != 1:
         return ""
@@ -109,7 +109,7 @@ def _runs_on(ctx: StrategyContext, node: str) -> bool:
 
 
 def _changed_drivers(obj: Object, old: Object) -> set[str]:
-    """The drivers of devices whose state was added, changed or taken away; what goes with the allocation does not count."""
+    """The drivers of devices whose state was added, changed or removed."""
     now = {device_id(device): device for device in (obj.get("status") or {}).get("devices") or ()}
     before = {device_id(device): device for device in (old.get("status") or {}).get("devices") or ()}
     return {key[0] for key in now.keys() | before.keys() if not same(now.get(key), before.get(key))}

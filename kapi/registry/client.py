@@ -1,9 +1,9 @@
-"""The in-process client over the registry: no HTTP to oneself, but the same admission, validation and events."""
+"""The in-process client over the registry: the same admission, validation and events as by HTTP, without the HTTP."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -22,7 +22,7 @@ from kapi.registry.conversion import converting
 from kapi.registry.create import create
 from kapi.registry.delete import delete
 from kapi.registry.delete_collection import delete_collection as delete_all
-from kapi.registry.deletions import Outcome
+from kapi.registry.deletions import PendingDeletion
 from kapi.registry.deliveries import Deliveries
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
@@ -38,6 +38,7 @@ from kapi.watchcache.event import DELETED
 from kapi.watchcache.unreadable import Unreadable
 
 log = Logger()
+RESTART_SECONDS = 1.0  # after a fault that has ended a watch: the fault may come again
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -49,7 +50,7 @@ class CacheLister:
         self._store = store
 
     def get(self, namespace: str, name: str) -> Object | None:
-        """None, too, for an object that cannot be read: a lister goes around it."""
+        """The object, or None when it does not exist or cannot be decoded."""
         try:
             entry = self._store.cache.get(namespace, name)
             return None if entry is None else entry.object
@@ -59,6 +60,9 @@ class CacheLister:
     def list(self, namespace: str = "") -> list[Object]:
         return self._store.cache.objects(namespace)
 
+    def labelled(self, labels: Mapping[str, str], namespace: str = "") -> builtins.list[Object]:
+        return self._store.cache.objects(namespace, labels)
+
     @property
     def changes(self) -> int:
         return self._store.cache.changes
@@ -67,11 +71,11 @@ class CacheLister:
 def _in_slices(
     verb: Callable[Concatenate[StoreClient, Arguments], Coroutine[Deferred[object], object, Result]],
 ) -> Callable[Concatenate[StoreClient, Arguments], Coroutine[Deferred[object], object, Result]]:
-    """What a verb computes runs in slices (ADR 18), whoever asks, and after each of its waits."""
+    """A decorator: what the verb computes runs in slices (ADR 18), also after each of its waits."""
 
     @wraps(verb)
-    async def run(client: StoreClient, /, *arguments: Arguments.args, **more: Arguments.kwargs) -> Result:
-        result: Result = await Sliced(verb(client, *arguments, **more), client._store.cache.call).done
+    async def run(client: StoreClient, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        result: Result = await Sliced(verb(client, *args, **kwargs), client._store.cache.call).done
         return result
 
     return run
@@ -91,8 +95,10 @@ class StoreClient:
         return self._store.store
 
     def _operation(self, namespace: str, name: str, kind: str, options: Object | None = None) -> Operation:
-        tree_ = {"kind": kind, "apiVersion": "meta.k8s.io/v1", **(options or {})}
-        return Operation(self._store.row, namespace, name, user=self._user, field_manager=self._manager, options=tree_)
+        options = {"kind": kind, "apiVersion": "meta.k8s.io/v1", **(options or {})}
+        return Operation(
+            self._store.row, namespace, name, user=self._user, field_manager=self._manager, options=options
+        )
 
     def _count(self, verb: str, subresource: str = "") -> None:
         SELF_REQUESTS.add(verb, *self._store.group_resource, subresource)
@@ -116,6 +122,12 @@ class StoreClient:
             size += len(entry.data)
         free_in_steps(found, size)
         return found, page.revision
+
+    @_in_slices
+    async def count_at(self, namespace: str = "") -> tuple[int, int]:
+        self._count("LIST")
+        page = await read.list_page(self._store, namespace, None)
+        return len(page.entries), page.revision
 
     @_in_slices
     async def create(self, obj: Object, namespace: str = "") -> Object:
@@ -148,7 +160,7 @@ class StoreClient:
     @_in_slices
     async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> Object:
         def change(existing: Object | None, op: Operation) -> Object:
-            new: Object = mergepatch.apply(tree.copy(self._there(existing, name)), tree.copy(patch))
+            new: Object = mergepatch.apply(tree.copy(self._existing(existing, name)), tree.copy(patch))
             self._store.row.strategy.default(new)
             self._store.track_update(op, existing, new)
             return new
@@ -161,10 +173,10 @@ class StoreClient:
         def change(existing: Object | None, op: Operation) -> Object:
             row = self._store.row
             fields = self._store.field_manager(row, op.subresource)
-            wanted = self._typed(declared)
-            wanted["metadata"] = {"name": name, **({"namespace": namespace} if namespace else {})}
+            applied = self._typed(declared)
+            applied["metadata"] = {"name": name, **({"namespace": namespace} if namespace else {})}
             now = self._store.environment.now()
-            new = fields.apply(tree.copy(self._there(existing, name)), wanted, self._manager, True, now)
+            new = fields.apply(tree.copy(self._existing(existing, name)), applied, self._manager, True, now)
             if row.schema is None:
                 gvk = GroupVersionKind(row.group, row.version, row.kind)
                 new = decode(new, gvk, self._store.type_of(row), "Ignore", lambda text: None)
@@ -183,7 +195,7 @@ class StoreClient:
         change: Callable[[Object | None, Operation], Object],
         counted: int | None = None,
     ) -> Object:
-        """What is stored after ``change``, which is asked anew for each state that other writers leave."""
+        """Stores what ``change`` makes of the object and returns it.  ``change`` is called again after a conflict."""
         op = self._operation(namespace, name, options)
         op.subresource = self._subresource(subresource)
         op.counted = counted
@@ -193,13 +205,14 @@ class StoreClient:
 
         return (await self._converting(lambda: update(self._store, op, transform))).obj
 
-    def _there(self, existing: Object | None, name: str) -> Object:
+    def _existing(self, existing: Object | None, name: str) -> Object:
+        """Raises NotFound for None."""
         if existing is None:
             raise status.not_found(self._store.group_resource, name)
         return existing
 
     def _converting(self, run: Callable[[], Awaitable[Stored]]) -> Awaitable[Stored]:
-        """Objects of a former version may have to be converted by a webhook, which is asked first."""
+        """Runs a write; stored objects of another version may first have to be converted by a webhook."""
         converter = self._store.row.converter
         return run() if converter is None else converting(converter, run)
 
@@ -222,9 +235,9 @@ class StoreClient:
         self._count("DELETECOLLECTION")
         page = await read.list_page(self._store, namespace, None)
 
-        async def delete_one(entry: Entry, outcome: Outcome) -> Stored:
+        async def delete_one(entry: Entry, pending: PendingDeletion) -> Stored:
             op = self._operation(entry.namespace, entry.name, "DeleteOptions", options)
-            op.collection, op.outcome = True, outcome
+            op.collection, op.pending = True, pending
             return await self._converting(lambda: delete(self._store, op))
 
         store = self._store
@@ -238,19 +251,20 @@ class StoreClient:
         self._count("WATCH")
         cache = self._store.cache
         deliveries = Deliveries(cache, handler)
-        deliveries.source = subscription = Subscription(cache, deliveries.take, namespace, name)
+        deliveries.source = reflector = CacheReflector(cache, deliveries.take, namespace, name)
 
         def stop() -> None:
-            subscription.stop()
+            reflector.stop()
             deliveries.stop()
 
         return stop
 
 
-class Subscription:
-    """A watch inside the process that begins anew when the cache ends it, as a Reflector does.
+class CacheReflector:
+    """A watch of a cache that starts again whenever the cache ends it, as client-go's Reflector does.
 
-    After a history that was lost, what is there is ADDED once more, and what is not there any more is DELETED.
+    When history was lost, all objects come once more as ADDED, then those that have disappeared as DELETED.  So they do after a
+    fault of the server, RESTART_SECONDS later.
     """
 
     def __init__(self, cache: Cache, on_batch: Callable[[Batch], None], namespace: str = "", name: str = "") -> None:
@@ -260,9 +274,8 @@ class Subscription:
         self._stopped = False
         self._paused = False
         self._known: dict[str, Entry] = {}
-        self._before: dict[str, Entry] | None = (
-            None  # what was known when the history was lost, and was not ADDED again
-        )
+        #: while history is read again: entries known before that have not come again
+        self._unconfirmed: dict[str, Entry] | None = None
         self._watch = self._start()
 
     def _start(self) -> Watch:
@@ -277,7 +290,7 @@ class Subscription:
         )
 
     def _deliver(self, batch: Batch) -> None:
-        known, before = self._known, self._before
+        known, unconfirmed = self._known, self._unconfirmed
         for event in batch.events:
             entry = event.entry
             if entry is None:
@@ -286,32 +299,44 @@ class Subscription:
                 known.pop(entry.key, None)
             else:
                 known[entry.key] = entry
-            if before:
-                before.pop(entry.key, None)
-        if before is not None and batch.events[-1].initial_end:
-            self._before = None
-            if before:
+            if unconfirmed:
+                unconfirmed.pop(entry.key, None)
+        if unconfirmed is not None and batch.events[-1].initial_end:
+            self._unconfirmed = None
+            if unconfirmed:
                 revision = batch.events[-1].revision
-                gone = [WatchEvent(DELETED, revision, entry.at(revision), entry) for entry in before.values()]
-                self._hand_on(Batch(gone))
-        self._hand_on(batch)
+                gone = [WatchEvent(DELETED, revision, entry.at(revision), entry) for entry in unconfirmed.values()]
+                self._dispatch(Batch(gone))
+        self._dispatch(batch)
 
-    def _hand_on(self, batch: Batch) -> None:
+    def _dispatch(self, batch: Batch) -> None:
         try:
             self._on_batch(batch)
-        except Exception:  # a fault of this batch: the watch goes on
+        except Exception:  # a fault in one batch must not end the watch
             log.failure("events of {resource} were not handled", resource=str(self._cache.resource))
 
     def _on_end(self, error: Exception | None) -> None:
-        if (error is not None or self._watch.was_cut_off) and not self._stopped:
-            self._before = {**(self._before or {}), **self._known}
-            self._known = {}
+        if self._watch.failed:
+            self._cache.later(self._begin_anew, RESTART_SECONDS)
+        elif error is not None or self._watch.was_cut_off:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        if self._stopped:
+            return
+        self._unconfirmed = {**(self._unconfirmed or {}), **self._known}
+        self._known = {}
+        try:
             self._watch = self._start()
-            if self._paused:
-                self._watch.pause()
+        except Exception:
+            log.failure("watching {resource} cannot be begun now", resource=str(self._cache.resource))
+            self._cache.later(self._begin_anew, RESTART_SECONDS)
+            return
+        if self._paused:
+            self._watch.pause()
 
     def pause(self) -> None:
-        """Nothing more is handed on until ``resume``; what is too much meanwhile is taken from the cache again."""
+        """Stops deliveries until ``resume``.  If the watch's queue overflows meanwhile, it starts again."""
         self._paused = True
         self._watch.pause()
 
@@ -348,7 +373,7 @@ class RegistryClient:
 
 
 class Listers(dict[GroupResource, CacheLister]):
-    """Listers by resource, made when first asked for."""
+    """Listers by resource, made on first use."""
 
     def __init__(self, stores: Stores) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Objects that only a webhook can convert: asked for, remembered, and the request begun anew.
+"""Repeats what needs a conversion webhook once the webhook has answered (upstream: none, its conversion blocks).
 
-Conversion between versions is a plain function everywhere.  Where it needs a webhook that has not been asked yet it raises
-Unconverted; nothing has been written then, so that the request can be repeated once the answer is there.
+Conversion between versions is a plain function everywhere.  Where it needs a webhook's answer that is not in the cache, it
+raises Unconverted.  Nothing has been written then, so the operation can be repeated as soon as the answer is there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class Unconverted(status.StatusError):
 async def converting(
     converter: Converter, run: Callable[[], Awaitable[Result]], related: Callable[[], Iterable[Object]] = tuple
 ) -> Result:
-    """Runs something that converts; ``related``: objects that will be wanted with the first one."""
+    """The result of ``run``, repeated after each object that a webhook had to convert.
+
+    ``related`` returns further objects to convert in the same call of the webhook.  Raises Unconverted after some attempts.
+    """
     for _ in range(_MAX_ATTEMPTS):
         try:
             return await run()

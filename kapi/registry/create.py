@@ -8,7 +8,7 @@ from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery import status
 from kapi.machinery.checkpoint import commit, steps
 from kapi.machinery.numbers import NumberError, parse_uint
-from kapi.machinery.tracebacks import let_go
+from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.registry import metadata as meta
@@ -28,7 +28,7 @@ async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
     """Stores a new object.
 
     ``obj`` is decoded, defaulted and in the storage version; it is changed in place.  Raises StatusError:
-    AlreadyExists, Invalid, Forbidden (admission, guard) and what a lifecycle refuses.
+    AlreadyExists, Invalid, Forbidden (from admission or a guard), and errors of a lifecycle.
     """
     op.warn(meta.dedup_owner_references(obj, after_admission=False))
     store.track_update(op, None, obj)
@@ -46,7 +46,7 @@ async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:
 
 
 def _is_revision(text: str) -> bool:
-    """Whether a text names a version; one that cannot be read is passed over."""
+    """Whether a text is a resourceVersion other than 0; malformed texts are ignored, as upstream does."""
     try:
         return parse_uint(text) > 0
     except NumberError:
@@ -56,7 +56,7 @@ def _is_revision(text: str) -> bool:
 async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: Attributes) -> Stored:
     """The part after mutating admission, shared with an update that creates."""
     metadata = obj["metadata"]
-    if not op.dry_run:  # a dry run answers what it was given
+    if not op.dry_run:  # upstream's dry run answers the given resourceVersion
         metadata.pop("resourceVersion", None)
     metadata.pop("selfLink", None)
     identities = None if op.dry_run else store.environment.identities
@@ -75,10 +75,10 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
         except Outdated as outdated:
             if attempt + 1 == _MAX_ATTEMPTS:
                 raise interpret(outdated, store.group_resource, metadata["name"]) from None
-            let_go(outdated)
-            attributes.charges.clear()  # admission charges it once more
+            drop_tracebacks(outdated)
+            attributes.charges.clear()  # quota admission charges the next attempt again
         except KeyExists as taken:
-            let_go(taken)
+            drop_tracebacks(taken)
             name = metadata["name"]
             if generated and attempt + 1 < _MAX_ATTEMPTS:
                 continue
@@ -101,7 +101,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
     lifecycle = store.row.lifecycle
     if lifecycle is not None:
         finish = await lifecycle.begin_create(obj, context)
-    committed: bool | None = False  # None: it may have been, or may still be
+    committed: bool | None = False  # None: unknown, the store has not answered
     try:
         strategy.prepare_for_create(obj, context)
         errors = await validated(context, strategy.validate, obj)
@@ -127,7 +127,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
                 halves = store.encode(kept)
                 charges = charges_of(store, attributes) if attributes.charges else ()
                 commit()
-                committed = None  # until the store has said
+                committed = None
                 revision = await store.store.create(key, *halves, expires=store.expires(), charges=charges)
                 outcome = store.written(op.user, kept, halves, revision, created=True)
         except (KeyExists, Outdated):
@@ -141,12 +141,12 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
         committed = not op.dry_run
         return outcome
     finally:
-        if finish is not None and committed is not None:  # else what the write took may be in use
+        if finish is not None and committed is not None:  # else the object may exist and use what was allocated
             await finish(committed)
 
 
 async def _must_be_free(store: ResourceStore, namespace: str, name: str, key: str) -> None:
-    """What a dry run can see of a conflict."""
+    """Raises KeyExists when the cache has the object: a dry run cannot ask the store."""
     waiting = store.cache.wait_fresh()
     if waiting is not None:
         await waiting

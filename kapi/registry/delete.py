@@ -8,7 +8,7 @@ from kapi.machinery.checkpoint import LARGE, commit, engage
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of, stamp
-from kapi.machinery.tracebacks import let_go
+from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
@@ -26,14 +26,14 @@ FOREGROUND = "foregroundDeletion"
 
 
 async def delete(store: ResourceStore, op: Operation) -> Stored:
-    """Deletes the object, or marks it as going: ``deleted`` of the outcome says which.
+    """Deletes the object, or sets its ``deletionTimestamp``: ``deleted`` of the result says which.
 
     ``op.options`` are DeleteOptions.  Raises StatusError: NotFound, Conflict (preconditions), Forbidden.
     """
     check_name(op.name)
     for text in store.row.strategy.warnings_on_delete(op.options):
         op.warn(text)
-    current = op.collection  # the cache was brought up to date for the list
+    current = op.collection  # the list has already waited for a fresh cache
     while True:
         waiting = None if current else store.cache.wait_fresh()
         if waiting is not None:
@@ -46,10 +46,10 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
                 refuse_readable(store, op)
                 return await _delete_once(store, op, entry)
             except Unreadable as error:
-                _goes_alone(op)
+                _leave_batch(op)
                 return await delete_unreadable(store, op, error)
         except (RevisionConflict, KeyMissing) as error:
-            let_go(error)
+            drop_tracebacks(error)
             current = False
 
 
@@ -90,7 +90,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
         return await _store_marked(store, op, obj, existing, entry)
     as_stored = obj is existing
     if as_stored:
-        obj = {**obj, "metadata": {**metadata}}  # it gets another revision
+        obj = {**obj, "metadata": {**metadata}}  # its resourceVersion changes
     halves = entry.halves if as_stored else store.encode(obj)
     if op.dry_run:
         return store.stored(obj, halves, entry.revision, deleted=True)
@@ -100,10 +100,10 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
     deletion = Deletion(store.key(op.namespace, op.name), expected, *halves)
     try:
         commit()
-        if as_stored and op.outcome is not None and op.outcome.begins:
-            revision = await op.outcome.of(deletion)
+        if as_stored and op.pending is not None and op.pending.can_batch:
+            revision = await op.pending.delete(deletion)
         else:
-            _goes_alone(op)
+            _leave_batch(op)
             revision = await store.store.delete(*deletion)
     except (RevisionConflict, KeyMissing):
         raise
@@ -120,14 +120,14 @@ def _copied(existing: Object, entry: Entry) -> Object:
     return obj
 
 
-def _goes_alone(op: Operation) -> None:
-    """Of a collection, too, objects go in their order."""
-    if op.outcome is not None:
-        op.outcome.alone()
+def _leave_batch(op: Operation) -> None:
+    """Objects of a collection are deleted in their order."""
+    if op.pending is not None:
+        op.pending.leave_batch()
 
 
 async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existing: Object, entry: Entry) -> Stored:
-    """Writes the object back as one that is going away."""
+    """Stores the object with its deletion time."""
     if tree.equal(obj, existing):
         return Stored(existing, entry.data, entry.revision)
     halves = store.encode(obj)
@@ -135,7 +135,7 @@ async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existi
         return store.stored(obj, halves, entry.revision)
     try:
         commit()
-        _goes_alone(op)
+        _leave_batch(op)
         key, size = store.key(op.namespace, op.name), len(entry.data)
         revision = await store.store.update(key, entry.revision, *halves, replaced=size, going=True)
     except (RevisionConflict, KeyMissing):
@@ -145,23 +145,23 @@ async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existi
     return store.written(op.user, obj, halves, revision)
 
 
-def check_preconditions(named: GroupResource, options: Object, existing: Object) -> None:
-    """Raises Conflict, naming the object so, when it is not the one that the options want gone."""
-    wanted = options.get("preconditions") or {}
+def check_preconditions(resource: GroupResource, options: Object, existing: Object) -> None:
+    """Raises Conflict when uid or resourceVersion differ; ``resource`` is how the message names the object."""
+    preconditions = options.get("preconditions") or {}
     metadata = existing["metadata"]
-    uid, version = wanted.get("uid"), wanted.get("resourceVersion")
+    uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
     if uid is not None and uid != metadata["uid"]:
         why = (
             f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
             "The object might have been deleted and then recreated"
         )
-        raise status.conflict(named, metadata["name"], why)
+        raise status.conflict(resource, metadata["name"], why)
     if version is not None and version != metadata["resourceVersion"]:
         why = (
             f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
             f"({metadata['resourceVersion']}). The object might have been modified"
         )
-        raise status.conflict(named, metadata["name"], why)
+        raise status.conflict(resource, metadata["name"], why)
 
 
 def _begin_graceful(store: ResourceStore, options: Object, obj: Object, context: StrategyContext) -> tuple[bool, bool]:

@@ -6,46 +6,46 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 
-from kapi.registry.deletions import Deletions, Outcome
+from kapi.registry.deletions import DeletionBatch, PendingDeletion
 from kapi.request.call import Call
 from kapi.store.interface import MAX_DELETIONS, Store
 from kapi.watchcache.entry import Entry
 
-_MAX_BYTES = 1_000_000  # of objects that are deleted by one command
+_MAX_BATCH_BYTES = 1_000_000  # of objects that one command deletes
 
 
 async def delete_collection(
     store: Store,
     entries: Iterable[Entry],
-    delete_one: Callable[[Entry, Outcome], Coroutine[object, object, object]],
-    at_once: int,
+    delete_one: Callable[[Entry, PendingDeletion], Coroutine[object, object, object]],
+    workers: int,
     call: Call,
 ) -> None:
-    """Deletes what a consistent list has just given, ``at_once`` at a time, in the slices of who asks or by ``call``.
+    """Deletes the entries of a consistent list, at most ``workers`` at a time, in the slices of the caller or by ``call``.
 
-    They go to the store together: while it has some, the next are worked out. What somebody else was quicker to delete is passed
-    over.  Raises StatusError, the first that is met; what was begun before that is done nevertheless.
+    They reach the store in batches: while it deletes one batch, the next is prepared.  An object that another client has
+    deleted first is skipped.  Raises the first StatusError; deletions that were started before it still complete.
     """
-    size = max(1, min(MAX_DELETIONS, at_once // 2))
-    most = 2 if at_once > 1 else 1
-    running: deque[Deletions] = deque()
-    some = Deletions(store, call)
+    batch_size = max(1, min(MAX_DELETIONS, workers // 2))
+    max_running = 2 if workers > 1 else 1
+    running: deque[DeletionBatch] = deque()
+    batch = DeletionBatch(store, call)
     try:
         for entry in entries:
-            some.begin(partial(delete_one, entry))
-            if some.size >= size or some.stored >= _MAX_BYTES:
-                some.send()
-                running.append(some)
-                some = Deletions(store, call)
-                if len(running) >= most:
+            batch.begin(partial(delete_one, entry))
+            if batch.count >= batch_size or batch.stored_bytes >= _MAX_BATCH_BYTES:
+                batch.send()
+                running.append(batch)
+                batch = DeletionBatch(store, call)
+                if len(running) >= max_running:
                     await running[0].end()
                     running.popleft()
-        some.send()
-        running.append(some)
+        batch.send()
+        running.append(batch)
         while running:
             await running[0].end()
             running.popleft()
     except BaseException:
-        for each in (*running, some):
-            each.leave()
+        for each in (*running, batch):
+            each.detach()
         raise

@@ -1,7 +1,7 @@
-"""Deletions that are worked out one after the other, and go to the store by one command.
+"""Deletions of one collection that reach the store as one command.
 
-Each is a coroutine of its own, which asks for what it would ask for alone: admission, preconditions, finalizers. It is taken on
-by hand, since a Deferred for each would cost as much as all else that a deletion needs.
+Each deletion is a coroutine that does what it would do alone: admission, preconditions, finalizers.  The batch drives these
+coroutines by hand (``send``), since a Deferred for each would cost as much as all the rest of a deletion.
 """
 
 from __future__ import annotations
@@ -19,29 +19,32 @@ from kapi.store.interface import Deletion, Store
 from kapi.watchcache.unreadable import Unreadable
 
 
-class Outcome:
-    """What becomes of one deletion, whose coroutine awaits it and goes on when the store has answered."""
+class PendingDeletion:
+    """One deletion of a batch.  Its coroutine awaits this object and continues when the store has answered."""
 
-    __slots__ = ("_deletions", "begins", "result")
+    __slots__ = ("_batch", "can_batch", "result")
 
-    def __init__(self, deletions: Deletions) -> None:
-        self.begins = True  # it has not waited for anything yet, and can go to the store with the others
+    def __init__(self, batch: DeletionBatch) -> None:
+        self.can_batch = True  # False once the coroutine has waited for something or has left the batch
         self.result: int | StoreError | None = None
-        self._deletions = deletions
+        self._batch = batch
 
-    def alone(self) -> None:
-        """It goes to the store by itself, and after those that were begun before it."""
-        if self.begins:
-            self.begins = False
-            self._deletions.send()
+    def leave_batch(self) -> None:
+        """The coroutine writes to the store itself.  Sends the deletions that were started before it first."""
+        if self.can_batch:
+            self.can_batch = False
+            self._batch.send()
 
-    async def of(self, deletion: Deletion) -> int:
-        """The revision.  Only while it ``begins``.  Raises what the store's ``delete`` raises."""
-        self.begins = False
-        self._deletions.add(deletion, self)
+    async def delete(self, deletion: Deletion) -> int:
+        """Deletes with the batch and returns the revision.  Call it only while ``can_batch``.
+
+        Raises what the store's ``delete`` raises.
+        """
+        self.can_batch = False
+        self._batch.add(deletion, self)
         return await self
 
-    def __await__(self) -> Generator[Outcome, None, int]:
+    def __await__(self) -> Generator[PendingDeletion, None, int]:
         if self.result is None:
             yield self
         assert self.result is not None
@@ -50,8 +53,8 @@ class Outcome:
         return self.result
 
 
-class _Begun:
-    """The rest of a coroutine that has stopped at a Deferred."""
+class _Resumed:
+    """Awaits the rest of a coroutine that was started by hand and has stopped at a Deferred."""
 
     def __init__(self, coroutine: Coroutine[object, object, object], awaited: object) -> None:
         self._coroutine = coroutine
@@ -72,76 +75,79 @@ class _Begun:
             return result
 
 
-class Deletions:
-    """``begin`` each, ``send`` them, and await the ``end``.
+class DeletionBatch:
+    """``begin`` each deletion, ``send`` the batch, then await ``end``.
 
-    Between its waits each runs in the slices of who asks (ADR 18), or by ``call``.
+    The coroutines run in the slices of the caller (ADR 18); one that has waited for something else goes on by ``call``.
     """
 
     def __init__(self, store: Store, call: Call) -> None:
-        self.size = 0  # deletions that were begun
-        self.stored = 0  # bytes of their objects
+        self.count = 0  # deletions that were started
+        self.stored_bytes = 0  # of the objects that were added
         self._store = store
         self._call = call
         self._deletions: list[Deletion] = []
-        self._outcomes: list[Outcome] = []
-        #: those that wait for the store's answer
-        self._stopped: list[tuple[Coroutine[object, object, object], Outcome]] = []
-        self._apart: list[Deferred[None]] = []  # those that wait for something else, and then go to the store alone
+        self._pending: list[PendingDeletion] = []
+        #: coroutines that wait for the store's answer
+        self._waiting: list[tuple[Coroutine[object, object, object], PendingDeletion]] = []
+        self._alone: list[Deferred[None]] = []  # those that wait for something else, and then write themselves
         self._answers: list[Deferred[None]] = []
 
-    def begin(self, delete: Callable[[Outcome], Coroutine[object, object, object]]) -> None:
-        """Works out a deletion up to where it has to wait.  Raises StatusError, but not that its object is gone."""
-        self.size += 1
-        outcome = Outcome(self)
-        self._take_on(delete(outcome), outcome)
+    def begin(self, delete: Callable[[PendingDeletion], Coroutine[object, object, object]]) -> None:
+        """Runs a deletion up to its first wait.  Raises StatusError, except for an object that is already gone."""
+        self.count += 1
+        pending = PendingDeletion(self)
+        self._advance(delete(pending), pending)
 
-    def _take_on(self, coroutine: Coroutine[object, object, object], outcome: Outcome) -> None:
+    def _advance(self, coroutine: Coroutine[object, object, object], pending: PendingDeletion) -> None:
         try:
             awaited = coroutine.send(None)
         except (StopIteration, status.NotFound, Unreadable):
             return
-        if type(awaited) is Outcome:
-            self._stopped.append((coroutine, outcome))
+        if type(awaited) is PendingDeletion:
+            self._waiting.append((coroutine, pending))
         else:
-            outcome.begins = False
-            self._apart.append(Sliced(_unless_gone(_Begun(coroutine, awaited)), self._call).done)
+            pending.can_batch = False
+            self._alone.append(Sliced(_unless_gone(_Resumed(coroutine, awaited)), self._call).done)
 
-    def add(self, deletion: Deletion, outcome: Outcome) -> None:
-        """It goes to the store with the others, and ``outcome`` gets the answer."""
+    def add(self, deletion: Deletion, pending: PendingDeletion) -> None:
+        """Adds a deletion to the next command; ``pending`` gets its answer."""
         self._deletions.append(deletion)
-        self._outcomes.append(outcome)
-        self.stored += len(deletion.tail)
+        self._pending.append(pending)
+        self.stored_bytes += len(deletion.tail)
 
     def send(self) -> None:
-        """What was worked out goes to the store."""
+        """Sends the added deletions to the store as one command."""
         if self._deletions:
-            asked = self._ask(self._deletions, self._outcomes)
-            self._deletions, self._outcomes = [], []
-            self._answers.append(Deferred.fromCoroutine(asked))
+            sending = self._delete_all(self._deletions, self._pending)
+            self._deletions, self._pending = [], []
+            self._answers.append(Deferred.fromCoroutine(sending))
 
-    async def _ask(self, deletions: list[Deletion], outcomes: list[Outcome]) -> None:
+    async def _delete_all(self, deletions: list[Deletion], pending: list[PendingDeletion]) -> None:
         results: Sequence[int | StoreError]
         try:
             results = await self._store.delete_all(deletions)
         except StoreError as error:
             results = [error] * len(deletions)
-        for outcome, result in zip(outcomes, results, strict=True):
-            outcome.result = result
+        for one, result in zip(pending, results, strict=True):
+            one.result = result
 
     async def end(self) -> None:
-        """All of them have come to their end.  Raises the first error that one has met."""
+        """Waits until every deletion is complete.  Raises the first error of any of them."""
         for answer in self._answers:
             await answer
         first: BaseException | None = None
-        self._stopped.reverse()
-        while self._stopped:
+        self._waiting.reverse()
+        while self._waiting:
             try:
-                self._take_on(*self._stopped.pop())
-            except (Exception, Interrupted) as error:  # the others have been deleted as well, and have to know
+                self._advance(*self._waiting.pop())
+            except (
+                Exception,
+                Interrupted,
+            ) as error:  # the store has deleted the others: their coroutines must still finish
                 first = first or error
-        while self._apart:
-            deletion = self._apart.pop()
+        while self._alone:
+            deletion = self._alone.pop()
             try:
                 await deletion
             except (Exception, Interrupted) as error:
@@ -149,13 +155,13 @@ class Deletions:
         if first is not None:
             raise first
 
-    def leave(self) -> None:
-        """Nobody waits for the deletion any more; what has begun is completed nevertheless."""
+    def detach(self) -> None:
+        """Completes what was started although no caller waits for it any more."""
         self.send()
         Sliced(self.end(), self._call).done.addErrback(lambda _: None)
 
 
-async def _unless_gone(deletion: _Begun) -> None:
+async def _unless_gone(deletion: _Resumed) -> None:
     try:
         await deletion
     except (status.NotFound, Unreadable):

@@ -1,8 +1,8 @@
-"""Events of a watch inside the process on their way to its handler.
+"""The queue between an in-process watch and its event handler (upstream: client-go's ``processorListener``).
 
-An object of 3 MB takes 30 ms to decode, before and after a change twice that, and a handler may walk all of it.  So it is
-decoded and handled in slices, one such event a turn of the reactor; those that come meanwhile wait, so that the handler gets all
-in order, and when there are many the watch is held back.
+An object of 3 MB takes 30 ms to decode, and a changed one twice that; a handler may walk all of it.  So an event with a large
+object is decoded and handled in slices, one such event in a turn of the reactor.  Later events wait, so that the handler gets
+all of them in order; when many wait, the watch is paused.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from kapi.client.in_order import InOrder
 from kapi.client.interface import EventHandler
 from kapi.machinery.tree import Object
 from kapi.watchcache.cache import Batch, Cache, WatchEvent
+from kapi.watchcache.unreadable import Unreadable
 
 log = Logger()
-_MAX_WAITING = 1000  # events, and a batch
+_MAX_WAITING_EVENTS = 1000  # then the watch pauses; the batch that it was delivering still comes
 
 
 class Source(Protocol):
@@ -28,7 +29,7 @@ class Source(Protocol):
 
 
 class Deliveries:
-    """``take`` is what the watch calls; ``stop`` is the last call."""
+    """``take`` receives the batches of a watch; nothing is delivered after ``stop``."""
 
     def __init__(self, cache: Cache, handler: EventHandler) -> None:
         self._cache = cache
@@ -36,7 +37,7 @@ class Deliveries:
         self._order = InOrder(cache.call, cache.later)
         self._paused = False
         self._stopped = False
-        #: is held back while too much waits
+        #: paused while too many events wait
         self.source: Source | None = None
 
     def take(self, batch: Batch) -> None:
@@ -48,25 +49,25 @@ class Deliveries:
             long = _is_large(event)
             if long or order:
                 self._cache.undecoded += 1
-                # their trees may be let go by the time the event is handled
+                # entries may drop their trees before the event is handled
                 trees = entry.decoded, None if previous is None else previous.decoded
                 order.add(self._handle, event, *trees, long=long)
             else:
-                self._hand_over(event)
-        if len(order) >= _MAX_WAITING and not self._paused and self.source is not None:
+                self._deliver(event)
+        if len(order) >= _MAX_WAITING_EVENTS and not self._paused and self.source is not None:
             self._paused = True
             self.source.pause()
 
     def stop(self) -> None:
-        """Nothing is handed over any more."""
+        """Discards what waits; the handler is not called any more."""
         self._stopped = True
         self._cache.undecoded -= self._order.clear()
 
     def _handle(self, event: WatchEvent, obj: Object | None, old: Object | None) -> None:
-        """What has waited."""
-        self._hand_over(event, obj, old)
+        """Delivers an event that has waited."""
+        self._deliver(event, obj, old)
         self._cache.undecoded -= 1
-        if self._paused and len(self._order) <= _MAX_WAITING // 2:
+        if self._paused and len(self._order) <= _MAX_WAITING_EVENTS // 2:
             self._paused = False
             self._cache.later(self._resume)
 
@@ -74,7 +75,7 @@ class Deliveries:
         if self.source is not None and not self._stopped:
             self.source.resume()
 
-    def _hand_over(self, event: WatchEvent, obj: Object | None = None, old: Object | None = None) -> None:
+    def _deliver(self, event: WatchEvent, obj: Object | None = None, old: Object | None = None) -> None:
         entry, previous = event.entry, event.previous
         assert entry is not None
         try:
@@ -84,7 +85,13 @@ class Deliveries:
                 old = previous.object
             if not self._stopped:
                 self._handler(event.type, obj, old)
-        except Exception:  # this event's alone: the handler gets the next one
+        except Unreadable:
+            pass  # the cache has named it
+        except Exception:  # a fault in one event must not end the watch
+            try:
+                entry.check()
+            except Unreadable:
+                return
             log.failure("an event of {key} was not handled", key=entry.key)
 
 

@@ -1,5 +1,7 @@
-"""Writes below the strategy: what a subresource does to its parent on the server's own account (upstream:
-``GuaranteedUpdate`` of a storage).  No defaulting, admission, validation or field tracking."""
+"""Writes of the server itself to the parent object of a subresource, such as a pod that is bound to a node.
+
+No defaulting, strategy, admission, validation or field tracking (upstream: ``GuaranteedUpdate`` of a storage).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ async def modify(
     *,
     dry_run: bool = False,
 ) -> Stored:
-    """Applies ``change`` (in place, on a copy) for a user until it wins.  Raises NotFound, and what ``change`` raises."""
+    """Stores the object after ``change`` (in place, on a copy); repeated when another writer was first.
+
+    Raises NotFound, and what ``change`` raises.
+    """
     while True:
         waiting = store.cache.wait_fresh()
         if waiting is not None:

@@ -18,11 +18,11 @@ from kapi.registry.identities import Identities
 from kapi.resources.definition import Lister
 from kapi.store.interface import Store
 
-DELETE_WORKERS = 128  # one after the other, each deletion would wait for the store's disk
+DELETE_WORKERS = 128  # deletions at once: one after the other, each would wait for the store's disk
 
 
 class Timers(Protocol):
-    """The part of IReactorTime that ends what lasts long."""
+    """The part of IReactorTime that time-outs of watches use."""
 
     def callLater(self, delay: float, function: Callable[..., object], /) -> IDelayedCall: ...
 
@@ -39,24 +39,22 @@ class Environment(msgspec.Struct):
     event_ttl: float = 3600.0  # seconds
     min_request_timeout: int = 1800  # seconds; a watch without timeoutSeconds ends after one to two of it, 0: never
     delete_workers: int = DELETE_WORKERS  # deletions of a collection that are under way at once
-    quotas: Store | None = (
-        None  # where they are kept: what is kept elsewhere can be charged to them, but not in one step
-    )
-    identities: Identities | None = None  # where uids and generated names are to come out the same each time
-    authors: Authors | None = None  # where the users of writes are noted, for the console
-    timers: Timers | None = None  # what the ends of watches go by, where that is not the process's clock
+    quotas: Store | None = None  # of ResourceQuotas: a write to another store is not charged in the same transaction
+    identities: Identities | None = None  # set in tests: reproducible uids and generated names
+    authors: Authors | None = None  # set with the console: the users of recent writes
+    timers: Timers | None = None  # for the time-outs of watches; None: the reactor
     _second: int = 0
     _stamp: str = ""
 
-    async def judge(self, asked: Attributes) -> Verdict | None:
-        """What the authorizer says; None without one, when everybody may do everything."""
+    async def authorize(self, attributes: Attributes) -> Verdict | None:
+        """The authorizer's verdict; None without an authorizer, when everything is allowed."""
         if self.authorizer is None:
             return None
-        verdict = self.authorizer.authorize(asked)
+        verdict = self.authorizer.authorize(attributes)
         return verdict if isinstance(verdict, Verdict) else await verdict
 
     def uid(self, key: str) -> str:
-        """For a new object under this key."""
+        """The uid of a new object that is stored under ``key``."""
         return new_uid() if self.identities is None else self.identities.uid(key)
 
     def now(self) -> str:

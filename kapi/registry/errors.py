@@ -35,9 +35,8 @@ def interpret(error: StoreError, resource: GroupResource, name: str) -> status.S
             f"Request entity too large: {size}: limit is {error.limit}",
             details={key: value for key, value in details.items() if value},
         )
-    if isinstance(error, OutcomeUnknown):  # without Retry-After: whether to try again is the client's to decide
+    if isinstance(error, OutcomeUnknown):  # without Retry-After: only the client knows whether a second try is safe
         return status.Timeout(f"Timeout: {error}")
     if isinstance(error, StoreUnavailable):
-        unavailable = status.service_unavailable(f"the store is not available: {error}", retry_after=1)
-        return unavailable
+        return status.service_unavailable(f"the store is not available: {error}", retry_after=1)
     return status.internal(error)

@@ -1,4 +1,4 @@
-"""Ties the escalation checks to the four RBAC resources of a registry (upstream: ``rbac/*/policybased``)."""
+"""Adds the checks for privilege escalation to the four RBAC resources (upstream: ``rbac/*/policybased``)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RESOURCES = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
 
 
 class EscalationGuard:
-    """Upstream's wrapper around the storage of one of the resources."""
+    """The guard of one of the resources."""
 
     def __init__(self, check: EscalationCheck, resource: GroupResource) -> None:
         self._check = check

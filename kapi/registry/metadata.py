@@ -17,16 +17,16 @@ from kapi.resources.shared.metadata import validate_metadata, validate_metadata_
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, nothing that looks alike
 RANDOM_LENGTH = 5
-_MAX_BASE = 63 - RANDOM_LENGTH
+_MAX_BASE_LENGTH = 63 - RANDOM_LENGTH  # characters
 
 
 def generate_name(base: str, suffix: str = "") -> str:
-    """``base``, cut if it is too long, and five more characters: random ones if none are given."""
-    return base[:_MAX_BASE] + (suffix or "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH)))
+    """``base``, cut if it is too long, and a suffix of five characters, by default random ones."""
+    return base[:_MAX_BASE_LENGTH] + (suffix or "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_LENGTH)))
 
 
 def wipe_system_fields(metadata: Object) -> None:
-    """What a client may not choose on create."""
+    """Removes the metadata that a client may not set on create."""
     for name in ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(name, None)
 
@@ -40,7 +40,7 @@ def ensure_namespace(obj: Object, namespace: str, resource: GroupVersionResource
     if namespace and not given:
         metadata["namespace"] = namespace
     elif not namespace:
-        metadata.pop("namespace", None)  # of a cluster-scoped object it means nothing
+        metadata.pop("namespace", None)  # meaningless for a cluster-scoped object
     elif given != namespace:
         raise status.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
@@ -48,7 +48,7 @@ def ensure_namespace(obj: Object, namespace: str, resource: GroupVersionResource
 
 
 def ensure_name(obj: Object, name: str) -> None:
-    """Raises BadRequest when admission gave the object another name than that it will be stored under."""
+    """Raises BadRequest when admission has changed the name to another one than the URL's."""
     given = obj["metadata"].get("name", "")
     if given != name:
         raise status.bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
@@ -87,9 +87,9 @@ def _any_segment(name: str, prefix: bool = False) -> tuple[str, ...]:
 
 
 def validate(obj: Object, namespaced: bool, shared: bool = True) -> list[FieldError]:
-    """What holds for every type, asked after the type's own rules have passed, whose texts say more.
+    """The rules of every type on create.  They run after the type's own rules have passed, which have better messages.
 
-    ``shared``: what changes are held against as well.
+    ``shared``: also the rules that ``validate_update`` checks for changes.
     """
     errors: list[FieldError] = []
     validate_metadata(obj, errors, namespaced=namespaced, name=_any_segment, qualified_finalizers=False, shared=shared)
@@ -97,9 +97,9 @@ def validate(obj: Object, namespaced: bool, shared: bool = True) -> list[FieldEr
 
 
 def validate_update(obj: Object, old: Object, namespaced: bool, *, judged: bool = False) -> list[FieldError]:
-    """What holds for every type on update; the type's own rules report after it.
+    """The rules of every type on update; their errors come before those of the type.
 
-    ``judged``: these have found nothing wrong with what may change in the metadata.
+    ``judged``: the type's own rules have already checked the metadata's changes.
     """
     errors = validate(obj, namespaced, shared=not judged)
     if not judged:
@@ -110,9 +110,9 @@ def validate_update(obj: Object, old: Object, namespaced: bool, *, judged: bool 
 def check_uid(
     precondition: str, obj: Object | None, resource: GroupResource, namespace: str, name: str, dry_run: bool = False
 ) -> None:
-    """A write that names a uid must meet that very object; the words are those of upstream's storage layer.
+    """Raises Conflict when ``obj`` has not the uid of the precondition; the text is that of upstream's storage layer.
 
-    A dry run comes no further than the layer above it, which knows the key without its prefix.
+    Upstream's dry run fails in the layer above, which knows the key without its prefix.
     """
     actual = obj["metadata"].get("uid", "") if obj is not None else ""
     if precondition and precondition != actual:

@@ -1,4 +1,4 @@
-"""Who may issue a pod's certificate: those who may ``sign`` for its signer (KEP-4317).
+"""Authorization to issue a pod's certificate: the permission to ``sign`` for its signer (KEP-4317).
 
 Upstream: ``pkg/registry/certificates/podcertificaterequest`` (StatusStrategy.ValidateUpdate).
 """
@@ -17,13 +17,13 @@ REQUESTS = GroupResource("certificates.k8s.io", "podcertificaterequests")
 
 
 class SigningGuard:
-    """The status of requests: ``environment`` has the authorizer that is asked."""
+    """Checks updates of a request's status with the authorizer of ``environment``."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
 
     async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        """Adds to ``ctx.refused`` what the user may not change; validation reports it when nothing else is wrong."""
+        """Adds an error to ``ctx.guard_errors``; validation reports it when nothing else is wrong."""
         if ctx.subresource != "status" or old is None or ctx.user is None:
             return
         new, before = ((one.get("status") or {}).get("certificateChain") or "" for one in (obj, old))
@@ -32,11 +32,11 @@ class SigningGuard:
         signer = (old.get("spec") or {}).get("signerName", "")
         for name in (signer, signer.partition("/")[0] + "/*"):
             asked = Attributes(ctx.user, "sign", group=REQUESTS.group, version="*", resource="signers", name=name)
-            verdict = await self._environment.judge(asked)
+            verdict = await self._environment.authorize(asked)
             if verdict is None or verdict.decision is Decision.ALLOW:
                 return
         text = f'User {quote(ctx.user.name)} is not permitted to "sign" for signer {quote(signer)}'
-        ctx.refused.append(forbidden(Path("spec").child("signerName"), text))
+        ctx.guard_errors.append(forbidden(Path("spec").child("signerName"), text))
 
 
 def install_signing_checks(registry: Registry) -> None:

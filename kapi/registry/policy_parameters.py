@@ -1,4 +1,4 @@
-"""Who may let policies read parameters: only somebody who may read them too (KEP-3488).
+"""Authorization of admission policies with parameters: their author must be allowed to read these (KEP-3488).
 
 Upstream: ``pkg/registry/admissionregistration/*/authz.go``.
 """
@@ -18,18 +18,18 @@ from kapi.registry.registry import Registry
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
 from kapi.resources.definition import Resource, StrategyContext
 
-#: the plural of a kind that is served now; "" when none is
+#: kind -> plural of the resource that serves it now; "" when there is none
 Resolve = Callable[[GroupVersionKind], str]
 GROUP = "admissionregistration.k8s.io"
 _SPEC = Path("spec")
 
 
 class _Unresolved(ValueError):
-    """Why it is not known which resource a policy's parameters are; the beginning of upstream's text."""
+    """The resource of a policy's parameters is unknown: (beginning of upstream's text, attributes to authorize)."""
 
 
 def resolver(rows: Callable[[], Iterable[Resource]]) -> Resolve:
-    """Looks a kind up in the rows that are served."""
+    """A Resolve over the rows that are served."""
 
     def resolve(kind: GroupVersionKind) -> str:
         return next((row.plural for row in rows() if (row.group, row.version, row.kind) == kind), "")
@@ -38,25 +38,25 @@ def resolver(rows: Callable[[], Iterable[Resource]]) -> Resolve:
 
 
 async def _refused(environment: Environment, asked: Attributes) -> str | None:
-    """None when the user may; else the authorizer's error, which may be ""."""
-    verdict = await environment.judge(asked)
+    """None when the user is allowed; else the authorizer's error, which may be ""."""
+    verdict = await environment.authorize(asked)
     return None if verdict is None or verdict.decision is Decision.ALLOW else verdict.error
 
 
 def _is_exempt(user: UserInfo | None) -> bool:
-    """Whether this author may name any parameters."""
+    """Whether no check is needed: writes of the server itself and of system:masters."""
     return user is None or SYSTEM_MASTERS in user.groups
 
 
 class PolicyGuard:
-    """Policies of one of the two kinds: their author may get all objects of the kind of their parameters."""
+    """Checks that a policy's author may get all objects of its ``paramKind``."""
 
     def __init__(self, environment: Environment, resolve: Resolve) -> None:
         self._environment = environment
         self._resolve = resolve
 
     async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        """Adds to ``ctx.refused`` what validation reports when nothing else is wrong."""
+        """Adds an error to ``ctx.guard_errors``; validation reports it when nothing else is wrong."""
         kind = (obj.get("spec") or {}).get("paramKind")
         if ctx.subresource or kind is None or _is_exempt(ctx.user):
             return
@@ -76,11 +76,11 @@ class PolicyGuard:
                 f'user {shown(user)} must have "get" permission on all objects of the referenced paramKind '
                 f"(kind={kind.get('kind', '')}, apiVersion={kind.get('apiVersion', '')})"
             )
-            ctx.refused.append(forbidden(_SPEC.child("paramKind"), error or text))
+            ctx.guard_errors.append(forbidden(_SPEC.child("paramKind"), error or text))
 
 
 class BindingGuard:
-    """Bindings of one of the two kinds: their author may read the parameters they name."""
+    """Checks that a binding's author may read the parameters of its ``paramRef``."""
 
     def __init__(self, environment: Environment, resolve: Resolve, policy: Callable[[str], Object | None]) -> None:
         self._environment = environment
@@ -88,9 +88,9 @@ class BindingGuard:
         self._policy = policy
 
     async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        """Adds to ``ctx.refused`` what validation reports when nothing else is wrong.
+        """Adds an error to ``ctx.guard_errors``; validation reports it when nothing else is wrong.
 
-        Every update asks again, as upstream's do.
+        As upstream, every update checks again, even when the reference stays.
         """
         spec = obj.get("spec") or {}
         reference = spec.get("paramRef")
@@ -101,7 +101,7 @@ class BindingGuard:
         name, namespace = reference.get("name") or "", reference.get("namespace") or ""
         verb = "get" if name else "list"
         asked = Attributes(user, verb, group="*", version="*", resource="*", namespace=namespace, name=name)
-        # upstream fills the words in the wrong way round
+        # upstream has the verb and the user in the wrong places
         text = f'user {verb} does not have "{shown(user)}" permission on the object referenced by paramRef'
         try:
             asked = self._narrowed(asked, spec.get("policyName") or "")
@@ -113,10 +113,10 @@ class BindingGuard:
             )
         error = await _refused(self._environment, asked)
         if error is not None:
-            ctx.refused.append(forbidden(_SPEC.child("paramRef"), error or text))
+            ctx.guard_errors.append(forbidden(_SPEC.child("paramRef"), error or text))
 
     def _narrowed(self, asked: Attributes, name: str) -> Attributes:
-        """The question for no more than the policy's parameters.  Raises _Unresolved(why, question)."""
+        """The attributes with the resource of the policy's parameters.  Raises _Unresolved."""
         policy = self._policy(name)
         if policy is None:
             raise _Unresolved(f"unable to get policy {name}", asked)

@@ -17,7 +17,7 @@ from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.upstream_key import missing
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Cache, Entry
-from kapi.watchcache.pages import Stretch
+from kapi.watchcache.pages import ListPart
 
 _TOKEN_VERSION = "meta.k8s.io/v1"
 _INT64 = 1 << 63
@@ -34,7 +34,7 @@ _TOO_OLD = (
 
 
 def parse_revision(text: str, *, listing: bool = False) -> int:
-    """A resourceVersion as a number; "" is 0.  Raises what upstream answers (500 on get and watch, 400 on list)."""
+    """A resourceVersion as a number; "" is 0.  Raises StatusError as upstream: 400 for a list, 500 for get and watch."""
     if not text:
         return 0
     try:
@@ -47,18 +47,18 @@ def parse_revision(text: str, *, listing: bool = False) -> int:
 
 
 async def get(store: ResourceStore, namespace: str, name: str, resource_version: str = "") -> Entry:
-    """The object's entry, at least as new as ``resource_version`` ("" = the newest there is).  Raises NotFound."""
+    """The object's entry, not older than ``resource_version``; "" means the latest.  Raises NotFound, Timeout."""
     check_name(name)
     waiting = store.cache.wait_for(parse_revision(resource_version)) if resource_version else store.cache.wait_fresh()
     if waiting is not None:
-        await _measured(store.cache, waiting)
+        await _timed(store.cache, waiting)
     entry = store.cache.get(namespace, name)
     if entry is None:
         raise missing(store.group_resource, namespace, name)
     return entry
 
 
-async def _measured(cache: Cache, waiting: Awaitable[None]) -> None:
+async def _timed(cache: Cache, waiting: Awaitable[None]) -> None:
     began = cache.seconds()
     try:
         await waiting
@@ -75,19 +75,21 @@ class Page(msgspec.Struct):
     remaining: int | None = None
 
 
-class _Token(msgspec.Struct):
+class ContinueToken(msgspec.Struct):
+    """``revision`` of the list (negative: continue with the latest state) and the first relative ``key`` of the page."""
+
     revision: int
-    start: str
+    key: str
 
 
 def encode_token(last: str, revision: int) -> str:
-    """The continue token after the entry with the relative key ``last``."""
+    """The continue token of a page whose last entry has the relative key ``last``."""
     raw = orjson.dumps({"v": _TOKEN_VERSION, "rv": revision, "start": last + "\0"})
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def decode_token(text: str) -> _Token:
-    """Raises BadRequest with upstream's words."""
+def decode_token(text: str) -> ContinueToken:
+    """Raises BadRequest with upstream's text."""
 
     def refuse(why: str) -> status.StatusError:
         return status.bad_request(f"invalid continue token: continue key is not valid: {why}")
@@ -109,20 +111,22 @@ def decode_token(text: str) -> _Token:
     revision, start = token.get("rv"), token.get("start")
     revision, start = 0 if revision is None else revision, "" if start is None else start
     if revision.__class__ is not int or not -_INT64 <= revision < _INT64:
-        raise refuse(f"json: cannot unmarshal {_said(revision)} into Go struct field continueToken.rv of type int64")
+        raise refuse(f"json: cannot unmarshal {_go_type(revision)} into Go struct field continueToken.rv of type int64")
     if not isinstance(start, str):
-        raise refuse(f"json: cannot unmarshal {_said(start)} into Go struct field continueToken.start of type string")
+        raise refuse(
+            f"json: cannot unmarshal {_go_type(start)} into Go struct field continueToken.start of type string"
+        )
     if revision == 0:
         raise refuse(f"incorrect encoded start resourceVersion (version {_TOKEN_VERSION})")
     if not start:
         raise refuse(f"encoded start key empty (version {_TOKEN_VERSION})")
     if ".." in start.split("/"):
         raise refuse(f"invalid start key: {start}")
-    return _Token(revision, start)
+    return ContinueToken(revision, start)
 
 
-def _said(value: object) -> str:
-    """A JSON value in the words of Go's decoder."""
+def _go_type(value: object) -> str:
+    """A JSON value as the errors of Go's decoder name it."""
     match value:
         case bool():
             return "bool"
@@ -148,23 +152,23 @@ async def list_page(
     ``limit`` 0 or less is no limit.  Raises BadRequest, Expired (410) and Timeout (a revision not reached yet).
     """
     cache = store.cache
-    # a list that may be as old as it likes comes whole, as upstream's from its cache
+    # a list that accepts any age ignores the limit, as upstream when it answers from its cache
     limit = 0 if resource_version == "0" else max(limit, 0)
-    wanted = parse_revision(resource_version, listing=True)
+    revision = parse_revision(resource_version, listing=True)
     if token:
-        mark = decode_token(token)
+        position = decode_token(token)
         if resource_version not in ("", "0"):
             raise status.bad_request("specifying resource version is not allowed when using continue")
-        if mark.revision < 0:
-            await _newest(cache)
-            return _page(cache, *cache.page(namespace, predicate, mark.start, limit), namespace, predicate)
-        return await _exact(store, namespace, predicate, mark.revision, limit, mark.start, token)
-    if match == "Exact" or (wanted and limit and match is None):
-        return await _exact(store, namespace, predicate, wanted, limit, "", "")
+        if position.revision < 0:
+            await _wait_fresh(cache)
+            return _page(cache, *cache.page(namespace, predicate, position.key, limit), namespace, predicate)
+        return await _list_exact(store, namespace, predicate, position.revision, limit, position.key, token)
+    if match == "Exact" or (revision and limit and match is None):
+        return await _list_exact(store, namespace, predicate, revision, limit, "", "")
     if resource_version == "":
-        await _newest(cache)
-    elif wanted:
-        await _reached(cache, wanted)
+        await _wait_fresh(cache)
+    elif revision:
+        await _wait_for(cache, revision)
     else:
         waiting = cache.wait_loaded()
         if waiting is not None:
@@ -172,8 +176,8 @@ async def list_page(
     return _page(cache, *cache.page(namespace, predicate, "", limit), namespace, predicate)
 
 
-async def _newest(cache: Cache) -> None:
-    """The cache has whatever was acknowledged before the call."""
+async def _wait_fresh(cache: Cache) -> None:
+    """Waits until the cache has every write that was acknowledged before the call (upstream: consistent reads)."""
     reads = cache.reads
     reads.consistent += 1
     waiting = cache.wait_fresh()
@@ -181,21 +185,21 @@ async def _newest(cache: Cache) -> None:
         reads.waited(0.0)
         return
     try:
-        await _measured(cache, waiting)
+        await _timed(cache, waiting)
     except BaseException:
         reads.failed += 1
         raise
 
 
-async def _reached(cache: Cache, revision: int) -> None:
+async def _wait_for(cache: Cache, revision: int) -> None:
     waiting = cache.wait_for(revision)
     if waiting is None:
         cache.reads.waited(0.0)
     else:
-        await _measured(cache, waiting)
+        await _timed(cache, waiting)
 
 
-async def _exact(
+async def _list_exact(
     store: ResourceStore,
     namespace: str,
     predicate: Predicate | None,
@@ -205,27 +209,27 @@ async def _exact(
     token: str,
 ) -> Page:
     cache = store.cache
-    await _reached(cache, revision)
+    await _wait_for(cache, revision)
     try:
-        stretch = cache.page_at(revision, namespace, predicate, start, limit)
+        part = cache.page_at(revision, namespace, predicate, start, limit)
     except Compacted:
         if not token:
             raise status.expired("The resourceVersion for the provided list is too old.") from None
         raise status.expired(_INCONSISTENT, encode_token(start.rstrip("\0"), -1)) from None
-    return _page(cache, stretch, revision, namespace, predicate)
+    return _page(cache, part, revision, namespace, predicate)
 
 
 def _relative(entry: Entry, namespace: str) -> str:
-    """The entry's key below what is listed: what continue tokens hold."""
+    """The entry's key relative to the listed prefix, as continue tokens contain it."""
     if namespace or not entry.namespace:
         return str(entry.name)
     return f"{entry.namespace}/{entry.name}"
 
 
-def _page(cache: Cache, stretch: Stretch, revision: int, namespace: str, predicate: Predicate | None) -> Page:
-    entries = stretch.entries
-    cache.reads.listed(stretch.fetched, len(entries))
-    if not stretch.remaining:
+def _page(cache: Cache, part: ListPart, revision: int, namespace: str, predicate: Predicate | None) -> Page:
+    entries = part.entries
+    cache.reads.listed(part.fetched, len(entries))
+    if not part.remaining:
         return Page(entries, revision)
-    remaining = None if predicate is not None and not predicate.empty else stretch.remaining
+    remaining = None if predicate is not None and not predicate.empty else part.remaining
     return Page(entries, revision, encode_token(_relative(entries[-1], namespace), revision), remaining)

@@ -10,21 +10,21 @@ from kapi.machinery.gvk import GroupResource
 from kapi.registry.client import Listers, RegistryClient
 from kapi.registry.environment import Environment
 from kapi.registry.resource_store import ResourceStore
-from kapi.registry.stores import LateStores, Stores
+from kapi.registry.stores import LazyStores, Stores
 from kapi.resources.definition import Resource
 from kapi.store.interface import Store
 from kapi.watchcache.split_caches import AnyCaches
 
 _QUOTAS = GroupResource("", "resourcequotas")
-#: fields of a row, or what makes them when the resource is first needed
+#: returns fields of a row that replace those of the catalogue
 Amendment = Callable[[], Mapping[str, object]]
 
 
 class Registry:
     """One ResourceStore per stored resource, over the caches of one store or of several; ``store`` is the main one.
 
-    ``late`` are the rows of another registry: what belongs to them is made when it is first needed, and a resource's cache
-    when somebody looks into it.  That is for registries of which there are thousands.
+    ``lazy_rows`` are the rows of another registry: a ResourceStore is made on first use, and its cache on the first read.
+    Logical clusters use this, since there may be thousands of them.
     """
 
     def __init__(
@@ -34,18 +34,18 @@ class Registry:
         admission: AdmissionChain,
         environment: Environment,
         *,
-        late: Mapping[GroupResource, Resource] | None = None,
+        lazy_rows: Mapping[GroupResource, Resource] | None = None,
     ) -> None:
         self.store = store
         self.caches = caches
         self.admission = admission
         self.environment = environment
-        self.late = late is not None
-        #: of what is built in: each as it was added, without amendments
+        self.lazy = lazy_rows is not None
+        #: the rows that were added, without amendments
         self.rows: dict[GroupResource, Resource] = {}
         self._amendments: dict[GroupResource, Amendment] = {}
         environment.quotas = caches.of(_QUOTAS).store
-        self.stores: Stores = Stores() if late is None else LateStores(late, self._made)
+        self.stores: Stores = Stores() if lazy_rows is None else LazyStores(lazy_rows, self._make_store)
         environment.listers = self._listers = Listers(self.stores)
         self.client = RegistryClient(self.stores)
 
@@ -60,7 +60,7 @@ class Registry:
             self.rows[key] = row
         return found
 
-    def _made(self, key: GroupResource, row: Resource) -> ResourceStore:
+    def _make_store(self, key: GroupResource, row: Resource) -> ResourceStore:
         caches = self.caches.of(key)
         store = ResourceStore(row, caches.cache, caches.store, self.admission, self.environment)
         amend = self._amendments.get(key)
@@ -69,7 +69,7 @@ class Registry:
         return store
 
     def amend(self, resource: GroupResource, amendment: Amendment) -> None:
-        """Gives the row of a built-in resource further fields: those that lead to this registry.  Once for each resource."""
+        """Replaces fields of a built-in resource's row by ones that need this registry.  Call it once for each resource."""
         store = self.stores.made(resource)
         if store is not None:
             store.row = replace(store.row, **amendment())  # type: ignore[arg-type]
@@ -82,13 +82,13 @@ class Registry:
         self._listers.pop(resource, None)
 
     def admit_by(self, chain: AdmissionChain) -> None:
-        """From now on this chain admits what is written.  Its plugins read from this registry: it comes after the resources."""
+        """Sets the admission chain.  Call it after the resources are added: plugins read from this registry."""
         self.admission = chain
         for store in self.stores.values():
             store.admission = chain
 
     def remove(self, resource: GroupResource) -> None:
-        """Forgets a resource; its objects stay in the store."""
+        """Stops serving a resource; its objects stay in the store."""
         if self.stores.pop(resource, None) is not None:
             self.caches.remove(resource)
             self._listers.pop(resource, None)

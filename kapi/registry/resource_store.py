@@ -1,4 +1,4 @@
-"""The generic store: what a resource is served from, whatever its type (upstream: apiserver ``registry/generic``).
+"""The generic store, which serves a resource of any type (upstream: apiserver ``registry/generic``).
 
 A ResourceStore ties a stored resource (its strategy, lifecycle and types) to its watch cache, the store and
 admission.  The verbs are in files of their own next to this one; objects here are in the storage version.
@@ -58,7 +58,7 @@ def check_name(name: str) -> None:
 
 
 class ResourceStore:
-    """One stored resource.  ``row`` is the catalogue row of the storage version, ``cache`` maybe how to make the cache."""
+    """One stored resource.  ``row`` is the catalogue row of the storage version; ``cache`` is its cache or makes it."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ResourceStore:
 
     @cached_property
     def cache(self) -> Cache:
-        """What is stored, in memory."""
+        """The watch cache; made on first use when the constructor got a function."""
         return self._make_cache(self.group_resource, self.row.selectable_fields, self.row.namespaced)
 
     def key(self, namespace: str, name: str) -> str:
@@ -91,11 +91,11 @@ class ResourceStore:
         return f"{self._prefix}{namespace}/{name}"
 
     def place(self, namespace: str, name: str) -> str:
-        """As ``key``, of any name."""
+        """As ``key``, without the check of the name."""
         return f"{self._prefix}{namespace}/{name}"
 
     def context(self, op: Operation) -> StrategyContext:
-        """What the strategy may know of the operation."""
+        """The facts about an operation that a strategy gets."""
         env = self.environment
         return StrategyContext(
             namespace=op.namespace,
@@ -103,7 +103,7 @@ class ResourceStore:
             subresource=op.subresource.name if op.subresource else "",
             user=op.user,
             dry_run=op.dry_run,
-            refused=op.refused,
+            guard_errors=op.guard_errors,
             now=env.now(),
             features=env.features,
             allow_privileged=env.allow_privileged,
@@ -134,7 +134,7 @@ class ResourceStore:
         return attributes
 
     def field_manager(self, resource: Resource, subresource: Subresource | None) -> FieldManager:
-        """The field manager of a served version and subresource; made once."""
+        """The field manager of a served version and subresource; cached."""
         name = subresource.name if subresource else ""
         gvk = GroupVersionKind(resource.group, resource.version, resource.kind)
         manager = self._field_managers.get((gvk, name))
@@ -154,7 +154,7 @@ class ResourceStore:
         return manager
 
     def _other_versions(self, resource: Resource) -> Mapping[str, tuple[Type, Convert, Convert]]:
-        """The other versions of a kind, served or not, with the ways to them from this one and back."""
+        """The other versions of a kind, served or not: apiVersion -> (type, conversion to it, conversion back)."""
         if resource.schema is not None:
             return {} if resource.other_versions is None else resource.other_versions()
         from kapi.resources.catalogue import BUILT_IN
@@ -168,7 +168,7 @@ class ResourceStore:
         return found
 
     def type_of(self, resource: Resource) -> Type:
-        """The shape of a served version."""
+        """The type of a served version."""
         if resource.schema is not None:
             return resource.schema()
         return _built_in(resource.group, resource.version, resource.kind)
@@ -190,9 +190,9 @@ class ResourceStore:
             obj["metadata"].pop("managedFields", None)
 
     def read(self, resource: Resource, entry: Entry) -> Object:
-        """A stored object as it passes through the registry: shared or a copy, never to be changed.
+        """A stored object for the registry.  It may be shared: never change it.
 
-        Custom resources do so in the version of the request, others in the storage version.
+        A custom resource is in the version of the request, any other object in the storage version.
         """
         if len(entry.data) >= LARGE:
             engage()
@@ -201,9 +201,10 @@ class ResourceStore:
         return entry.object
 
     def keep_decoded(self, stored: Stored, namespace: str, name: str) -> None:
-        """Spares the next reader of what was just written its decoding: who updates an object is likely to do so again.
+        """Puts the tree that was just written into the cache, so that the next read need not decode it.
 
-        ``stored`` is not changed any more.  Of custom resources and of texts that are kept as they are the tree may be another.
+        ``stored`` must not be changed afterwards.  Custom resources and objects with raw members are left out: their decoded
+        tree may differ from the written one.
         """
         if self.row.typed_items or (self.row.group, self.row.kind) in RAW_MEMBERS:
             return
@@ -215,7 +216,7 @@ class ResourceStore:
             entry.adopt(stored.obj)
 
     async def stored_form(self, obj: Object) -> Object:
-        """What is to be stored of an object that has passed through the registry."""
+        """The form in which an object is stored, after the registry has processed it."""
         convert = self.row.stored_form
         if convert is None:
             return obj
@@ -228,27 +229,27 @@ class ResourceStore:
         return await converting(self.row.converter, run)
 
     def drop_empty_lists(self, obj: Object) -> None:
-        """Lists that were given empty, and that Go always writes, come back from storage as null."""
+        """Sets empty lists of fields that Go always writes to null, in place: so they come back from upstream's storage."""
         if self.row.schema is None:
             nil_empty_lists(obj, self.type_of(self.row))
 
     def encode(self, obj: Object) -> tuple[bytes, bytes]:
-        """The two halves of the stored bytes."""
+        """The stored bytes before and after the resourceVersion."""
         return encode_halves(obj)
 
     def written(self, user: UserInfo, obj: Object, halves: tuple[bytes, bytes], revision: int, **how: bool) -> Stored:
-        """The outcome of a user's write, to which the store has given ``revision``."""
+        """The result of a user's write that the store has acknowledged with ``revision``; notes its author."""
         authors = self.environment.authors
         if authors is not None:
             authors.note(self.group_resource, revision, user.name)
         return self.stored(obj, halves, revision, **how)
 
     def stored(self, obj: Object, halves: tuple[bytes, bytes], revision: int, **how: bool) -> Stored:
-        """The outcome of a write at ``revision``, or of one that would have been made."""
+        """The result of a write at ``revision``, or of a dry run.  Sets the object's resourceVersion."""
         text = str(revision)
         obj["metadata"]["resourceVersion"] = text
         return Stored(obj, halves[0] + text.encode() + halves[1], revision, **how)
 
     def expires(self) -> float | None:
-        """When an object written now goes away by itself (unix seconds), or None."""
+        """When the store deletes an object that is written now (unix seconds), or None."""
         return self.environment.clock() + self.environment.event_ttl if self.row.ttl else None

@@ -1,4 +1,4 @@
-"""What the server asks of itself, in process (upstream: apiserver ``endpoints/metrics``, apiserver_selfrequest_total)."""
+"""Counts the requests of the in-process clients (upstream: apiserver ``endpoints/metrics``, apiserver_selfrequest_total)."""
 
 from __future__ import annotations
 

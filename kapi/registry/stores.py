@@ -1,4 +1,4 @@
-"""The ResourceStores of a registry by their resources: all made at the start, or each when somebody first asks for it."""
+"""The ResourceStores of a registry, by resource: all made at the start, or each on first use."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kapi.resources.definition import Resource
 
 
 class Stores(dict[GroupResource, ResourceStore]):
-    """Those that there are."""
+    """ResourceStores that are made when they are added."""
 
     def made(self, resource: GroupResource) -> ResourceStore | None:
-        """That of a resource, if it is made."""
+        """The store of a resource if it has been made, else None: never makes one."""
         return super().get(resource)
 
     def rows(self) -> Iterator[tuple[GroupResource, Resource]]:
@@ -21,8 +21,11 @@ class Stores(dict[GroupResource, ResourceStore]):
         return ((resource, store.row) for resource, store in self.items())
 
 
-class LateStores(Stores):
-    """Of ``rows``, which belong to several registries, and of what is put in besidessss; what is not made yet is not iterated."""
+class LazyStores(Stores):
+    """Stores of ``rows``, each made on first use, and those that are added.  Iteration shows only what has been made.
+
+    ``rows`` may be shared by several registries.
+    """
 
     def __init__(
         self, rows: Mapping[GroupResource, Resource], make: Callable[[GroupResource, Resource], ResourceStore]

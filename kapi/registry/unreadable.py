@@ -1,8 +1,8 @@
-"""Deleting an object that cannot be read: without preconditions, finalizers, admission or what follows a deletion.
+"""Deletion of an object that cannot be decoded: without preconditions, finalizers, admission or after-delete hooks.
 
 Upstream: KEP-3926 (AllowUnsafeMalformedObjectDeletion), ``registry/generic/registry/corrupt_obj_deleter.go``.  Here it
-works whether the gate is on or not, for nothing else removes such an object; the gate decides, as upstream, what the
-option means for an object that can be read.
+works whether the gate is on or not, since nothing else can remove such an object.  As upstream, the gate decides what the
+option means for an object that can be decoded.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ log = Logger()
 OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
 VERB = "unsafe-delete-ignore-read-errors"
 GATE = "AllowUnsafeMalformedObjectDeletion"
-_WITHOUT = ("dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions")
-_ONLY = "it is exclusively used to delete corrupt object(s), try again by removing this option"
+_INCOMPATIBLE_OPTIONS = ("dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions")
+_READABLE = "it is exclusively used to delete corrupt object(s), try again by removing this option"
 
 
 def refuse_readable(store: ResourceStore, op: Operation) -> None:
-    """What the option means for an object that can be read.  Raises Invalid when the gate is on."""
+    """Raises Invalid when the gate is on and the option is set for an object that can be decoded."""
     if op.options.get(OPTION) and store.environment.features.get(GATE):
-        raise _invalid(store, op, [invalid(Path(OPTION), True, _ONLY)])
+        raise _invalid(store, op, [invalid(Path(OPTION), True, _READABLE)])
 
 
 async def delete_unreadable(store: ResourceStore, op: Operation, error: Unreadable) -> Stored:
-    """Removes the object; what is answered of it is its name.  Raises ``error`` without the option, Forbidden, Invalid."""
+    """Deletes the object and answers only its name.  Raises ``error`` without the option, Forbidden, Invalid."""
     if not op.options.get(OPTION):
         raise error
     wrong: list[FieldError] = [
         invalid(Path(OPTION), True, f"cannot be set together with .{name}")
-        for name in _WITHOUT
+        for name in _INCOMPATIBLE_OPTIONS
         if op.options.get(name) not in (None, [], {})
     ]
     if wrong:
@@ -58,7 +58,7 @@ async def delete_unreadable(store: ResourceStore, op: Operation, error: Unreadab
         commit()
         try:
             revision = await store.store.delete(store.key(op.namespace, op.name), revision, *encode_halves(obj))
-        except RevisionConflict as conflict:  # a header that only looked like one
+        except RevisionConflict as conflict:  # the revision was read from damaged bytes
             if error.revision:
                 raise
             revision = await store.store.delete(
@@ -77,7 +77,7 @@ async def delete_unreadable(store: ResourceStore, op: Operation, error: Unreadab
 
 
 async def _authorize(store: ResourceStore, op: Operation) -> None:
-    """The user must be allowed to delete (checked before) and to do it blindly."""
+    """Raises Forbidden.  The permission to delete has been checked before; this is an additional verb."""
     authorizer = store.environment.authorizer
     if authorizer is None:
         return

@@ -1,4 +1,4 @@
-"""Update: read, transform, check, compare and swap; again while others win (upstream: ``store.go`` Update)."""
+"""Update: read, transform, check, compare and swap; repeated on conflicts (upstream: ``store.go`` Update)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import commit, steps
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.freeing import free_in_steps
-from kapi.machinery.gvk import GroupKind
+from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.numbers import NumberError, parse_uint
-from kapi.machinery.tracebacks import let_go
+from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
 from kapi.registry.charges import charges_of
@@ -26,17 +26,17 @@ from kapi.schema.managedfields import only_timestamps_differ
 from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, Outdated, RevisionConflict, StoreError
 from kapi.watchcache.entry import Entry
 
-#: (existing object or None) -> new object, free to be changed; called anew on every attempt
+#: (existing object or None) -> new object, which the caller may change; called for every attempt
 Transform = Callable[["Object | None"], Awaitable[Object]]
 
 
 async def update(
     store: ResourceStore, op: Operation, transform: Transform, *, allow_create: bool = False, uid: str = ""
 ) -> Stored:
-    """Writes what ``transform`` makes of the stored object.
+    """Stores what ``transform`` makes of the stored object.
 
-    Loops while other writers win, unless the new object names a resourceVersion: then the first mismatch is a
-    Conflict.  A write that changes nothing stores nothing.  Raises StatusError.
+    Retries when another writer was first, unless the new object has a resourceVersion: then a mismatch is a Conflict.
+    A write that changes nothing stores nothing.  Raises StatusError.
     """
     name, resource = op.name, store.group_resource
     check_name(name)
@@ -60,11 +60,11 @@ async def update(
             free_in_steps(obj, op.stored_bytes)
             return await _update_once(store, op, existing, entry, obj)
         except Outdated as error:
-            if op.counted is not None:  # whoever counted has to count anew
+            if op.counted is not None:  # the caller has to recalculate the usage
                 raise interpret(error, resource, name) from None
-            let_go(error)
-        except (RevisionConflict, KeyMissing) as error:  # somebody else was faster: look at what is there now
-            let_go(error)
+            drop_tracebacks(error)
+        except (RevisionConflict, KeyMissing) as error:  # another writer was first: try again with what it stored
+            drop_tracebacks(error)
 
 
 async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> Stored:
@@ -84,8 +84,26 @@ async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> S
         raise interpret(error, store.group_resource, op.name) from None
 
 
+def _check_version(metadata: Object, current: str, resource: GroupResource, op: Operation) -> None:
+    """Compares the resourceVersion of an update with the current one, which an unconditional update gets.
+
+    Raises Conflict when they differ, Invalid where an update must name one.
+    """
+    expected = metadata.get("resourceVersion", "")
+    if expected in ("", "0"):
+        if not op.strategy.allow_unconditional_update:
+            cause = invalid(Path("metadata").child("resourceVersion"), 0, "must be specified for an update")
+            raise status.invalid(GroupKind(resource.group, resource.resource), op.name, [cause])
+        metadata["resourceVersion"] = current
+    elif expected != current:
+        try:
+            parse_uint(expected)
+        except NumberError as error:
+            raise status.generic(f'strconv.ParseUint: parsing "{expected}": {error}') from None
+        raise status.conflict(resource, op.name, status.OPTIMISTIC_LOCK)
+
+
 async def _update_once(store: ResourceStore, op: Operation, existing: Object, entry: Entry, obj: Object) -> Stored:
-    resource, strategy = store.group_resource, op.strategy
     old_meta = existing["metadata"]
     view = op.view
     if view is None:
@@ -93,32 +111,20 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         await store.admission.admit(attributes)
         obj = attributes.obj if attributes.obj is not None else obj
         meta.ensure_namespace(obj, op.namespace, op.gvr)
-    else:  # the transform has had its own kind admitted
+    else:  # the transform has run admission on the subresource's kind
         attributes = store.attributes(op, UPDATE, None, view(existing))
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     metadata = obj.setdefault("metadata", {})
-    op.refused.clear()  # of an attempt that was too late
+    op.guard_errors.clear()  # of the attempt before
     context = store.context(op)
     if store.row.guard is not None:
         await store.row.guard(obj, existing, context)
 
-    wanted = metadata.get("resourceVersion", "")
-    if wanted in ("", "0"):
-        if not strategy.allow_unconditional_update:
-            cause = invalid(Path("metadata").child("resourceVersion"), 0, "must be specified for an update")
-            raise status.invalid(GroupKind(resource.group, resource.resource), op.name, [cause])
-        metadata["resourceVersion"] = old_meta["resourceVersion"]
-    elif wanted != old_meta["resourceVersion"]:
-        try:
-            parse_uint(wanted)
-        except NumberError as error:
-            raise status.generic(f'strconv.ParseUint: parsing "{wanted}": {error}') from None
-        raise status.conflict(resource, op.name, status.OPTIMISTIC_LOCK)
-
+    _check_version(metadata, old_meta["resourceVersion"], store.group_resource, op)
     context.stored = entry.data
     lifecycle = store.row.lifecycle
     finish = await lifecycle.begin_update(obj, existing, context) if lifecycle is not None else None
-    committed: bool | None = False  # None: it may have been, or may still be
+    committed: bool | None = False  # None: unknown, the store has not answered
     try:
         await _before_update(store, op, obj, existing, context)
         if only_timestamps_differ(obj, existing):
@@ -138,7 +144,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
             try:
                 charges = charges_of(store, attributes) if attributes.charges else ()
                 commit()
-                committed = None  # until the store has said
+                committed = None
                 revision = await store.store.update(
                     key,
                     entry.revision,
@@ -150,24 +156,26 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
                 )
             except (RevisionConflict, KeyMissing, Outdated):
                 committed = False
-                raise  # the next attempt finds out whether the change still fits: a patch may, a named version does not
+                raise  # the next attempt decides: a patch may still apply, a given resourceVersion does not match
             except OutcomeUnknown as unknown:
-                raise interpret(unknown, resource, op.name) from unknown
+                raise interpret(unknown, store.group_resource, op.name) from unknown
             except StoreError as error:
                 committed = False
-                raise interpret(error, resource, op.name) from error
+                raise interpret(error, store.group_resource, op.name) from error
             outcome = store.written(op.user, kept, halves, revision)
         committed = not op.dry_run
         return outcome
     finally:
-        if finish is not None and committed is not None:  # else what the write took may be in use
+        if (
+            finish is not None and committed is not None
+        ):  # else the object may have been stored and use what was allocated
             await finish(committed)
 
 
 async def _before_update(
     store: ResourceStore, op: Operation, obj: Object, existing: Object, context: StrategyContext
 ) -> None:
-    """Keeps what an update may not touch, prepares and validates."""
+    """Restores what an update may not change, then prepares and validates (upstream: ``rest.BeforeUpdate``)."""
     metadata, old_meta, strategy = obj["metadata"], existing["metadata"], op.strategy
     metadata.pop("selfLink", None)
     if "generation" in old_meta:
@@ -195,7 +203,7 @@ async def _before_update(
 
 
 def _finished_deleting(obj: Object, old_meta: Object) -> bool:
-    """True when the last finalizer goes from an object whose deletion was asked for."""
+    """Whether an update removes the last finalizer of an object that is being deleted."""
     return (
         not obj["metadata"].get("finalizers")
         and bool(old_meta.get("deletionTimestamp"))
@@ -204,14 +212,14 @@ def _finished_deleting(obj: Object, old_meta: Object) -> bool:
 
 
 async def _delete_finalized(store: ResourceStore, op: Operation, obj: Object, entry: Entry) -> Stored:
-    """Deletes what is stored: its watchers see the last stored state, the client its own."""
+    """Deletes the object: watchers get the last stored state, the client the updated object."""
     halves = store.encode(obj)
     if op.dry_run:
         return store.stored(obj, halves, entry.revision, deleted=True)
     try:
-        last = store.encode(entry.object)
+        stored_halves = store.encode(entry.object)
         commit()
-        revision = await store.store.delete(store.key(op.namespace, op.name), entry.revision, *last)
+        revision = await store.store.delete(store.key(op.namespace, op.name), entry.revision, *stored_halves)
     except (RevisionConflict, KeyMissing):
         raise
     except StoreError as error:

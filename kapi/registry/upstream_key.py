@@ -1,4 +1,4 @@
-"""Keys as upstream's storage would have them, which some of its messages show.
+"""Keys of objects in upstream's storage, which some messages contain.
 
 Upstream: ``pkg/kubeapiserver/default_storage_factory_builder.go`` (SpecialDefaultResourcePrefixes), apiserver ``storage/etcd3``.
 """
@@ -11,7 +11,7 @@ from kapi.machinery import status
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
 
-#: resources that were stored under another name before
+#: resources whose prefix is a former name
 _PREFIXES = {
     ("", "endpoints"): "services/endpoints",
     ("", "nodes"): "minions",
@@ -19,19 +19,19 @@ _PREFIXES = {
     ("", "services"): "services/specs",
     ("networking.k8s.io", "ingresses"): "ingress",
 }
-#: of servers that have their own storage: their keys begin with the group, as those of custom resources do
-_BESIDE = frozenset(["apiextensions.k8s.io", "apiregistration.k8s.io"])
+#: groups of servers with a storage of their own: their keys begin with the group, as those of custom resources
+_OTHER_SERVERS = frozenset(["apiextensions.k8s.io", "apiregistration.k8s.io"])
 
 
 @cache
 def _built_in() -> frozenset[str]:
-    from kapi.resources.catalogue import BUILT_IN  # which knows all resources, of which this is asked seldom
+    from kapi.resources.catalogue import BUILT_IN  # imports every resource, so only when it is needed
 
-    return frozenset(row.group for row in BUILT_IN) - _BESIDE
+    return frozenset(row.group for row in BUILT_IN) - _OTHER_SERVERS
 
 
 def upstream_key(resource: GroupResource, namespace: str, name: str) -> str:
-    """Without the prefix of all keys."""
+    """The key without the prefix ``/registry``."""
     prefix = _PREFIXES.get(resource)
     if prefix is None:
         prefix = resource.resource if resource.group in _built_in() else f"{resource.group}/{resource.resource}"
@@ -39,7 +39,7 @@ def upstream_key(resource: GroupResource, namespace: str, name: str) -> str:
 
 
 def missing(resource: GroupResource, namespace: str, name: str) -> status.StatusError:
-    """That there is no such object; upstream's storage refuses the key of a namespace that leads elsewhere."""
+    """The NotFound error of an object; for the namespaces "." and ".." upstream's storage has another error."""
     if namespace in (".", ".."):
         return status.generic(f"invalid key: {quote(upstream_key(resource, namespace, name))}")
     return status.not_found(resource, name)

@@ -1,7 +1,7 @@
-"""Validation that may take long: expressions of custom resources and their definitions.
+"""Runs a strategy's validation without blocking the reactor; expressions of custom resources may take long.
 
-A request's runs in slices.  Elsewhere it is tried at once for a moment; what takes longer runs again in a thread, so that the
-reactor is never held up.
+In a request's slices it simply runs.  Elsewhere it first runs for a moment on the reactor's thread; if that is not enough, it
+runs again in a thread of the pool.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from kapi.resources.shared.internal import internal_form
 from kapi.schema import quoted
 from kapi.schema.types import Type
 
-_REACTOR_SECONDS = 0.02  # seconds on the reactor
-_LIMIT = 20.0  # seconds in a thread
-_MAX_ERRORS_AT_ONCE = 1000  # errors that are not freed at once
+_MAX_REACTOR_SECONDS = 0.02
+_MAX_THREAD_SECONDS = 20.0
+_MAX_ERRORS_FREED_AT_ONCE = 1000
 
 
 async def validated(
     context: StrategyContext, validate: Callable[..., list[FieldError]], *objects: object
 ) -> list[FieldError]:
-    """The errors that a strategy's method finds.  Raises Timeout."""
+    """The errors that a strategy's ``validate`` or ``validate_update`` returns.  Raises Timeout."""
     if checkpoint.current is not None:
-        context.patience = 0.0  # until the request's deadline
+        context.validation_seconds = 0.0  # until the request's deadline
         return validate(*objects, context)
-    context.patience = _REACTOR_SECONDS
+    context.validation_seconds = _MAX_REACTOR_SECONDS
     try:
         return validate(*objects, context)
     except TimeExceeded:
-        context.patience = _LIMIT
+        context.validation_seconds = _MAX_THREAD_SECONDS
     try:
         errors: list[FieldError] = await deferToThread(validate, *objects, context)
     except TimeExceeded:
-        raise status.timeout(f"validation took longer than {_LIMIT:.0f} seconds") from None
+        raise status.timeout(f"validation took longer than {_MAX_THREAD_SECONDS:.0f} seconds") from None
     return errors
 
 
 def refusal(store: ResourceStore, op: Operation, obj: Object, errors: list[FieldError]) -> status.Invalid:
-    """The answer to an object with these errors."""
+    """The 422 for an object of an operation."""
     sent = op.sent if op.resource.to_storage is None else None
     return invalid_answer(store.row, store.type_of(store.row), obj, errors, sent)
 
@@ -56,18 +56,18 @@ def refusal(store: ResourceStore, op: Operation, obj: Object, errors: list[Field
 def invalid_answer(
     row: Resource, type_: Type, obj: Object, errors: list[FieldError], sent: Callable[[], Tree] | None
 ) -> status.Invalid:
-    """The answer, of a row and its type; ``sent`` returns the object as the client sent it, None when that is not known."""
-    if type_.schema is None:  # else a map to Go, too
+    """The 422 for an object of a row; ``sent`` returns the object as the client sent it, None when that is unknown."""
+    if type_.schema is None:  # upstream holds custom resources as maps: their values need no completion
         quoted.complete(errors, type_, sent, internal_form)
     answer = status.invalid(_given_kind(row, obj), obj["metadata"].get("name", ""), errors)
-    if len(errors) > _MAX_ERRORS_AT_ONCE:
+    if len(errors) > _MAX_ERRORS_FREED_AT_ONCE:
         free_in_steps(errors)
         free_in_steps(answer.details)
     return answer
 
 
 def _given_kind(resource: Resource, obj: Object) -> GroupKind:
-    """Of what kind an invalid object is: custom resources may say wrong things of themselves."""
+    """The kind that the answer names: of a custom resource the one in the object, which may be wrong."""
     if not resource.typed_items:
         return resource.group_kind
     return GroupKind(GroupVersion.parse(obj.get("apiVersion") or "").group, obj.get("kind") or resource.kind)

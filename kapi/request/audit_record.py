@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, Self
 
+from twisted.internet.defer import Deferred
+
 from kapi.machinery.tree import Object
 from kapi.request.response import Response
 
 
 class AuditRecord(Protocol):
-    """Objects and patches are kept as far as the policy's level wants them."""
+    """Keeps objects and patches only when the policy's level includes them."""
 
     def request_object(self, obj: Object) -> None: ...
 
@@ -20,9 +22,10 @@ class AuditRecord(Protocol):
 
     def error(self, status: Object) -> None: ...
 
-    def answered(self, response: Response) -> None: ...
+    def answered(self, response: Response) -> bool | Deferred[bool]:
+        """The answer is known.  One that does not leave whole is to wait for a Deferred."""
 
-    def complete(self, events: Sequence[Self], /) -> None:
-        """Records that all of these are answered."""
+    def complete(self, events: Sequence[Self], /) -> bool | Deferred[bool]:
+        """Records that all of these are answered, which they are not before a Deferred that is returned has fired."""
 
     def panicked(self, error: BaseException) -> None: ...

@@ -1,16 +1,16 @@
 """Sizes of request bodies (upstream: apiserver ``endpoints/handlers/metrics``).
 
-Upstream's buckets are linear, so that the one of a size is found by a division; most bodies are in the first.
+Upstream's buckets are linear, so the bucket of a size is found by a division.
 """
 
 from __future__ import annotations
 
-FIRST, STEP, COUNT = 50_000, 100_000, 31
+FIRST, STEP, COUNT = 50_000, 100_000, 31  # bytes, bytes, buckets
 BOUNDS = tuple(float(FIRST + STEP * number) for number in range(COUNT))
 
 
 class BodySizes:
-    """Of one kind of request."""
+    """A histogram of the body sizes (bytes) of one kind of request."""
 
     __slots__ = ("row",)
 

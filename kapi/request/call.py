@@ -1,4 +1,4 @@
-"""How what takes long is run: a function of ours in the place of Twisted's ``execute``."""
+"""The type of a function that runs long computations, in place of Twisted's ``execute``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The state of one request, handed from filter to filter and to the endpoint.
 
-It is the only thing that travels with a request: no thread locals, no service locator.
+All state of a request is here: there are no thread locals and no service locator.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ Finisher = Callable[["RequestContext", int], None]
 
 
 class Stream(Protocol):
-    """A watch's way to its client."""
+    """The open connection of a watch to its client."""
 
     def hold(self) -> None:
-        """Nothing is written from now on."""
+        """Stops writing; events are kept."""
 
     def release(self) -> None:
-        """What has come meanwhile is written, then what comes."""
+        """Writes the kept events, and goes on writing."""
 
     def end(self) -> None:
-        """Ends it properly: the server is shutting down."""
+        """Ends the watch as at its timeout: the server is shutting down."""
 
     def fail(self, error: StatusError) -> None:
-        """Its last event is an error."""
+        """Ends the watch with an ERROR event."""
 
 
 class Streams(Protocol):
-    """Where watches that are under way are kept: a set, for one."""
+    """A collection of open watches, such as a set."""
 
     def add(self, stream: Stream, /) -> None: ...
 
     def discard(self, stream: Stream, /) -> None: ...
 
 
-#: seconds of work without a wait that are held against a request: in more, the thread itself has waited for a processor
+#: the most that one piece of work between two waits counts: when it takes longer, the thread itself had to wait for a processor
 _MAX_PIECE_SECONDS = 0.005
 
 
@@ -89,7 +89,7 @@ class RequestContext:
         "dry_run",
         "field_validation",
         "seats",
-        "watch_started",
+        "release_seats",
         "impersonation_constraint",
     )
 
@@ -108,17 +108,17 @@ class RequestContext:
         self.warnings: list[str] = []  # texts for Warning headers, without code and quotes
         self.received = 0.0  # reactor.seconds() at arrival
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
-        self.engaged = False  # its computation may take long
+        self.engaged = False  # its computation has called ``engage``: it may take long
         self.committed = False  # it has changed what others see, and runs to its end
-        self.passed_on = False  # another server does it: nothing here is torn apart when it is given up
+        self.passed_on = False  # another server executes it, so it can be cancelled without damage here
         self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
-        self.flow: Flow | None = None  # for whom the thread works, once priority and fairness has found it
+        self.flow: Flow | None = None  # whom the thread's time is counted for; set by priority and fairness
         self.no_protobuf = False  # the resource is a custom one
-        self.waited = 0.0  # seconds for which others were waited for: queues and webhooks
+        self.waited = 0.0  # seconds spent waiting in queues and for webhooks
         self._worked = 0.0
         self._resumed = perf_counter()
         self.response_headers: list[tuple[bytes, bytes]] = []  # added to whatever answers
-        #: called once with this and the status code when the answer is out; shared functions, as a watch keeps them long
+        #: called once with this context and the status code, after the answer; a watch keeps them long, so no closures
         self.finishers: list[Finisher] = []
         self.annotations: dict[str, str] = {}  # audit annotations
         self.connection_closing = False
@@ -126,30 +126,30 @@ class RequestContext:
         self.pending: Pending | None = None  # the server's count of what waits for clients
         self.trace: Trace | None = None  # only with tracing
         self.bodies: BodySizes | None = None  # where the size of its body is counted
-        self.dry_run = ""  # as metrics name it
-        self.field_validation: str | None = None  # as the client wrote it, for metrics; None when it did not
-        self.seats: object = None  # what it holds seats with: priority and fairness knows what that is
-        #: called with this when the watch is under way, for from then on it holds no seats
-        self.watch_started: Callable[[RequestContext], None] | None = None
-        self.impersonation_constraint = ""  # by which permission its user is impersonated
+        self.dry_run = ""  # value of the metrics label
+        self.field_validation: str | None = None  # as the client sent it, for metrics; None when absent
+        self.seats: object = None  # its ``kapi.flowcontrol.queue.Request``, while it holds seats
+        #: called with this context when it needs its seats no longer: a watch has begun, or an answer has only to be recorded
+        self.release_seats: Callable[[RequestContext], None] | None = None
+        self.impersonation_constraint = ""  # the impersonation mode, for the audit event
 
     def pause(self) -> None:
-        """The request begins to wait."""
+        """Notes that the request begins to wait."""
         self._worked += self._piece()
 
     def resume(self) -> None:
-        """The request goes on."""
+        """Notes that the request continues after a wait."""
         self._resumed = perf_counter()
 
     def worked(self) -> float:
-        """Seconds of the thread's time that the request has had, asked while it is at work."""
+        """Seconds of the thread's time that the request has used; call it only while the request runs."""
         return self._worked + self._piece()
 
     def _piece(self) -> float:
         return min(perf_counter() - self._resumed, _MAX_PIECE_SECONDS)
 
     def add_wait(self, seconds: float) -> None:
-        """Some seconds were not this server's."""
+        """Adds seconds in which the request waited in a queue or for a webhook."""
         self.waited += seconds
 
     def header(self, name: str) -> str | None:
@@ -163,11 +163,11 @@ class RequestContext:
         return values[0] if values else default
 
     def drop_response_header(self, name: bytes) -> None:
-        """Takes back what a filter has set (``name`` in lower case): the handler says it itself."""
+        """Removes a header that a filter has set (``name`` in lower case), since the handler sets its own."""
         self.response_headers = [header for header in self.response_headers if header[0] != name]
 
     def shrink(self) -> None:
-        """The answer has begun and will take long: lets go of what only its beginning needed."""
+        """Frees what is no longer needed once a long answer has begun."""
         self.query = {}
         self.response_headers = []
         shrink = getattr(self.http, "shrink", None)

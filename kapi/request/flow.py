@@ -1,6 +1,6 @@
-"""For whom the thread works on a request: a flow of a priority level (upstream: APF's flow distinguisher; KEP-1040).
+"""Whom the thread's time is counted for: a flow of a priority level (upstream: APF's flows; KEP-1040).
 
-``kapi.flowcontrol`` finds a request's, ``kapi.scheduling.shares`` says which one is next.
+``kapi.flowcontrol`` classifies a request, ``kapi.scheduling.shares`` decides which flow is next.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from typing import Protocol
 
 
 class Worker(Protocol):
-    """A connection with something to be read or written, or a request that can go on."""
+    """A connection that can be read or written, or a request that can continue."""
 
-    flow: Flow | None  # who has to pay for it; known while it waits
+    flow: Flow | None  # whose time its work is counted for; set while it waits
 
     def take_turn(self) -> None:
-        """Does what there is to do.  Raises nothing."""
+        """Does the work.  Raises nothing."""
 
 
 class Level:
-    """A priority level's part; ``weight`` is relative to those of the others."""
+    """A priority level's share of the thread's time; ``weight`` is relative to the other levels."""
 
-    __slots__ = ("clock", "name", "ready", "time", "weight")
+    __slots__ = ("flow_virtual_time", "name", "ready", "virtual_time", "weight")
 
     def __init__(self, name: str, weight: float = 1.0) -> None:
         self.name = name
         self.weight = weight
-        self.time = 0.0  # seconds of work by weight
-        self.clock = 0.0  # where a flow stands that has its share all the time
-        self.ready: list[tuple[float, int, Flow]] = []  # a heap of those that wait, by a time that may have moved on
+        self.virtual_time = 0.0  # seconds of work divided by the weight
+        self.flow_virtual_time = 0.0  # that of a flow which always gets its share of this level
+        self.ready: list[tuple[float, int, Flow]] = []  # a heap of waiting flows by a virtual time that may be outdated
 
 
 class Flow:
-    """What one user does in a level, as its flow schema distinguishes users."""
+    """The requests that a flow schema treats as one (of one user, say)."""
 
-    __slots__ = ("__weakref__", "level", "time", "workers")
+    __slots__ = ("__weakref__", "level", "virtual_time", "workers")
 
     def __init__(self, level: Level) -> None:
         self.level = level
-        self.time = level.clock  # seconds of work
+        self.virtual_time = level.flow_virtual_time  # seconds of work
         self.workers: deque[Worker] = deque()

@@ -1,4 +1,4 @@
-"""The HTTP request behind a RequestContext, and what writes its answer: of this server's own channels, or of another Site."""
+"""The HTTP request of a RequestContext, which also writes the answer: from this server's own channels or from another Site."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from twisted.web.http_headers import Headers
 class Waiting(Protocol):
     """An answer that has not come yet."""
 
-    def left(self) -> None:
-        """The client has gone."""
+    def client_gone(self) -> None:
+        """Called when the client has gone."""
 
 
 class HTTPRequest(Protocol):
-    """As twisted.web's Request, with what an API server needs besides.
+    """Twisted.web's Request with a few additions.
 
-    ``write_whole`` sends an answer from its headers to its end; ``shrink`` says that it will take long, ``abort`` that it ends
-    in the middle.  ``waiting`` is notified when the client leaves.
+    ``write_whole`` sends a complete answer; ``begin`` sends the headers of one whose body of ``size`` bytes is written after it.
+    ``shrink`` frees memory when the answer will take long.  ``abort`` ends an answer in the middle.  ``waiting`` is notified when
+    the client leaves.
     """
 
     method: bytes
@@ -35,6 +36,9 @@ class HTTPRequest(Protocol):
 
     @property
     def gone(self) -> bool: ...  # the client has left
+
+    @property
+    def finished(self) -> int: ...  # whether the answer is complete
 
     @property
     def body_too_large(self) -> bool: ...
@@ -55,6 +59,8 @@ class HTTPRequest(Protocol):
     def unregisterProducer(self) -> None: ...
 
     def write(self, data: bytes, /) -> None: ...
+
+    def begin(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> None: ...
 
     def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None: ...
 

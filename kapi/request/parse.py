@@ -1,8 +1,7 @@
-"""Reads a request line: path, query and what they ask for.
+"""Parses a request line into path, query and RequestInfo.
 
 Upstream: apiserver ``endpoints/request/requestinfo.go`` and Go's ``net/url``.  The path is percent-decoded once and
-split afterwards, so an encoded slash is a slash for routing and for authorization alike: what was authorized is what
-is served.
+split afterwards.  So an encoded slash is a slash both for routing and for authorization: what is served is what was authorized.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from kapi.request.info import RequestInfo
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PATH_VERBS = frozenset({"proxy", "watch"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-#: what runs as long as it likes: watches, logs, and what is proxied or upgraded (upstream: ``server/filters/longrunning.go``)
+#: requests without a deadline: watches, logs, proxied and upgraded ones (upstream: ``server/filters/longrunning.go``)
 _LONG_VERBS = frozenset({"watch", "proxy"})
 _LONG_SUBRESOURCES = frozenset({"attach", "exec", "proxy", "log", "portforward"})
 _LONG_PATH = "/debug/pprof/"
@@ -85,7 +84,7 @@ def _whole(query: Query, name: str) -> bool:
 
 
 def _selected_name(query: Query) -> str:
-    """The name that a field selector pins down; none when any list option cannot be read."""
+    """The name that the field selector requires; "" when there is none or a list option is invalid."""
     selectors = query.get("fieldSelector")
     if not selectors or not selectors[0]:
         return ""
@@ -102,7 +101,7 @@ def _selected_name(query: Query) -> str:
 
 
 class NoResource(Exception):
-    """A path such as ``/api/v1/watch``."""
+    """A path with a special verb and no resource, such as ``/api/v1/watch``."""
 
 
 def parse_request_info(
@@ -112,7 +111,7 @@ def parse_request_info(
     prefixes: frozenset[str] = frozenset({"api", "apis"}),
     groupless: frozenset[str] = frozenset({"api"}),
 ) -> RequestInfo:
-    """What a request asks for.  Raises NoResource for a path with a special verb that names nothing."""
+    """The RequestInfo of a method, a decoded path and a query.  Raises NoResource."""
     info = RequestInfo(is_resource=False, path=path, verb=method.lower(), long_running=path.startswith(_LONG_PATH))
     trimmed = path.strip("/")
     parts = trimmed.split("/") if trimmed else []

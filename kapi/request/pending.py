@@ -1,9 +1,9 @@
-"""What clients have sent and not finished, or not taken yet: a bound for all of them together.
+"""Counts the bytes that wait for slow clients, and bounds their total (ADR 30).
 
-A client may let an answer lie, send a body slowly, or watch without reading; each of that is bounded by itself, and a
-thousand clients could still fill the memory.  What waits is counted here.  Beyond the bound those are
-cut off who have not taken or sent anything for longest; as long as that does not suffice, what would make it worse is refused
-(429); see ADR 30.
+A client may leave an answer unread, send a body slowly, or watch without reading.  Each such case has its own bound, but a
+thousand clients together could still fill the memory.  So all waiting bytes are counted here.  Beyond the total bound the
+connections that have been without progress for longest are closed.  While that is not enough, further requests that would add
+bytes are answered 429.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Protocol
 
 from kapi.machinery import status
 
-MAX_PENDING = 256 * 1024 * 1024  # bytes
-COUNTED = 64 * 1024  # bytes of a body from which it counts
-STALL_SECONDS = 2.0  # seconds without progress after which a client may be cut off
-RETRY = 1  # seconds that a refused client is asked to wait
+MAX_PENDING_BYTES = 256 * 1024 * 1024  # bytes
+MIN_COUNTED_BYTES = 64 * 1024  # a smaller body is not counted
+STALL_SECONDS = 2.0  # without progress for so long, a client may be cut off
+RETRY_AFTER_SECONDS = 1  # asked of a refused client
 REFUSAL = "too much is waiting for clients that are slow, please try again later"
 
 
 class Holder(Protocol):
-    """For whose client something waits."""
+    """A request or watch with bytes that wait for its client."""
 
     def cut_off(self) -> None:
-        """Ends it, and lets everything go."""
+        """Closes its connection and frees the bytes."""
 
 
-class Share:
-    """Bytes that wait; they count as long as this object lives."""
+class PendingBytes:
+    """A number of waiting bytes, counted as long as this object lives."""
 
     __slots__ = ("_pending", "size")
 
@@ -47,44 +47,44 @@ class Share:
 
 
 class Pending:
-    """Of one server.  ``seconds`` is its clock; ``limit`` is bytes, 0 for none."""
+    """The waiting bytes of one server.  ``seconds`` is its clock; ``limit`` is in bytes, 0 means no limit."""
 
-    def __init__(self, seconds: Callable[[], float], limit: int = MAX_PENDING) -> None:
+    def __init__(self, seconds: Callable[[], float], limit: int = MAX_PENDING_BYTES) -> None:
         self.size = 0  # bytes
         self.cut_off = 0  # clients so far
         self.refused = 0  # requests so far
         self.limit: float = limit or math.inf
         self._seconds = seconds
-        self._holders: dict[Holder, float] = {}  # since when there was no progress: the longest is first
+        self._holders: dict[Holder, float] = {}  # by the time of their last progress, the oldest first
 
     @property
     def full(self) -> bool:
         return self.size > self.limit
 
     def refusal(self) -> status.TooManyRequests:
-        """The answer to what would make it worse."""
+        """The error for a request that would add bytes."""
         self.refused += 1
-        return status.too_many_requests(REFUSAL, RETRY)
+        return status.too_many_requests(REFUSAL, RETRY_AFTER_SECONDS)
 
     def progress(self, holder: Holder) -> None:
-        """Its client has taken or sent something, or begins; more may wait for it now."""
+        """Notes progress of a client, or its first bytes; the size may have grown."""
         self._holders.pop(holder, None)
         self._holders[holder] = self._seconds()
         if self.size > self.limit:
             self.shrink()
 
     def wait(self, holder: Holder) -> None:
-        """More bytes wait for a client that has not taken any."""
+        """Notes that more bytes wait for a client without progress."""
         self._holders.setdefault(holder, self._seconds())
         if self.size > self.limit:
             self.shrink()
 
     def leave(self, holder: Holder) -> None:
-        """Nothing waits for it any more."""
+        """Forgets a client without waiting bytes."""
         self._holders.pop(holder, None)
 
     def shrink(self) -> None:
-        """Makes space, as far as there is any to make."""
+        """Cuts off stalled clients until the size is within the limit."""
         late = self._seconds() - STALL_SECONDS
         while self.size > self.limit and self._holders:
             holder, since = next(iter(self._holders.items()))

@@ -1,4 +1,4 @@
-"""What the server asks of Twisted's reactor: for a request time and threads, for itself sockets, names and programs, too.
+"""The interfaces of Twisted's reactor that are used: time and threads for requests; sockets and processes for the server.
 
 Only types: the reactor is given to the server when it starts, and a test gives it a clock.
 """
@@ -22,7 +22,7 @@ from twisted.internet.interfaces import (
 
 
 class RequestReactor(IReactorTime, IReactorThreads):
-    """Time by a monotonic clock, and a pool of threads for what would hold up the others."""
+    """A monotonic clock, and a pool of threads for work that would block the reactor."""
 
 
 class Reactor(
@@ -36,11 +36,11 @@ class Reactor(
     IReactorProcess,
     IReactorPluggableNameResolver,
 ):
-    """What a process has one of."""
+    """The one reactor of a process."""
 
 
 def installed_reactor() -> Reactor:
-    """The process's reactor.  Its module is all that type checkers know of it."""
+    """The process's reactor, with a type: a type checker sees only Twisted's module."""
     from twisted.internet import reactor
 
     return cast(Reactor, reactor)

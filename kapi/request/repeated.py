@@ -1,7 +1,7 @@
-"""Something that is done every few seconds as long as the process lives, whatever comes of it once.
+"""A periodic call that survives errors.
 
-Twisted's LoopingCall ends with the first error: one second without a descriptor or without memory would end for good what
-watches the store, what ends slow connections, or what gives memory back.
+Twisted's LoopingCall ends with the first error.  A moment without file descriptors or memory would then end for good the watch
+over the store, or the check of slow connections.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ log = Logger()
 
 
 class Repeated:
-    """``function`` again and again; a Deferred that it returns is waited for.  ``what`` is the subject of a line in the log."""
+    """Calls ``function`` periodically; waits for a Deferred that it returns.  ``what`` is the subject of the error's log line."""
 
     def __init__(self, function: Callable[[], Deferred[None] | None], reactor: IReactorTime, what: str) -> None:
         self._function = function
@@ -28,11 +28,11 @@ class Repeated:
         self._loop.clock = reactor
 
     def start(self, every: float, *, now: bool = False) -> None:
-        """``every`` in seconds; ``now`` begins with a call."""
+        """Calls it every ``every`` seconds; with ``now`` also at once."""
         self._loop.start(every, now=now)
 
     def stop(self) -> None:
-        """A call that is under way goes on."""
+        """Ends the calls; one that is under way completes."""
         if self._loop.running:
             self._loop.stop()
 

@@ -1,4 +1,4 @@
-"""What a handler answers.  One writer (``kapi.endpoints.writer``) puts it on the wire."""
+"""The answer of a handler, as a value.  One writer (``kapi.endpoints.writer``) sends it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import overload
 from kapi.request.http import HTTPRequest
 
 JSON = b"application/json"
+#: a header with which an answer ends its connection: what the client has sent after the request is not read
+CLOSE = (b"connection", b"close")
 SLICE = 64 * 1024  # bytes in one write: a larger one is quadratic in HTTP/2
 
 
 class Parts(Sequence[bytes]):
-    """Slices of a body, each made when it is asked for.  Making them raises nothing."""
+    """Slices of a body, each made on access.  Making them raises nothing."""
 
-    size: int  # bytes of all of them
-    held = 0  # bytes that are kept for this body; others are made from what is in memory anyway
+    size: int  # bytes of all slices
+    held = 0  # bytes kept only for this body; the rest is in memory anyway
 
     def part(self, position: int) -> bytes:
-        """The slice at a position that there is."""
+        """The slice at a valid position."""
         raise NotImplementedError
 
     @overload
@@ -71,6 +73,28 @@ class StreamResponse(Response):
         self.run = run
 
 
+class Document:
+    """A body that many ask for.  It is compressed once for all of them."""
+
+    __slots__ = ("body", "compressed")
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+        self.compressed: object = None  # the writer's
+
+
+class DocumentResponse(Response):
+    """Answers with a document."""
+
+    __slots__ = ("document",)
+
+    def __init__(
+        self, document: Document, content_type: bytes = JSON, headers: Iterable[tuple[bytes, bytes]] = ()
+    ) -> None:
+        super().__init__(200, document.body, content_type, headers)
+        self.document = document
+
+
 class HijackedResponse(Response):
     """The handler has taken over the connection (upgrade, proxy); nothing more is written."""
 
@@ -78,7 +102,10 @@ class HijackedResponse(Response):
         super().__init__(status)
 
 
+_WHOLE = (Response, DocumentResponse)
+
+
 def leaves_whole(response: Response) -> bool:
     """Whether one write puts it on the wire."""
     body = response.body
-    return type(response) is Response and isinstance(body, bytes) and len(body) <= SLICE
+    return type(response) in _WHOLE and isinstance(body, bytes) and len(body) <= SLICE

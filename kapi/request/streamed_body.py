@@ -1,7 +1,7 @@
-"""A request's body that is passed on while it comes (upstream: ``net/http``'s request body, read by ``httputil.ReverseProxy``).
+"""A request's body that is forwarded while it arrives (upstream: ``net/http``'s request body, read by ``httputil.ReverseProxy``).
 
-What has come and was not taken yet waits here; its source is paused, so that it stops listening to the client (HTTP/1.1) or
-opens no more of the stream's window (HTTP/2).  No more waits than the source had on its way by then.
+Bytes that the reader has not taken yet wait here.  Meanwhile the source is paused: it stops reading from the client (HTTP/1.1) or
+does not extend the stream's window (HTTP/2).  So only bytes that were already on their way are added.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Source(Protocol):
 
 
 class StreamedBody:
-    """``length`` in bytes, None when the client does not say; ``start`` is what has come already."""
+    """``length`` is in bytes, None when unknown; ``start`` is the part that has arrived already."""
 
     __slots__ = (
         "_ended",
@@ -42,20 +42,20 @@ class StreamedBody:
     def __init__(self, source: Source, length: int | None, start: bytes) -> None:
         self._source = source
         self.length = length
-        self.complete = False  # all has come
+        self.complete = False  # the whole body has arrived
         self._waiting: deque[bytes] = deque([start] if start else ())
         self._size = len(start)
         self._write: Callable[[bytes], None] | None = None
         self._ended: Callable[[Failure | None], None] | None = None
         self._failure: Failure | None = None
         self._paused = False
-        self._over = False  # nobody takes any more of it
+        self._over = False  # the reader has stopped or was told the end
         source.body_waits(self._size)
 
     # -- the client's side
 
     def received(self, data: bytes) -> None:
-        """More has come."""
+        """The source has more bytes."""
         if self._over or self._failure is not None:
             self._source.body_taken(len(data))
         elif self._write is None or self._paused or self._waiting:
@@ -67,12 +67,12 @@ class StreamedBody:
             self._write(data)
 
     def end(self) -> None:
-        """All has come."""
+        """The whole body has arrived."""
         self.complete = True
         self._check()
 
     def fail(self, why: Failure) -> None:
-        """The rest does not come, or is of no use."""
+        """The rest of the body will not arrive, or is of no use."""
         if not self._over and self._failure is None:
             self._failure = why
             self._drop()
@@ -105,14 +105,14 @@ class StreamedBody:
             self._check()
 
     def stop(self) -> None:
-        """The reader wants nothing more; what still comes is thrown away."""
+        """The reader has stopped; further bytes are dropped."""
         self._ended = None
         if not self._over:
             self._over = True
             self._drop()
 
     def _check(self) -> None:
-        """Tells the reader of the end, when it has come."""
+        """Notifies the reader once the body has ended."""
         ended = self._ended
         if ended is not None and (self._failure is not None or (self.complete and not self._waiting)):
             self._ended = None

@@ -1,7 +1,6 @@
-"""The target of a request, as it stands in the request line or in ``:path`` (upstream: Go's ``url.ParseRequestURI``).
+"""The target of a request, from the request line or from ``:path`` (upstream: Go's ``url.ParseRequestURI``).
 
-It is brought into one form where the request comes in, so that routing, the audit log and whatever passes the request on
-to another server mean the same by it.
+It is normalized when the request comes in, so that routing, the audit log and proxies interpret it in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 def origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes] | None:
-    """(path and query, the host when the target names one); None for what is no target.
+    """(path and query, the host or b""); None for an invalid target.
 
     Bytes that are not ASCII are percent-encoded, as Go does before it writes them anywhere.
     """

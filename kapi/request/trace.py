@@ -1,6 +1,6 @@
-"""The trace of a request, for those who ask other servers on its behalf (upstream: component-base ``tracing``).
+"""The trace of a request, for code that calls other servers on its behalf (upstream: component-base ``tracing``).
 
-Without ``--tracing-config-file`` no request has one.  What makes and ends spans is ``kapi.filters.tracing``.
+Without ``--tracing-config-file`` no request has one.  The implementation is ``kapi.filters.tracing``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 
 class Call(Protocol):
-    """A question to another server, as a span that ends with the ``with`` block."""
+    """A call to another server, as a span that ends with the ``with`` block."""
 
     @property
     def headers(self) -> dict[bytes, list[bytes]]:
@@ -27,7 +27,7 @@ class Call(Protocol):
 
 
 class Trace(Protocol):
-    """Spans of one request: what is begun is inside of what was begun before."""
+    """The spans of one request; each is a child of the one begun before it."""
 
     @property
     def headers(self) -> dict[bytes, list[bytes]]:
@@ -42,7 +42,7 @@ class Trace(Protocol):
 
 
 def with_trace(trace: Trace | None, headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Headers of a request that is passed on, with the place in its trace where that happens."""
+    """``headers`` of a forwarded request, with those that carry the trace."""
     if trace is None:
         return headers
     own = trace.headers

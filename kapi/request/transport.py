@@ -1,4 +1,4 @@
-"""What a TCP or TLS connection offers to its protocol, and a listening port to its owner: Twisted says it in pieces."""
+"""The interface of a TCP or TLS connection, which Twisted defines in several parts."""
 
 from __future__ import annotations
 
@@ -6,4 +6,13 @@ from twisted.internet.interfaces import IConsumer, IPushProducer, ITCPTransport
 
 
 class StreamTransport(ITCPTransport, IConsumer, IPushProducer):
-    """Bytes both ways, with back-pressure both ways, and an end at once (``abortConnection``)."""
+    """A byte stream in both directions, each with back-pressure; ``abortConnection`` ends it at once."""
+
+
+def close_when_sent(transport: StreamTransport) -> None:
+    """Ends a connection after its last bytes are sent; nothing may be written to it afterwards.
+
+    ``loseConnection`` alone waits for a producer that is paused to write more, which one that has ended does not do.
+    """
+    transport.unregisterProducer()
+    transport.loseConnection()

@@ -43,7 +43,7 @@ def user_tree(user: UserInfo) -> Object:
 
 
 def encoded_user(user: UserInfo) -> Raw:
-    """``user_tree`` as a part of JSON; encoded once for each UserInfo, as authenticators keep them."""
+    """``user_tree`` as JSON; encoded once for each UserInfo, since authenticators cache these."""
     encoded = user._encoded
     if encoded is None:
         encoded = Raw(orjson.dumps(user_tree(user)))

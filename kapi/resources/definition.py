@@ -1,4 +1,4 @@
-"""What a resource is made of: the catalogue row, its strategy, its table and its subresources.
+"""The description of a resource: its catalogue row, strategy, table and subresources.
 
 Upstream: apiserver ``registry/rest`` strategies and ``registry/generic/registry/store.go``.
 A strategy is pure: no Twisted, no I/O, plain JSON trees in and out.
@@ -6,6 +6,7 @@ A strategy is pure: no Twisted, no I/O, plain JSON trees in and out.
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from kapi.machinery.field import FieldError, quote
-from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
+from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object, Tree
 from kapi.request.user import UserInfo
@@ -22,22 +23,26 @@ from kapi.schema.types import Type
 
 
 class Lister(Protocol):
-    """Decoded objects of one resource, read from the watch cache.  What it returns is shared: never change it."""
+    """Decoded objects of one resource, read from the watch cache.  The objects are shared: never change them."""
 
     def get(self, namespace: str, name: str) -> Object | None: ...
-    def list(self, namespace: str = "") -> list[Object]: ...
+    def list(self, namespace: str = "") -> builtins.list[Object]: ...
+
+    def labelled(self, labels: Mapping[str, str], namespace: str = "") -> builtins.list[Object]:
+        """Those that have all of these labels.  Others are not decoded."""
+        ...
 
     @property
     def changes(self) -> object:
-        """Another one when anything has changed."""
+        """A value that is different after every change of the objects."""
 
 
-#: apiVersion -> its type, the way there and the way back
+#: apiVersion -> its type, the conversion to it, and the conversion from it
 OtherVersions = Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]]
 
 
 class StrategyContext(msgspec.Struct):
-    """What a strategy may know besides the objects."""
+    """The request and the server's settings, for strategies."""
 
     namespace: str
     name: str
@@ -48,23 +53,25 @@ class StrategyContext(msgspec.Struct):
     features: Mapping[str, bool] = msgspec.field(default_factory=dict)  # feature gates
     allow_privileged: bool = False  # containers (--allow-privileged)
     listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
-    #: how long validation may take (seconds) before it raises TimeExceeded, to be run again in a thread; 0: as long as it takes
-    patience: float = 0.0
+    #: after so many seconds validation raises TimeExceeded, to be run again in a thread; 0: no limit
+    validation_seconds: float = 0.0
     verb: str = ""  # of the request: "create", "update" or "patch"
-    refused: list[FieldError] = msgspec.field(default_factory=list)  # what a guard leaves to validation to report
-    stored: bytes = b""  # the object that an update changes, as it is stored
-    warnings: list[str] = msgspec.field(default_factory=list)  # what validation lets through but wants said
+    guard_errors: list[FieldError] = msgspec.field(
+        default_factory=list
+    )  # that a guard has found; validation reports them
+    stored: bytes = b""  # the stored bytes of the object that an update changes
+    warnings: list[str] = msgspec.field(default_factory=list)  # of validation, about values that it accepts
 
 
 class Converter(Protocol):
-    """Asks a webhook and remembers what it said."""
+    """Converts objects by a webhook and keeps the results."""
 
     async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
-        """Converts all objects in one call.  Raises StatusError; nothing is remembered then."""
+        """Converts all objects in one call.  Raises StatusError; no result is kept then."""
 
 
 class Strategy:
-    """How a resource's objects are created and updated.  The defaults are those of a type without rules.
+    """Defaults, preparation and validation of a resource's objects.  This class is for types without rules.
 
     Objects are in the storage version.  Methods that prepare change ``obj`` in place; methods that
     validate return field errors in upstream's order; ``old`` is never changed.
@@ -74,9 +81,9 @@ class Strategy:
     allow_unconditional_update = True
     #: fields (dotted: "status", "metadata.deletionTimestamp") that a write through this endpoint never owns.
     reset_fields: tuple[str, ...] = ()
-    #: whether ``validate`` looks for all that may be wrong with any type's metadata
+    #: whether ``validate`` makes all checks of metadata that are common to the types
     covers_metadata = False
-    #: whether ``validate_update`` looks for all that may be wrong with a change of any type's metadata
+    #: whether ``validate_update`` makes all checks of changed metadata that are common to the types
     covers_metadata_changes = False
     #: whether ``begin_deletion`` may change an object
     marks_deletion = False
@@ -101,37 +108,37 @@ class Strategy:
         return []
 
     def canonicalize(self, obj: Object) -> None:
-        """Brings a validated object into the form that is stored."""
+        """Normalizes a validated object before it is stored."""
 
     def graceful_delete(self, obj: Object, options: Object, ctx: StrategyContext) -> int | None:
-        """Seconds the object may live on after a delete request; None = not a gracefully deleted type."""
+        """The grace period in seconds; None for types that are deleted at once."""
         return None
 
     def default_garbage_collection(self, obj: Object, ctx: StrategyContext) -> str:
-        """What happens to dependents when the request does not say: "background", "orphan" or "unsupported"."""
+        """The default deletion policy for dependents: "background", "orphan" or "unsupported"."""
         return "background"
 
     def warnings_on_delete(self, options: Object) -> list[str]:
-        """What to say about a delete request with these DeleteOptions."""
+        """Warnings for a delete request with these DeleteOptions."""
         return []
 
     def admit_delete(self, obj: Object, ctx: StrategyContext) -> None:
         """Raises a StatusError when the object may not be deleted (e.g. a protected object)."""
 
     def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:
-        """For types that mark their objects themselves: True when ``obj``, as left, is what a delete request stores."""
+        """For types with their own marks of deletion: may change ``obj``, and returns whether it is stored instead of deleted."""
         return False
 
     def holds_deletion(self, obj: Object) -> bool:
-        """Whether something besides ``metadata.finalizers`` keeps an object that is to go (a namespace's finalizers)."""
+        """Whether the object must be kept for a reason besides ``metadata.finalizers``, such as a namespace's finalizers."""
         return False
 
 
 class Lifecycle(Protocol):
     """I/O that belongs to a write, e.g. allocating a Service's addresses.
 
-    What ``begin_*`` returns is awaited exactly once with True when the write was committed and False when it was not (also
-    on a dry run): it keeps or gives back what was taken.
+    The function that ``begin_*`` returns is called exactly once: with True when the write was committed, else (also on a dry
+    run) with False, to release the allocations.
     """
 
     async def begin_create(self, obj: Object, ctx: StrategyContext) -> Callable[[bool], Awaitable[None]] | None: ...
@@ -142,7 +149,7 @@ class Lifecycle(Protocol):
 
 
 class Guard(Protocol):
-    """Who may write what: asked after mutating admission, before the registry compares, prepares and validates.
+    """Checks what the user may write; called after mutating admission, before comparison, preparation and validation.
 
     ``old`` is None when the write creates; ``ctx.name`` is the name in the URL, "" for a create.  Raises StatusError.
     """
@@ -172,11 +179,11 @@ class TableColumns(msgspec.Struct, frozen=True):
 
     columns: Sequence[Column]
     cells: Callable[[Object, float], list[Tree]]
-    #: the object as rows show it, where that is not the one that is served; ``cells`` gets it too
+    #: the object that rows show, when it differs from the one that is served; ``cells`` gets it, too
     view: Callable[[Object], Object] | None = None
     of_stored: bool = False  # rows are made of the object in its storage version
     conditions: Callable[[Object], list[Object]] | None = None  # of a row, e.g. that a pod has completed
-    order: Callable[[Object], Tree] | None = None  # what rows are sorted by, where not by the objects' names
+    order: Callable[[Object], Tree] | None = None  # the sort key of rows; None: the objects' names
 
 
 def _label_selector_text(parent: Object) -> str:
@@ -184,7 +191,7 @@ def _label_selector_text(parent: Object) -> str:
 
 
 class ScaleMapping(msgspec.Struct, frozen=True):
-    """Where a Scale's values are in its parent; ``selector`` gives the text of ``status.selector``."""
+    """The paths of a Scale's values in the parent object; ``selector`` gives the text of ``status.selector``."""
 
     spec_replicas: tuple[str, ...] = ("spec", "replicas")
     status_replicas: tuple[str, ...] = ("status", "replicas")
@@ -200,24 +207,24 @@ class Subresource(msgspec.Struct, frozen=True):
 
     name: str
     verbs: tuple[str, ...]
-    group: str = ""  # of the kind it speaks
+    group: str = ""  # of the kind of its bodies
     version: str = ""
     kind: str = ""
     strategy: Strategy | None = None
     handler: str = ""
-    scale: ScaleMapping | None = None  # of the scale subresource; None: the usual paths
+    scale: ScaleMapping | None = None  # of the scale subresource; None: the default paths
     tabular: bool = True  # whether it can be answered as a Table
 
 
 @functools.lru_cache(2048)
 def _stored_as(group: str, plural: str) -> GroupResource:
-    """One for all registries of a process."""
+    """The same object for all registries of a process."""
     return GroupResource("" if group == "core" else group, plural)
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One row of the catalogue: everything discovery, OpenAPI, routing, RBAC, caches and printing need to know."""
+    """One row of the catalogue: the data for discovery, OpenAPI, routing, RBAC, caches and printing."""
 
     group: str
     version: str
@@ -236,12 +243,12 @@ class Resource:
     selectable_fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
     #: label in a field selector -> label under which the stored version's row knows the field
     field_aliases: Mapping[str, str] = field(default_factory=dict)
-    storage_group: str = ""  # where the objects are kept, if not under this row's own group; "core" is the core group
-    storage_version: str = ""  # version they are kept in, if not this row's own
+    storage_group: str = ""  # under which the objects are stored, when it is another one; "core" is the core group
+    storage_version: str = ""  # in which they are stored, when it is another one
     to_storage: Callable[[Object], Object] | None = None  # from this version to the stored one
-    #: what is written of an object of any version: custom resources pass through the registry in the request's version
+    #: the stored form of an object of any version: custom resources pass through the registry in the request's version
     stored_form: Callable[[Object], Object] | None = None
-    #: other versions of a custom resource: apiVersion -> its type, the way there from this one and back
+    #: the other versions of a custom resource, with conversions to and from this one
     other_versions: Callable[[], OtherVersions] | None = None
     from_storage: Callable[[Object], Object] | None = None
     converter: Converter | None = None  # of versions that a webhook converts
@@ -252,13 +259,13 @@ class Resource:
     lifecycle: Lifecycle | None = None  # I/O around writes: allocators
     guard: Guard | None = None  # what a user may write into these objects: RBAC escalation
     schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
-    schema_digest: str = ""  # changes with what ``schema`` gives, so that nobody needs to make it to know
+    schema_digest: str = ""  # changes with the schema, so that caches need not make the schema to compare it
     gates: tuple[str, ...] = ()  # feature gates that must be on for it to be served
     deprecated: str = ""  # warning text of a deprecated version
     removed_in: str = ""  # the release that serves it no more, as in "1.39"
     unsupported_field: str = ""  # message with {} for the field, where upstream's differs from the usual
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
-    #: stands for it where nothing may lead to it
+    #: stands for this resource in cache entries, which must not keep it alive
     identity: object = field(default_factory=object, init=False, compare=False, repr=False)
 
     @property
@@ -274,8 +281,18 @@ class Resource:
         return GroupKind(self.group, self.kind)
 
     @property
+    def group_version_resource(self) -> GroupVersionResource:
+        return GroupVersionResource(self.group, self.version, self.plural)
+
+    def body_kind(self, sub: Subresource | None) -> GroupVersionKind:
+        """The kind of the bodies of requests and answers: the subresource's own, if it has one."""
+        if sub is not None and sub.kind and sub.kind != self.kind:
+            return GroupVersionKind(sub.group or self.group, sub.version or self.version, sub.kind)
+        return GroupVersionKind(self.group, self.version, self.kind)
+
+    @property
     def storage_resource(self) -> GroupResource:
-        """Under which name the objects are kept."""
+        """The name under which the objects are stored."""
         return _stored_as(self.storage_group or self.group, self.plural)
 
     @property

@@ -1,6 +1,6 @@
-"""Alpha and beta versions; ``--runtime-config`` turns them on, for some kinds together with their feature gates.
+"""Alpha and beta versions, which ``--runtime-config`` enables, for some kinds together with feature gates.
 
-Those of kinds that have a stable version are views of the same stored objects.
+When a kind has a stable version, too, its objects are stored in that version and converted.
 
 Upstream: ``pkg/controlplane`` (versions that are off by default),
 ``staging/src/k8s.io/api/*/zz_generated.prerelease-lifecycle.go`` (since when they are deprecated).
@@ -45,21 +45,21 @@ def _version_of(
     version: str,
     *,
     deprecated: str = "",
-    gone: str = "",
-    use: bool = False,
+    removed: str = "",
+    name_stable: bool = False,
     inward: Convert = _as_it_is,
     outward: Convert = _as_it_is,
 ) -> Resource:
     """The row of another version.
 
-    ``deprecated`` and ``gone`` are releases, as in ``1.34``; ``use``: the warning names the stable version.
+    ``deprecated`` and ``removed`` are releases, as in ``1.34``; ``name_stable``: the warning names the stable version.
     ``inward`` and ``outward`` convert to and from the stored version, apart from ``apiVersion``.
     """
     other, stored = f"{row.group}/{version}", str(row.group_version)
     warning = ""
     if deprecated:
-        instead = f"; use {stored} {row.kind}" if use else ""
-        warning = f"{other} {row.kind} is deprecated in v{deprecated}+, unavailable in v{gone}+{instead}"
+        instead = f"; use {stored} {row.kind}" if name_stable else ""
+        warning = f"{other} {row.kind} is deprecated in v{deprecated}+, unavailable in v{removed}+{instead}"
     return replace(
         row,
         version=version,
@@ -68,7 +68,7 @@ def _version_of(
         from_storage=lambda obj: {**outward(obj), "apiVersion": other},
         table=row.table and msgspec.structs.replace(row.table, of_stored=True),
         deprecated=warning,
-        removed_in=gone,
+        removed_in=removed,
     )
 
 
@@ -80,43 +80,43 @@ def _deny_without_parameters(binding: Object) -> Object:
     return {**binding, "spec": {**binding["spec"], "paramRef": {**reference, "parameterNotFoundAction": "Deny"}}}
 
 
-#: rows that are served only when asked for
+#: rows that are served only when they are enabled
 PREVIEWS: tuple[Resource, ...] = (
     leasecandidates.RESOURCE,
-    _version_of(leasecandidates.RESOURCE, "v1alpha2", deprecated="1.35", gone="1.38"),
+    _version_of(leasecandidates.RESOURCE, "v1alpha2", deprecated="1.35", removed="1.38"),
     storageversions.RESOURCE,
     storageversionmigrations.RESOURCE,
     devicetaintrules.RESOURCE,
-    _version_of(devicetaintrules.RESOURCE, "v1alpha3", deprecated="1.36", gone="1.39"),
+    _version_of(devicetaintrules.RESOURCE, "v1alpha3", deprecated="1.36", removed="1.39"),
     resourcepoolstatusrequests.RESOURCE,
     podgroups.RESOURCE,
     workloads.RESOURCE,
     podcertificaterequests.RESOURCE,
     clustertrustbundles.RESOURCE,
-    _version_of(clustertrustbundles.RESOURCE, "v1alpha1", deprecated="1.34", gone="1.37"),
-    _version_of(ipaddresses.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37"),
-    _version_of(servicecidrs.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37"),
-    _version_of(volumeattributesclasses.RESOURCE, "v1beta1", deprecated="1.34", gone="1.37", use=True),
+    _version_of(clustertrustbundles.RESOURCE, "v1alpha1", deprecated="1.34", removed="1.37"),
+    _version_of(ipaddresses.RESOURCE, "v1beta1", deprecated="1.34", removed="1.37"),
+    _version_of(servicecidrs.RESOURCE, "v1beta1", deprecated="1.34", removed="1.37"),
+    _version_of(volumeattributesclasses.RESOURCE, "v1beta1", deprecated="1.34", removed="1.37", name_stable=True),
     _version_of(mutatingadmissionpolicies.RESOURCE, "v1beta1"),
     _version_of(mutatingadmissionpolicybindings.RESOURCE, "v1beta1"),
-    _version_of(mutatingadmissionpolicies.RESOURCE, "v1alpha1", deprecated="1.35", gone="1.38"),
+    _version_of(mutatingadmissionpolicies.RESOURCE, "v1alpha1", deprecated="1.35", removed="1.38"),
     _version_of(
         mutatingadmissionpolicybindings.RESOURCE,
         "v1alpha1",
         deprecated="1.35",
-        gone="1.38",
+        removed="1.38",
         inward=_deny_without_parameters,
     ),
-    _version_of(deviceclasses.RESOURCE, "v1beta2", deprecated="1.36", gone="1.39"),
-    _version_of(resourceclaims.RESOURCE, "v1beta2", deprecated="1.36", gone="1.39"),
-    _version_of(resourceclaimtemplates.RESOURCE, "v1beta2", deprecated="1.36", gone="1.39"),
-    _version_of(resourceslices.RESOURCE, "v1beta2", deprecated="1.36", gone="1.39"),
-    _version_of(deviceclasses.RESOURCE, "v1beta1", deprecated="1.35", gone="1.38"),
+    _version_of(deviceclasses.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
+    _version_of(resourceclaims.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
+    _version_of(resourceclaimtemplates.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
+    _version_of(resourceslices.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
+    _version_of(deviceclasses.RESOURCE, "v1beta1", deprecated="1.35", removed="1.38"),
     _version_of(
         resourceclaims.RESOURCE,
         "v1beta1",
         deprecated="1.35",
-        gone="1.38",
+        removed="1.38",
         inward=v1beta1.claim_from_v1beta1,
         outward=v1beta1.claim_to_v1beta1,
     ),
@@ -124,7 +124,7 @@ PREVIEWS: tuple[Resource, ...] = (
         resourceclaimtemplates.RESOURCE,
         "v1beta1",
         deprecated="1.35",
-        gone="1.38",
+        removed="1.38",
         inward=v1beta1.template_from_v1beta1,
         outward=v1beta1.template_to_v1beta1,
     ),
@@ -132,7 +132,7 @@ PREVIEWS: tuple[Resource, ...] = (
         resourceslices.RESOURCE,
         "v1beta1",
         deprecated="1.35",
-        gone="1.38",
+        removed="1.38",
         inward=v1beta1.slice_from_v1beta1,
         outward=v1beta1.slice_to_v1beta1,
     ),

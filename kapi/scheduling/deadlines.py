@@ -1,6 +1,6 @@
-"""Deadlines of the requests that wait: one call of the reactor for all that end in the same eighth of a second.
+"""Deadlines of waiting requests: one delayed call for all that end within the same eighth of a second.
 
-A call of the reactor for each request, which nearly always is cancelled, costs more than the answer at the deadline.
+A delayed call for each request, nearly always cancelled, would cost more than it gains.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-_SLOT_SECONDS = 0.125  # seconds, by which a deadline may be late
+_SLOT_SECONDS = 0.125  # the most by which a deadline may be late
 
 
 class Expiring(Protocol):
-    """What waits until a deadline."""
+    """Something with a deadline."""
 
     def expire(self) -> None:
-        """The time is over.  Raises nothing."""
+        """Called when the deadline has passed.  Raises nothing."""
 
 
 class Deadlines:
-    """``clock`` is the reactor's."""
+    """Calls ``expire`` of what has not ended by its deadline.  ``clock`` is the reactor's."""
 
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
@@ -30,7 +30,7 @@ class Deadlines:
         self._calls: dict[int, IDelayedCall] = {}
 
     def add(self, waiting: Expiring, deadline: float) -> int:
-        """At ``deadline`` (reactor seconds) ``waiting`` expires.  Returns the number that ``remove`` needs."""
+        """Lets ``waiting`` expire at ``deadline`` (reactor seconds).  Returns the slot's number for ``remove``."""
         number = math.ceil(deadline / _SLOT_SECONDS)
         slot = self._slots.get(number)
         if slot is None:
@@ -41,7 +41,7 @@ class Deadlines:
         return number
 
     def remove(self, waiting: Expiring, number: int) -> None:
-        """It has ended in time."""
+        """Forgets ``waiting``, which has ended in time; ``number`` is what ``add`` returned."""
         slot = self._slots.get(number)
         if slot is not None:
             slot.pop(waiting, None)

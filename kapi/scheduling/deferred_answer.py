@@ -1,7 +1,7 @@
 """An answer that does not come at once, and ends at its deadline with 504 (upstream: ``server/filters/timeout.go``).
 
-It does by itself what a chain of Deferreds would do, since every write goes this way: takes the coroutine on whenever what
-it waits for has come, notes the time of its work, and reports the outcome once.
+Every write goes this way, so it drives the coroutine itself, which is cheaper than ``Deferred.fromCoroutine``.  It resumes the
+coroutine when the awaited Deferred fires, measures the time of its work, and reports the outcome once.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from kapi.scheduling.slices import Slices, Suspended
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 READS = frozenset(["GET", "HEAD", "OPTIONS"])
-_TEXT = "request did not complete within the allotted timeout"
-#: called once with the answer or the failure; None: there is nobody to answer to
+TIMEOUT_MESSAGE = "request did not complete within the allotted timeout"
+#: called once with the answer or the failure
 Answered = Callable[[RequestContext, "Response | Failure | None"], None]
 
 
 class DeferredAnswer:
-    """``coroutine`` has stopped at ``first``, a Deferred; or its first step is suspended, and it is not known yet.
+    """Runs a coroutine that could not answer at once.
 
-    At the deadline ``answered`` gets a Timeout.  A computation that nobody has seen anything of is ended then, and so is what
-    waits for another server's answer; else what waits goes on unseen, so that a write that has reached the store is not torn
-    apart.  With ``scheduler`` it goes on when it is its flow's
-    turn, with ``slices`` it holds the reactor for a slice at a time.
+    ``coroutine`` has stopped at ``first``, a Deferred.  If ``first`` is Suspended, its first step is still under way and
+    ``coroutine`` is None.  At the deadline ``answered`` gets a Timeout.  A computation without visible effects then ends, and so
+    does waiting for another server.  Anything else continues in the background, so that a write that has reached the store is
+    completed.  With ``scheduler`` the coroutine resumes when its flow has its turn; with ``slices`` it holds the reactor for one
+    slice at a time.
     """
 
     __slots__ = (
-        "_answered", "_awaited", "_coroutine", "_ctx", "_deadlines", "_failure", "_late", "_scheduler", "_slices",
+        "_answered", "_awaited", "_coroutine", "_ctx", "_deadlines", "_failure", "_deadline_slot", "_scheduler", "_slices",
         "computing", "flow",
     )  # fmt: skip
 
@@ -62,7 +63,7 @@ class DeferredAnswer:
         self.computing = False  # suspended between two slices
         if ctx.deadline:
             self._deadlines = deadlines
-            self._late = deadlines.add(self, ctx.deadline)
+            self._deadline_slot = deadlines.add(self, ctx.deadline)
         if isinstance(first, Suspended):
             self._compute(first)
         else:
@@ -70,19 +71,19 @@ class DeferredAnswer:
 
     @property
     def over(self) -> bool:
-        """It has ended: there is nothing more to answer."""
+        """Whether the outcome was already reported."""
         return self._answered is None
 
-    def left(self) -> None:
-        """The client has gone: a read ends, and a computation without visible effects; the rest of a write goes on.
+    def client_gone(self) -> None:
+        """Ends a read, a request passed on to another server, and a computation without visible effects.
 
-        Another server finds out by itself what its client's leaving means.
+        The rest of a write continues.  The other server decides itself what to do when its client leaves.
         """
         if self._ctx.method in READS or self._ctx.passed_on or self.computing:
             self.cancel()
 
     def cancel(self) -> None:
-        """What is waited for is given up, or the computation ended."""
+        """Cancels the awaited Deferred, or ends the computation at its next checkpoint."""
         if self.computing:
             self._ctx.interrupt = CancelledError()
         else:
@@ -91,10 +92,10 @@ class DeferredAnswer:
     def _wait(self, awaited: Deferred[object]) -> None:
         self._ctx.pause()
         self._awaited = awaited
-        awaited.addBoth(self._come)
+        awaited.addBoth(self._continue)
 
-    def _come(self, result: object) -> object:
-        """What was waited for: the coroutine takes a result from the Deferred itself; a failure it is given."""
+    def _continue(self, result: object) -> object:
+        """The awaited Deferred has fired.  The coroutine reads a result from the Deferred; a failure is thrown into it."""
         failure = self._failure = result if isinstance(result, Failure) else None
         flow, scheduler = self._ctx.flow, self._scheduler
         if flow is not None and scheduler is not None and scheduler.shared():
@@ -105,22 +106,22 @@ class DeferredAnswer:
         return result if failure is None else None
 
     def take_turn(self) -> None:
-        """Resumes the coroutine."""
+        """Resumes the coroutine now."""
         ctx, slices = self._ctx, self._slices
         ctx.resume()
         failure, self._failure = self._failure, None
-        # what is left of a small write after its commit is its answer: no slice is worth it
+        # after the commit of a small write only its answer is left to make, which is too short for a slice
         if slices is None or (ctx.committed and not ctx.engaged):
-            self._take(self._step(failure))
+            self._handle(self._step(failure))
             return
         outcome = slices.run(self._step, failure, ctx)
         if isinstance(outcome, Suspended):
             self._compute(outcome)
         else:
-            self._take(outcome)
+            self._handle(outcome)
 
     def _step(self, failure: Failure | None) -> Response | Failure | Deferred[object]:
-        """What the coroutine comes to: its end, or what it waits for next."""
+        """Advances the coroutine to its end or to the next Deferred."""
         coroutine = self._coroutine
         assert coroutine is not None
         try:
@@ -140,7 +141,7 @@ class DeferredAnswer:
         stopped_at: Deferred[object] = awaited
         return stopped_at
 
-    def _take(self, outcome: Any) -> None:
+    def _handle(self, outcome: Any) -> None:
         if isinstance(outcome, Deferred):
             self._wait(outcome)
         elif type(outcome) is tuple:
@@ -169,12 +170,12 @@ class DeferredAnswer:
     def finished(self, result: object) -> None:
         """The computation has come to its end."""
         self.computing = False
-        self._take(result)
+        self._handle(result)
 
     def expire(self) -> None:
         """The deadline has come."""
         self._deadlines = None
-        self._ctx.interrupt = late = status.timeout(_TEXT)
+        self._ctx.interrupt = late = status.timeout(TIMEOUT_MESSAGE)
         self._answer(Failure(late))
         if self._ctx.passed_on and not self.computing:
             self._awaited.cancel()
@@ -184,6 +185,6 @@ class DeferredAnswer:
         if answered is None:
             return  # too late
         if self._deadlines is not None:
-            self._deadlines.remove(self, self._late)
+            self._deadlines.remove(self, self._deadline_slot)
             self._deadlines = None
         answered(self._ctx, outcome)

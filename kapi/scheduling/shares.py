@@ -1,9 +1,9 @@
-"""Who is next when there is more work than time: weighted fair queuing of the thread's time (start-time fair queuing).
+"""Which flow is next when there is more work than time: start-time fair queuing of the thread's time.
 
-Priority levels share the thread by their weights, the flows of a level equally, in seconds that were measured and not in
-turns.  Each has a virtual time, the work it was given divided by its weight; the one that is least ahead is next.  Who had
-less than its share of late goes before the others, but by no more than ``BURST``, and who had more waits, but for no more than
-``DEBT``: nobody saves up, and nobody is shut out.
+Priority levels share the thread by their weights, and the flows of a level share it equally.  What counts is measured seconds,
+not turns.  Each level and flow has a virtual time: the seconds it was given, divided by its weight.  The lowest is next.
+One that had less than its share recently goes first, by at most ``MAX_BURST_SECONDS``, so that none saves up time.  One that
+had more waits, for at most ``MAX_DEBT_SECONDS``, so that none is shut out.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from heapq import heappop, heappush, heapreplace
 
 from kapi.request.flow import Flow, Level, Worker
 
-BURST = 0.01  # seconds of work
-DEBT = 0.1  # seconds of work
+MAX_BURST_SECONDS = 0.01  # seconds of work
+MAX_DEBT_SECONDS = 0.1  # seconds of work
 
 
 class Shares:
-    """Those who wait for the thread."""
+    """The flows that wait for the thread, with their workers."""
 
     def __init__(self) -> None:
-        self._clock = 0.0
+        self._virtual_time = 0.0
         self._ready: list[Level] = []
         self._added = 0  # equals are served in the order in which they came
 
@@ -28,14 +28,14 @@ class Shares:
         return bool(self._ready)
 
     def wake(self, flow: Flow) -> None:
-        """``flow`` has something to do: what it left unused before is gone, but for the burst."""
+        """``flow`` has work again: time that it did not use before is lost, except for the burst."""
         level = flow.level
-        start = level.clock - BURST
-        if flow.time < start:
-            flow.time = start
-        start = self._clock - BURST / level.weight
-        if level.time < start:
-            level.time = start
+        start = level.flow_virtual_time - MAX_BURST_SECONDS
+        if flow.virtual_time < start:
+            flow.virtual_time = start
+        start = self._virtual_time - MAX_BURST_SECONDS / level.weight
+        if level.virtual_time < start:
+            level.virtual_time = start
 
     def add(self, worker: Worker, flow: Flow) -> None:
         if not flow.workers:
@@ -44,43 +44,43 @@ class Shares:
             if not level.ready:
                 self._ready.append(level)
             self._added += 1
-            heappush(level.ready, (flow.time, self._added, flow))
+            heappush(level.ready, (flow.virtual_time, self._added, flow))
         flow.workers.append(worker)
 
     def before(self, flow: Flow, other: Flow) -> bool:
         """Whether ``flow`` would be served earlier than ``other``."""
         if flow.level is other.level:
-            return flow.time < other.time
-        return flow.level.time < other.level.time
+            return flow.virtual_time < other.virtual_time
+        return flow.level.virtual_time < other.level.virtual_time
 
     def ahead_of(self, flow: Flow) -> bool:
         """Whether another flow waits that would be served before ``flow``."""
         level = flow.level
-        if level.ready and level.ready[0][2] is not flow and level.ready[0][0] < flow.time:
+        if level.ready and level.ready[0][2] is not flow and level.ready[0][0] < flow.virtual_time:
             return True
-        return any(other.time < level.time for other in self._ready)
+        return any(other.virtual_time < level.virtual_time for other in self._ready)
 
     def take(self) -> tuple[Worker, Flow]:
-        """The next one."""
+        """Removes and returns the next worker, with its flow."""
         level = self._ready[0]
         for other in self._ready:
-            if other.time < level.time:
+            if other.virtual_time < level.virtual_time:
                 level = other
-        if level.time > self._clock:
-            self._clock = level.time
+        if level.virtual_time > self._virtual_time:
+            self._virtual_time = level.virtual_time
         ready = level.ready
         while True:
             time, _, flow = ready[0]
-            if time == flow.time:
+            if time == flow.virtual_time:
                 break
             self._added += 1
-            heapreplace(ready, (flow.time, self._added, flow))
-        if flow.time > level.clock:
-            level.clock = flow.time
+            heapreplace(ready, (flow.virtual_time, self._added, flow))
+        if flow.virtual_time > level.flow_virtual_time:
+            level.flow_virtual_time = flow.virtual_time
         worker = flow.workers.popleft()
         if flow.workers:
             self._added += 1
-            heapreplace(ready, (flow.time, self._added, flow))
+            heapreplace(ready, (flow.virtual_time, self._added, flow))
         else:
             heappop(ready)
             if not ready:
@@ -88,10 +88,12 @@ class Shares:
         return worker, flow
 
     def charge(self, flow: Flow, seconds: float) -> None:
-        """``flow`` was given so much of the thread's time."""
+        """Counts ``seconds`` of the thread's time for ``flow``."""
         level = flow.level
-        time, most = flow.time + seconds, level.clock + DEBT
-        flow.time = time if time < most else most
-        level.clock += seconds / (len(level.ready) + (not flow.workers))  # new flows without end shut nobody out
-        time, most = level.time + seconds / level.weight, self._clock + DEBT / level.weight
-        level.time = time if time < most else most
+        time, most = flow.virtual_time + seconds, level.flow_virtual_time + MAX_DEBT_SECONDS
+        flow.virtual_time = time if time < most else most
+        level.flow_virtual_time += seconds / (
+            len(level.ready) + (not flow.workers)
+        )  # an endless row of new flows shuts out no other
+        time, most = level.virtual_time + seconds / level.weight, self._virtual_time + MAX_DEBT_SECONDS / level.weight
+        level.virtual_time = time if time < most else most

@@ -1,11 +1,12 @@
-"""The thread's time, shared by priority and fairness: whose work is next, from the first byte read to the last one written.
+"""Shares the thread's time by priority and fairness, from the first byte read to the last one written.
 
-All requests run on one thread, and much of what one costs is spent before a seat is asked for (on decrypting, parsing,
-authenticating) and after it was given (when the store has answered, and on the answer).  So while several flows compete, each
-piece of work waits here for its turn: a connection that can be read or written, a request that can go on.  What it takes is
-measured, and counts for the flow it is done for.
+All requests run on one thread.  Much of a request's cost arises before it asks for a seat (decrypting, parsing, authenticating)
+and after it got one (when the store has replied, and for the answer).  So while several flows compete, each piece of work waits
+here for its turn: a connection that can be read or written, a request that can continue.  Its time is measured and counted for
+its flow.
 
-A connection is read for one of the flows its last requests were of; a new one for its host's, of a level of their own.
+The work of reading a connection counts for a flow of its last requests.  A new connection has none yet: it counts for a flow
+of its host, in a level for new connections.
 """
 
 from __future__ import annotations
@@ -22,72 +23,76 @@ from kapi.request.flow import Flow, Level, Worker
 from kapi.scheduling.shares import Shares
 
 log = Logger()
-BUDGET = 0.003  # seconds of work in one turn of the reactor: less makes more turns, of which each costs
-_ALONE_SECONDS = 0.05  # seconds after which a flow that nobody else was served with is taken to be alone for now
-_LONG_TURN_BUDGETS = 5.0  # what a turn may take then, in budgets: more that is done together costs less
-NEWCOMERS = 60.0  # the weight of connections that have not made a request yet, next to the levels' seats
-_SHARED_SECONDS = 0.2  # seconds for which the thread stays shared after the last change from one flow to another
-_MAX_FLOWS = 4  # that a connection is read for
+TURN_BUDGET = 0.003  # seconds of work in one turn of the reactor; a lower value means more turns, and each has a cost
+_ALONE_SECONDS = 0.05  # if only one flow was served for so long, it is taken to be alone
+_LONG_TURN_BUDGETS = 5.0  # how many budgets a turn may then take: longer turns cost less
+NEW_CONNECTIONS_WEIGHT = 60.0  # of connections without a request yet; other levels' weights are their seats
+_SHARED_SECONDS = 0.2  # for so long after the last change of flows the thread counts as shared
+_MAX_FLOWS = 4  # remembered for one connection
 
 
 class ThreadScheduler:
-    """``timer`` gives the seconds of the work; what the clock of the thread itself says would cost a system call each time."""
+    """Decides which flow's work runs next.
+
+    ``timer`` measures the work in seconds: not the thread's own clock, which costs a system call each time.  ``budget`` is the
+    seconds of work in one turn of the reactor.  ``shared_seconds``: see ``shared``.
+    """
 
     def __init__(
         self,
         reactor: IReactorTime,
         *,
         timer: Callable[[], float] = perf_counter,
-        budget: float = BUDGET,
-        memory: float = _SHARED_SECONDS,
+        budget: float = TURN_BUDGET,
+        shared_seconds: float = _SHARED_SECONDS,
     ) -> None:
         self._reactor = reactor
         self._timer = timer
         self._budget = budget
-        self._memory = memory
+        self._shared_seconds = shared_seconds
         self._shares = Shares()
-        self._newcomers = Level("newcomers", NEWCOMERS)
+        self._new_connections = Level("new connections", NEW_CONNECTIONS_WEIGHT)
         self._hosts: WeakValueDictionary[str, Flow] = WeakValueDictionary()
-        self._last: Flow | None = None  # the flow that was met last
-        self._until = 0.0  # reactor seconds
-        self._for: Flow | None = None  # for whom is worked now
+        self._last: Flow | None = None  # the flow of the latest request
+        self._shared_until = 0.0  # reactor seconds
+        self._working_for: Flow | None = None  # whose work runs now
         self._since = 0.0  # by the timer
-        self._until_over = 0.0  # by the timer: when the turn that is under way has lasted long enough
+        self._turn_end = 0.0  # by the timer: when the current turn should end
         self._in_turn = False
-        self._used = 0.0  # seconds of this turn of the reactor, without the piece that is under way
+        self._used = 0.0  # seconds used in this turn of the reactor, without the piece that is under way
         self._scheduled = False
         self._served: Flow | None = None  # the flow that was served last
         self._alone_from = 0.0  # reactor seconds
-        self._most = budget  # seconds of a turn of the reactor now
+        self._turn_limit = budget  # seconds that this turn of the reactor may take
 
     # -- whether anybody competes
 
-    def met(self, flow: Flow) -> None:
-        """There is a request of this flow."""
+    def note_request(self, flow: Flow) -> None:
+        """Notes that a request of ``flow`` has come."""
         if flow is not self._last:
             if self._last is not None:
-                self._until = self._reactor.seconds() + self._memory
+                self._shared_until = self._reactor.seconds() + self._shared_seconds
             self._last = flow
 
     def shared(self) -> bool:
-        """Whether more than one flow was here of late: while there is one alone, nothing waits and nothing is measured."""
-        return bool(self._reactor.seconds() < self._until or self._shares)
+        """Whether more than one flow had requests recently.  While there is only one, nothing waits and nothing is measured."""
+        return bool(self._reactor.seconds() < self._shared_until or self._shares)
 
-    def newcomer(self, host: str) -> Flow:
-        """The flow that a new connection of ``host`` is read for."""
+    def new_connection_flow(self, host: str) -> Flow:
+        """The flow that counts the work of a new connection from ``host``."""
         flow = self._hosts.get(host)
         if flow is None:
-            flow = self._hosts[host] = Flow(self._newcomers)
+            flow = self._hosts[host] = Flow(self._new_connections)
         return flow
 
     @staticmethod
-    def remember(flows: tuple[Flow, ...], flow: Flow) -> tuple[Flow, ...]:
-        """The flows of a connection after a request of ``flow``."""
-        others = [other for other in flows if other is not flow and other.level.name != "newcomers"]
+    def with_flow(flows: tuple[Flow, ...], flow: Flow) -> tuple[Flow, ...]:
+        """``flows``, those of a connection's last requests, with ``flow`` as the latest."""
+        others = [other for other in flows if other is not flow and other.level.name != "new connections"]
         return (flow, *others[: _MAX_FLOWS - 1])
 
     def first(self, flows: Sequence[Flow]) -> Flow:
-        """The one whose turn comes first."""
+        """The flow that is served before the others."""
         first = flows[0]
         if len(flows) > 1:
             for flow in flows:
@@ -99,20 +104,20 @@ class ThreadScheduler:
     # -- waiting for a turn
 
     def busy(self) -> bool:
-        """Whether what comes now has to wait."""
-        return bool(self._shares) or self._used > self._most
+        """Whether new work has to wait for its turn."""
+        return bool(self._shares) or self._used > self._turn_limit
 
     def wait(self, worker: Worker) -> None:
-        """``worker`` has something to do for its flow, and takes its turn later."""
+        """Queues ``worker``, which takes its turn when its flow is next."""
         assert worker.flow is not None
         self._shares.add(worker, worker.flow)
-        self._come_back()
+        self._schedule()
 
     def run(self, worker: Worker) -> None:
-        """The same, at once if nobody waits, or if its flow's turn it is."""
+        """Like ``wait``, but at once when none waits or the current work is of the same flow."""
         flow = worker.flow
         assert flow is not None
-        if self._for is flow:
+        if self._working_for is flow:
             worker.take_turn()
         elif self.busy():
             self.wait(worker)
@@ -125,24 +130,24 @@ class ThreadScheduler:
         self.wait(pause)
         return pause.over
 
-    def _come_back(self) -> None:
+    def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
             self._reactor.callLater(0, self._serve)
 
     def _serve(self) -> None:
-        """One after the other until the budget is used up; at least one."""
+        """Runs waiting work in order until the budget is used up; at least one piece."""
         self._scheduled = False
         self._used = 0.0
-        self._most = self._budget * (_LONG_TURN_BUDGETS if self._reactor.seconds() > self._alone_from else 1.0)
+        self._turn_limit = self._budget * (_LONG_TURN_BUDGETS if self._reactor.seconds() > self._alone_from else 1.0)
         shares = self._shares
         while shares:
             worker, flow = shares.take()
             self._take(worker, flow)
-            if self._used > self._most:
+            if self._used > self._turn_limit:
                 break
         if shares:
-            self._come_back()
+            self._schedule()
 
     def _take(self, worker: Worker, flow: Flow) -> None:
         before = self.begin_turn(flow)
@@ -154,15 +159,17 @@ class ThreadScheduler:
             self.end_turn(before)
 
     def begin_turn(self, flow: Flow) -> Flow | None:
-        """As ``begin``, for one whose turn it is; ``end_turn`` follows."""
+        """Like ``begin``, and starts a turn of ``flow``; ``end_turn`` follows."""
         before = self.begin(flow)
         if before is None:
-            if flow is not self._served or flow.level is self._newcomers:  # handshakes done together cost no less
+            if (
+                flow is not self._served or flow.level is self._new_connections
+            ):  # TLS handshakes cost no less when done together
                 self._served = flow
                 self._alone_from = self._reactor.seconds() + _ALONE_SECONDS
-                self._most = self._budget
+                self._turn_limit = self._budget
             self._in_turn = True
-            self._until_over = self._since + self._budget
+            self._turn_end = self._since + self._budget
         return before
 
     def end_turn(self, before: Flow | None) -> None:
@@ -170,44 +177,44 @@ class ThreadScheduler:
             self._in_turn = False
         self.end(before)
 
-    # -- for whom is worked
+    # -- which flow the work counts for
 
     def begin(self, flow: Flow) -> Flow | None:
-        """From now on the work is done for ``flow``; gives for whom it was before, for ``end``."""
-        before = self._for
+        """Counts the work from now on for ``flow``.  Returns the flow it counted for before, to be passed to ``end``."""
+        before = self._working_for
         if before is None:
             self._since = self._timer()
         else:
             self._count(before)
         self._shares.wake(flow)
-        self._for = flow
+        self._working_for = flow
         return before
 
     def end(self, before: Flow | None) -> None:
-        if self._for is not None:
-            self._count(self._for)
-        self._for = before
+        if self._working_for is not None:
+            self._count(self._working_for)
+        self._working_for = before
 
     def switch(self, flow: Flow) -> bool:
-        """It has turned out that the work that is under way is done for ``flow``; whether others are to go before it."""
-        before = self._for
+        """Counts the current work for ``flow``, which is known only now.  Returns whether another flow should go first."""
+        before = self._working_for
         if before is None or before is flow:
             return False
         self._count(before)
         self._shares.wake(flow)
-        self._for = flow
+        self._working_for = flow
         return self._shares.ahead_of(flow)
 
     def over(self) -> bool:
-        """Whether the turn that is under way has lasted long enough."""
-        return self._in_turn and self._timer() > self._until_over
+        """Whether the current turn has used up its time."""
+        return self._in_turn and self._timer() > self._turn_end
 
     def late(self) -> bool:
-        """Whether a request that comes now has to wait: it comes late in its connection's turn, or in none."""
+        """Whether a request that comes now has to wait: its connection's turn is used up, or there is none and others wait."""
         return self.over() if self._in_turn else self.busy()
 
     def charge(self, flow: Flow, seconds: float) -> None:
-        """Work that others do for ``flow``."""
+        """Counts ``seconds`` of work for ``flow`` that were not measured here."""
         self._shares.charge(flow, seconds)
 
     def _count(self, flow: Flow) -> None:
@@ -219,7 +226,7 @@ class ThreadScheduler:
 
 
 class _Pause:
-    """A request in the middle of its work."""
+    """A request that waits for a turn in the middle of its work."""
 
     __slots__ = ("flow", "over")
 

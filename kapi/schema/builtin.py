@@ -1,7 +1,7 @@
 """The types of Kubernetes 1.36: looked up by definition name or by group, version and kind.
 
-The file they come from is made at build time (``derive.py``); a source checkout makes it on first use.  It is read
-once, and a definition becomes a Type only when it is asked for.
+Their file is made at build time (``derive.py``); a source checkout makes it on first use.  It is read once, and a
+definition becomes a Type on first use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Name = TypeVar("Name", bound=tuple[str, str])
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 
-#: definitions whose JSON is not what their OpenAPI form says
+#: definitions whose JSON differs from their OpenAPI form
 _SPECIAL = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": Kind.QUANTITY,
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": Kind.INT_OR_STRING,
@@ -43,7 +43,7 @@ _types: dict[str, Type] = {}
 
 
 class Definitions(Mapping[str, Object]):
-    """Definitions by name, each decoded when it is asked for: most are never, and trees take six times their text."""
+    """Definitions by name, decoded on access: most are never needed, and a tree takes six times the memory of its text."""
 
     def __init__(self, content: bytes) -> None:
         self._texts = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
@@ -63,7 +63,7 @@ class Definitions(Mapping[str, Object]):
 
 
 class _Kinds(msgspec.Struct):
-    """What a definition says of the kinds that it is the type of."""
+    """The part of a definition that names the kinds it is the type of."""
 
     kinds: list[dict[str, str]] = msgspec.field(name="x-kubernetes-group-version-kind", default_factory=list)
 
@@ -81,10 +81,10 @@ def descriptions() -> dict[str, dict[str, str]]:
     return texts
 
 
-def field_texts(wanted: Iterable[Name]) -> dict[Name, str]:
+def field_texts(names: Iterable[Name]) -> dict[Name, str]:
     """The descriptions of fields, each named by its definition (without "io.k8s.") and itself.  Raises KeyError."""
     packed = msgspec.json.decode(_content(derive.TEXTS), type=dict[str, msgspec.Raw])
-    return {name: msgspec.json.decode(packed[f"io.k8s.{name[0]}"], type=dict[str, str])[name[1]] for name in wanted}
+    return {name: msgspec.json.decode(packed[f"io.k8s.{name[0]}"], type=dict[str, str])[name[1]] for name in names}
 
 
 def _content(name: str) -> bytes:

@@ -1,7 +1,7 @@
-"""A tree against a type as apimachinery's converter of unstructured objects takes it (upstream: ``runtime/converter.go``).
+"""Decoding of trees as apimachinery's converter of unstructured objects does it (upstream: ``runtime/converter.go``).
 
-What is applied, or patched with a strategic merge patch, comes through it: whole numbers are cut to the width of the
-field, numbers written with a fraction or an exponent are taken when they are whole, and faults have words of their own.
+It decodes what is applied or patched with a strategic merge patch.  Unlike the JSON decoder it truncates integers to the width
+of the field and accepts whole numbers with a fraction or an exponent; its errors have other texts.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from kapi.schema.quoted import go_order
 from kapi.schema.types import Kind, Type
 
 _KINDS = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
-#: types that read JSON themselves, each in its own way
+#: types with a JSON decoder of their own
 _OWN = frozenset((Kind.ANY, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION))
 _NUMBERS = frozenset((Kind.INTEGER, Kind.NUMBER))
 _INT64_MIN = -(1 << 63)
 
 
 def text_of(value: object) -> str:
-    """A value for a field that is a string.  Raises TypeMismatch."""
+    """The value of a string field.  Raises TypeMismatch."""
     if isinstance(value, str):
         return value
     raise _simple_mismatch(value, "string", "string")
@@ -40,17 +40,17 @@ def _given(value: object) -> str:
 
 
 class Converter(ExactDecoder):
-    """One conversion: the first fault ends it."""
+    """One conversion; the first error ends it."""
 
     def decode(self, value: object, type_: Type) -> Tree:
         try:
             result = super().decode(value, type_)
-        except TypeMismatch:  # which is the first depends on the order of the type's fields
+        except TypeMismatch:  # again in the order of the type's fields, on which depends which error is the first
             return super().decode(go_order(value, type_), type_)
         self.problems.sort()
         return result
 
-    def _pass_over(self, fault: FieldMismatch) -> None:
+    def _record(self, fault: FieldMismatch) -> None:
         raise fault
 
     def _scalar(self, value: object, type_: Type, names: tuple[str, ...], struct: str) -> Tree:
@@ -80,7 +80,7 @@ class Converter(ExactDecoder):
             return TypeMismatch(f"cannot restore map from {given}")
         if kind is Kind.STRUCT:
             return TypeMismatch(f"cannot restore struct from: {given}")
-        if not struct:  # a type that reads JSON itself
+        if not struct:  # a type with a JSON decoder of its own
             return super()._mismatch(value, type_, (), "", shown)
         simple = {Kind.STRING: "string", Kind.BOOLEAN: "bool", Kind.NUMBER: "float64"}.get(kind, f"int{type_.int_bits}")
         return _simple_mismatch(value, simple, type_.go_type)

@@ -1,6 +1,6 @@
-"""Decoding of custom resources: the tree stays as it is but for what their structural schema does not know.
+"""Decoding of custom resources: fields that the structural schema does not know are removed, the rest stays as it is.
 
-Metadata alone has a Go type; values of wrong types elsewhere are validation's to find.
+Only metadata has a Go type; validation finds values of wrong types elsewhere.
 Upstream: apiextensions-apiserver ``customresource_handler.go`` (schemaCoercingDecoder), ``schema/pruning``.
 """
 
@@ -19,7 +19,7 @@ from kapi.schema.types import Kind, Type
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _TYPE_META = ("kind", "apiVersion", "metadata")
-#: types without fields: of an object where one of these belongs nothing is known
+#: types without fields: an object in their place has only unknown fields
 _NO_OBJECT = frozenset((Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.INT_OR_STRING))
 
 
@@ -57,7 +57,7 @@ def count(tree: object, raw: bytes | None) -> int:
 
 
 def _literal(raw: bytes | None) -> str:
-    """The first number of a text that no float64 can hold, as it was written."""
+    """The text of the first number that no float64 can hold."""
     stack = [loads_exactly(raw)] if raw is not None else []
     while stack:
         node = stack.pop()
@@ -71,11 +71,11 @@ def _literal(raw: bytes | None) -> str:
 
 
 def decode_metadata(metadata: object, decoder: ExactDecoder) -> Object:
-    """Metadata as its Go type has it.  Raises ValueError with Go's text."""
+    """Metadata decoded by its Go type.  Raises ValueError with Go's text."""
     if metadata is None:
         return {}
     if isinstance(metadata, dict):
-        metadata = dict(sorted(metadata.items()))  # the order in which upstream comes upon faults
+        metadata = dict(sorted(metadata.items()))  # the order in which upstream reports errors
     type_ = builtin.definition(_OBJECT_META)
     try:
         return walk_of(type_)(metadata, [0])  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""A body becomes an object of the wanted kind, exactly as Go's decoder and encoder would leave it.
+"""Decodes a body into an object of a kind, with the result that Go's decoder and encoder would have.
 
-Nulls and empty values disappear or appear as Go has it, quantities and times take their canonical form, unknown and
-duplicate fields are dropped and reported as field validation asks.  The usual body takes the fast walk.
+Nulls and empty values disappear or appear as in Go, quantities and times get their canonical form, unknown and duplicate
+fields are dropped and reported according to field validation.  Usual bodies take the fast walk.
 Upstream: apimachinery ``runtime/serializer/json``, ``endpoints/handlers/create.go`` (transformDecodeError).
 """
 
@@ -11,29 +11,30 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
+from typing import NoReturn
 
 import orjson
 
 from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
 from kapi.codecs.reading import DecodingError, Document, unrecognized
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import quote
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin, custom
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
 from kapi.schema.legacy_kinds import internal_kind, is_meta, is_registered
 from kapi.schema.types import Type
 
-#: fields whose text counts, not only the tree
+#: (group, kind) -> field that is stored as the client wrote it
 RAW_MEMBERS = {("apps", "ControllerRevision"): "data"}
-#: levels of an object; upstream takes 10,000
-MAX_DEPTH = 240
-_ENCODER_DEPTH = 254
+MAX_DEPTH = 240  # levels of nesting of an object; upstream allows 10,000
+_ENCODER_DEPTH = 254  # levels that orjson writes
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 
@@ -48,29 +49,29 @@ def decode(
 ) -> Object:
     """The object of ``kind`` in a body's tree, with kind and apiVersion set.
 
-    ``make_decoder`` may be Converter, for trees that never were a text of their own.
-    ``validation``: "Ignore" drops what is unknown, "Warn" and "Collect" hand each message to ``warn``, "Strict" refuses.
-    Raises DecodingError (a BadRequest) with upstream's words.
+    ``make_decoder`` may be Converter, for the results of patches.
+    ``validation`` of unknown and duplicate fields: "Ignore" drops them, "Warn" and "Collect" also call ``warn``, "Strict"
+    raises.  Raises DecodingError (a BadRequest) with upstream's text.
     """
     if type_.schema is not None:
         given = _custom_kind(body, kind, validation)
-        if given != kind:  # its schema is another's
+        if given != kind:  # the schema is that of another kind
             type_ = dataclasses.replace(type_, preserve_unknown=True, fields={})
         kind = given
     given = _given_kind(body, kind)
     if given != kind and not _is_options(given, kind):
-        return _refuse(body, given, kind)
+        _refuse(body, given, kind)
     if _too_deep(body):
-        raise _cannot(given, kind, "json: exceeded max depth")
+        raise _cannot_handle(given, kind, "json: exceeded max depth")
     checkpoint()
     try:
         obj, problems = decode_tree(body, type_, strict=validation != "Ignore", make_decoder=make_decoder)
     except ValueError as error:
-        raise _cannot(given, kind, str(error)) from None
+        raise _cannot_handle(given, kind, str(error)) from None
     duplicates = body.duplicates if isinstance(body, Document) else []
     if validation == "Strict" and (problems or duplicates):
         texts = ["yaml: unmarshal errors:\n  " + "\n  ".join(duplicates), *problems] if duplicates else problems
-        raise _cannot(given, kind, "strict decoding error: " + ", ".join(texts))
+        raise _cannot_handle(given, kind, "strict decoding error: " + ", ".join(texts))
     if validation != "Ignore":
         for text in (*duplicates, *problems):
             warn(text)
@@ -80,7 +81,9 @@ def decode(
     result.update(obj)
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") == []:
-        result.setdefault("metadata", {})["managedFields"] = []  # forgets all owners; leaving it out keeps them
+        result.setdefault("metadata", {})[
+            "managedFields"
+        ] = []  # an empty list resets ownership, a missing one keeps it
     raw = RAW_MEMBERS.get((kind.group, kind.kind))
     if raw is not None and isinstance(result.get(raw), dict) and isinstance(body, Document) and body.raw is not None:
         checkpoint()
@@ -95,7 +98,7 @@ def decode(
 
 
 def _is_readable(text: bytes) -> bool:
-    """Whether all readers take a text as it was written; else what is stored is what Go makes of it (half surrogates)."""
+    """Whether every JSON parser accepts a text; one with half surrogates is stored as Go repairs it."""
     try:
         json_pieces.loads(text)
     except orjson.JSONDecodeError:
@@ -104,7 +107,7 @@ def _is_readable(text: bytes) -> bool:
 
 
 def _too_deep(body: Object) -> bool:
-    """Whether an object is nested too deeply to be written, with space for what is put around it (managed fields, reviews)."""
+    """Whether an object is nested too deeply to be written inside of another one, such as an AdmissionReview."""
     raw = body.raw if isinstance(body, Document) else None
     if raw is not None and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
         return False
@@ -132,7 +135,7 @@ def decode_tree(
             raise Unusual
         result: Object = walk_of(type_)(plain, keys)
         if raw is None or not may_have_duplicates(raw, keys[0]):
-            return result, []  # else even when nobody is told: Go decodes a second value into the first
+            return result, []  # a duplicate counts even without reports: Go decodes the second value into the first
     except (Unusual, RecursionError):
         pass
     decoder = make_decoder()
@@ -145,6 +148,16 @@ def decode_tree(
     return result, decoder.problems if strict else []
 
 
+def _with_digits(node: Tree) -> Tree:
+    """With whole numbers as Go writes a float64 in JSON: below 1e21 with all their digits."""
+    if isinstance(node, dict):
+        return {key: _with_digits(value) for key, value in steps(node.items())}
+    if isinstance(node, list):
+        return [_with_digits(value) for value in steps(node)]
+    is_written_out = isinstance(node, float) and node.is_integer() and abs(node) < 1e21
+    return int(Decimal(repr(node))) if is_written_out else node
+
+
 def _has_infinity(node: object) -> bool:
     if isinstance(node, dict):
         return any(_has_infinity(value) for value in node.values())
@@ -153,76 +166,80 @@ def _has_infinity(node: object) -> bool:
     return isinstance(node, float) and math.isinf(node)
 
 
-def _given_kind(body: Object, wanted: GroupVersionKind) -> GroupVersionKind:
-    """What a body says it is; what it leaves out is as wanted."""
-    kind = body.get("kind") or wanted.kind
+def _given_kind(body: Object, expected: GroupVersionKind) -> GroupVersionKind:
+    """The kind that a body names, completed by the expected one."""
+    kind = body.get("kind") or expected.kind
     version = body.get("apiVersion") or ""
     if not isinstance(kind, str) or not isinstance(version, str):
-        return wanted  # the walk finds the wrong type
+        return expected  # the decoder reports the wrong type
     try:
         group_version = GroupVersion.parse(version)
     except ValueError as error:
         raise DecodingError(str(error)) from None
-    if not group_version.version and group_version.group in ("", wanted.group):
-        group_version = wanted.group_version
+    if not group_version.version and group_version.group in ("", expected.group):
+        group_version = expected.group_version
     return GroupVersionKind(group_version.group, group_version.version, kind)
 
 
-def _custom_kind(body: Object, wanted: GroupVersionKind, validation: str) -> GroupVersionKind:
-    """What a custom resource says it is: it must say so, in the right version; a wrong kind is validation's to find."""
+def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> GroupVersionKind:
+    """The kind that a custom resource names.  Raises DecodingError without one or in another version.
+
+    A wrong kind is left to validation.
+    """
     kind, version = body.get("kind"), body.get("apiVersion") or ""
     if not kind:
         source = body.source if isinstance(body, Document) else b""
-        if validation == "Ignore":  # upstream's lenient decoder knows by then what was wanted
-            if not source.lstrip().startswith(b"{"):  # YAML, which has become JSON
-                source = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-            given = _given_kind({**body, "kind": wanted.kind}, wanted)
-            raise _cannot(given, wanted, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
-        raise unrecognized(source, wanted, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
-    if version != str(wanted.group_version):
+        if validation == "Ignore":  # upstream's lenient decoder then knows the expected kind
+            if not source.lstrip().startswith(b"{"):  # YAML, which upstream has converted to JSON
+                shown = _with_digits(body)
+                source = json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+            given = _given_kind({**body, "kind": expected.kind}, expected)
+            raise _cannot_handle(given, expected, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
+        raise unrecognized(source, expected, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
+    if version != str(expected.group_version):
         raise DecodingError(
-            f"the API version in the data ({version}) does not match the expected API version ({wanted.group_version})"
+            f"the API version in the data ({version}) does not match the expected API version ({expected.group_version})"
         )
-    return wanted._replace(kind=kind)
+    return expected._replace(kind=kind)
 
 
-def _is_options(given: GroupVersionKind, wanted: GroupVersionKind) -> bool:
+def _is_options(given: GroupVersionKind, expected: GroupVersionKind) -> bool:
     """DeleteOptions and the like belong to every group."""
-    return wanted.group == "meta.k8s.io" and given.kind == wanted.kind
+    return expected.group == "meta.k8s.io" and given.kind == expected.kind
 
 
-def _cannot(given: GroupVersionKind, wanted: GroupVersionKind, cause: str) -> DecodingError:
+def _cannot_handle(given: GroupVersionKind, expected: GroupVersionKind, cause: str) -> DecodingError:
     return DecodingError(
-        f"{given.kind} in version {quote(given.version)} cannot be handled as a {wanted.kind}: {cause}", cause
+        f"{given.kind} in version {quote(given.version)} cannot be handled as a {expected.kind}: {cause}", cause
     )
 
 
-def _refuse(body: Object, given: GroupVersionKind, wanted: GroupVersionKind) -> Object:
-    """Says why an object of another kind cannot be taken."""
+def _refuse(body: Object, given: GroupVersionKind, expected: GroupVersionKind) -> NoReturn:
+    """Raises the error for an object of another kind than the expected one."""
     known = given in builtin.names_by_kind()
-    if wanted.group == "meta.k8s.io" and is_meta(given):
-        text = f"converting (v1.{given.kind}) to (v1.{wanted.kind}): unknown conversion"
-        raise _cannot(given, wanted, text)
+    if expected.group == "meta.k8s.io" and is_meta(given):
+        text = f"converting (v1.{given.kind}) to (v1.{expected.kind}): unknown conversion"
+        raise _cannot_handle(given, expected, text)
     if not known and not is_registered(given):
         version = str(given.group_version)
-        scheme = _META_SCHEME if wanted.group == "meta.k8s.io" else _SCHEME
+        scheme = _META_SCHEME if expected.group == "meta.k8s.io" else _SCHEME
         text = f'no kind {quote(given.kind)} is registered for version {quote(version)} in scheme "{scheme}"'
-        raise _cannot(given, wanted, text)
-    if wanted.group == "meta.k8s.io":
+        raise _cannot_handle(given, expected, text)
+    if expected.group == "meta.k8s.io":
         version = str(given.group_version)
         text = f'no kind {quote(given.kind)} is registered for version {quote(version)} in scheme "{_META_SCHEME}"'
-        raise _cannot(given, wanted, text)
+        raise _cannot_handle(given, expected, text)
     if known:
         type_ = builtin.type_of(given)
         try:
             decode_tree(body, type_, strict=False)
         except ValueError as error:
-            raise _cannot(given, wanted, str(error)) from None
-    if internal_kind(given) == internal_kind(wanted):
+            raise _cannot_handle(given, expected, str(error)) from None
+    if internal_kind(given) == internal_kind(expected):
         raise DecodingError(
             f"the API version in the data ({given.group_version}) does not match "
-            f"the expected API version ({wanted.group_version})"
+            f"the expected API version ({expected.group_version})"
         )
-    package = wanted.group.split(".", 1)[0] or "core"
-    text = f"converting ({given.version}.{given.kind}) to ({package}.{wanted.kind}): unknown conversion"
-    raise _cannot(given, wanted, text)
+    package = expected.group.split(".", 1)[0] or "core"
+    text = f"converting ({given.version}.{given.kind}) to ({package}.{expected.kind}): unknown conversion"
+    raise _cannot_handle(given, expected, text)

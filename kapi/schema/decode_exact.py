@@ -1,4 +1,4 @@
-"""The thorough walk of a tree against a type: every message, every rule of Go's decoder; also what the fast walk gives up on.
+"""The complete decoder: all rules and error texts of Go's decoder, for trees that the fast walk does not handle.
 
 Upstream: sigs.k8s.io/json (case-sensitive, strict), Go's ``encoding/json``, apimachinery's types with own decoders.
 """
@@ -26,7 +26,7 @@ class TypeMismatch(ValueError):
 
 
 class FieldMismatch(TypeMismatch):
-    """A value of the wrong kind.  Go's decoder goes on, and returns the first one at its end unless a syntax error comes."""
+    """A value of the wrong kind.  Go's decoder continues and returns the first such error at its end."""
 
     def __init__(self, shown: str, names: tuple[str, ...], struct: str, go_type: str) -> None:
         where = f"Go struct field {struct}.{'.'.join(names)}" if struct else "Go value"
@@ -34,12 +34,12 @@ class FieldMismatch(TypeMismatch):
         self._shown, self._names, self._go_type = shown, names, go_type
 
     def below(self, names: tuple[str, ...], struct: str) -> FieldMismatch:
-        """The same, found by the decoder of a value that is itself in a field."""
+        """The same error of a value that is itself in a field."""
         return FieldMismatch(self._shown, (*names, *self._names), struct, self._go_type)
 
 
 def go_number(value: object) -> str:
-    """A number as it was written, as far as that is still known."""
+    """The text of a number, as the client wrote it if that is known."""
     if isinstance(value, Literal):
         return value.text
     if isinstance(value, float) and value.is_integer() and abs(value) >= 1 << 63:
@@ -48,7 +48,7 @@ def go_number(value: object) -> str:
 
 
 def go_float(value: float) -> float:
-    """A number as Go writes a float64: whole ones below 1e21 with all their digits, of which 17 count."""
+    """A number as Go writes a float64: a whole one with all its digits, of which 17 are significant."""
     number = float(value)
     if number.is_integer() and abs(number) < 1 << 63:
         return int(Decimal(repr(number)))
@@ -56,14 +56,14 @@ def go_float(value: float) -> float:
 
 
 class _Struct:
-    """How far the decoding of a struct has come: its fields as Go would write them, and as they were given last."""
+    """The state of decoding a struct: its fields as Go would write them, and the last given value of each."""
 
     __slots__ = ("given", "inner", "out")
 
     def __init__(self) -> None:
         self.out: Object = {}
         self.given: Object = {}
-        self.inner: Object = {}  # of fields that are structs (_Struct) or maps, as long as they are not null
+        self.inner: Object = {}  # states of fields that are structs (_Struct) or maps and not null
 
 
 class ExactDecoder:
@@ -81,7 +81,7 @@ class ExactDecoder:
             raise self._first
         return decoded
 
-    def _pass_over(self, fault: FieldMismatch) -> None:
+    def _record(self, fault: FieldMismatch) -> None:
         self._first = self._first or fault
 
     def _problem(self, text: str) -> None:
@@ -95,7 +95,7 @@ class ExactDecoder:
         return FieldMismatch(shown or kind_of(value), names, struct, type_.go_type)
 
     def _value(self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Tree:
-        """``path`` is for unknown fields (with indexes), ``names`` and ``struct`` are Go's error context."""
+        """Decodes a value.  ``path`` (with indexes) is for unknown fields, ``names`` and ``struct`` are Go's error context."""
         if value is None:
             return zero(type_)
         kind = type_.kind
@@ -117,13 +117,13 @@ class ExactDecoder:
         try:
             return self._value(value, type_, path, names, struct)
         except FieldMismatch as fault:
-            self._pass_over(fault)
+            self._record(fault)
             return zero(type_)
 
     def _struct(
         self, value: Object, type_: Type, path: str, names: tuple[str, ...], earlier: _Struct | None = None
     ) -> Object:
-        """``earlier`` is what the same field held, when it is given again: Go decodes the second value into the first."""
+        """``earlier`` is the state of a duplicate field's first value: Go decodes the second value into the first."""
         state = earlier or _Struct()
         out, given, seen = state.out, state.given, set[str]()
         for key, item in steps(value.pairs if isinstance(value, Duplicated) else value.items()):
@@ -136,14 +136,14 @@ class ExactDecoder:
                 self._problem(f'duplicate field "{below}"')
             seen.add(key)
             if key in given:
-                item = _onto(given[key], item, field)
+                item = _second_value(given[key], item, field)
             given[key] = item
             out.pop(key, None)
             place = (*names, embedded_name(type_, key))
             try:
                 decoded = self._field(item, field.type, below, place, type_.name, key, state)
             except FieldMismatch as fault:
-                self._pass_over(fault)
+                self._record(fault)
                 continue
             if item is None and (field.pointer or field.omitempty or decoded is None):
                 continue
@@ -158,7 +158,7 @@ class ExactDecoder:
     def _field(
         self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str, key: str, state: _Struct
     ) -> Tree:
-        """A field's value; a struct or map goes on from what the field held before."""
+        """Decodes a field; a struct or map is merged into a former value of the field."""
         if not isinstance(value, dict) or type_.kind not in (Kind.STRUCT, Kind.MAP):
             state.inner.pop(key, None)
             return self._value(value, type_, path, names, struct)
@@ -199,7 +199,7 @@ class ExactDecoder:
         if kind is Kind.ANY:
             try:
                 return self._any(value, type_)
-            except FieldMismatch as fault:  # a decoder of its own: what it says ends the decoding
+            except FieldMismatch as fault:  # the type has its own decoder, whose error ends the decoding
                 raise TypeMismatch(str(fault.below(names, struct) if struct else fault)) from None
         if kind is Kind.QUANTITY:
             return _quantity(value)
@@ -207,8 +207,8 @@ class ExactDecoder:
             return value
         if kind in (Kind.STRING, Kind.DURATION, Kind.TIME, Kind.MICRO_TIME, Kind.BYTES):
             if not isinstance(value, str):
-                wanted = Type(Kind.STRING, go_type="string") if kind in (Kind.TIME, Kind.MICRO_TIME) else type_
-                raise self._mismatch(value, wanted, names, struct)
+                expected = Type(Kind.STRING, go_type="string") if kind in (Kind.TIME, Kind.MICRO_TIME) else type_
+                raise self._mismatch(value, expected, names, struct)
             return _text(value, kind)
         if kind is Kind.BOOLEAN:
             if not isinstance(value, bool):
@@ -240,12 +240,12 @@ class ExactDecoder:
             if type_.name == "JSONSchemaPropsOrStringArray" and isinstance(value, list):
                 strings = Type(Kind.LIST, go_type="[]string", elem=Type(Kind.STRING, go_type="string"))
                 return ExactDecoder().decode(value, strings)
-            return None  # neither: there, but empty
+            return None  # neither: set, but empty
         return _plain(value)
 
 
 def _plain(value: object) -> Tree:
-    """Raw JSON without the marks of exact reading."""
+    """Raw JSON without Literal and Duplicated."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in steps(value.items())}
     if isinstance(value, list):
@@ -253,8 +253,8 @@ def _plain(value: object) -> Tree:
     return float(value) if isinstance(value, Literal) else value
 
 
-def _onto(first: object, second: object, field: Field) -> Tree:
-    """What is decoded of a field's second value, after its first."""
+def _second_value(first: object, second: object, field: Field) -> Tree:
+    """The value to decode for a field that is given twice."""
     kind = field.type.kind
     if second is None and not field.pointer and kind not in (Kind.MAP, Kind.LIST, Kind.BYTES):
         return {} if kind is Kind.STRUCT and isinstance(first, dict) else first
@@ -262,13 +262,13 @@ def _onto(first: object, second: object, field: Field) -> Tree:
 
 
 def _kept(field: Field, value: object) -> bool:
-    """Whether Go writes a value that was given."""
+    """Whether Go writes a field with this value."""
     if field.omitzero and not field.pointer:
         return not is_zero(value, field.type)
     if field.pointer or not field.omitempty:
         return True
     if field.type.kind in (Kind.STRUCT, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.ANY):
-        return True  # structs to Go, which are never empty
+        return True  # structs in Go, which are never empty
     return bool(value)
 
 
@@ -294,7 +294,7 @@ _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234
 
 
 def base64_text(value: str) -> str:
-    """Base64 as Go writes it again.  Raises TypeMismatch with the place of the first fault."""
+    """Base64 in Go's form.  Raises TypeMismatch with the position of the first error."""
     try:
         decoded = base64.b64decode(value, validate=True)
         if len(value) % 4 == 0:
@@ -308,7 +308,7 @@ def base64_text(value: str) -> str:
 
 
 def _base64_fault(value: str) -> int | None:
-    """Where Go's decoder stops: groups of four, line breaks skipped, padding only at the end."""
+    """The index at which Go's decoder fails, or None: groups of four, line breaks skipped, padding only at the end."""
     data = value.encode("utf-8")
     position, length = 0, len(data)
     while True:

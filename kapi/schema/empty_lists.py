@@ -1,6 +1,6 @@
-"""Empty lists that are always written: after storage they are null (protobuf knows no empty list).
+"""Sets empty lists of fields that Go always writes to null, as upstream's storage does (protobuf has no empty lists).
 
-Which fields of a type are concerned, itself or below, is worked out once; a write looks at nothing else.
+The fields of a type where this may occur are found once, so that a write visits only these.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 from kapi.schema.types import Kind, Type
 
-#: per struct: (field, whether it is such a list itself, the kind of what holds more below or None, the type below)
+#: of a struct: (field, whether it is such a list itself, LIST, MAP or STRUCT if there may be some below, their type)
 _Plan = tuple[tuple[str, bool, "Kind | None", "Type | None"], ...]
 _plans: dict[Type, _Plan] = {}
 
@@ -32,7 +32,7 @@ def nil_empty_lists(obj: Object, type_: Type) -> None:
 def _plan(type_: Type) -> _Plan:
     plan = _plans.get(type_)
     if plan is None:
-        _plans[type_] = ()  # a type that contains itself finds this
+        _plans[type_] = ()  # for a type that contains itself
         steps = []
         for name, field in type_.fields.items():
             kind, inner = field.type.kind, field.type

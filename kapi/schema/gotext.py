@@ -7,7 +7,7 @@ from kapi.machinery.field import quote
 from kapi.machinery.numbers import float_text
 from kapi.machinery.sorting import ordered
 
-_INT64 = 1 << 63  # numbers beyond are floats to Go
+_INT64 = 1 << 63  # larger numbers are float64 in Go
 
 
 def text(value: object) -> str:
@@ -39,31 +39,11 @@ def type_name(value: object) -> str:
         return "string"
     if isinstance(value, int) and -_INT64 <= value < _INT64:
         return "int64"
-    if isinstance(value, int):
-        return "float64"
-    if isinstance(value, float):
+    if isinstance(value, (int, float)):
         return "float64"
     if isinstance(value, dict):
         return "map[string]interface {}"
     return "[]interface {}"
 
 
-def json_kind(value: object) -> str:
-    """How encoding/json names a JSON value in its errors."""
-    if isinstance(value, dict):
-        return "object"
-    if isinstance(value, list):
-        return "array"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    if value is None:
-        return "null"
-    return "number"
-
-
-#: ``%+v`` of a decoded patch is the same text.
-go_map = text
-
-__all__ = ["go_map", "json_kind", "quote", "text", "type_name"]
+__all__ = ["quote", "text", "type_name"]

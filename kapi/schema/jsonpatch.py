@@ -1,8 +1,8 @@
 """JSON patch, RFC 6902, with the semantics of the library that upstream uses (evanphx/json-patch v4).
 
-Where that library differs from the RFC it is followed: negative array indices count from the end, ``replace`` and
-``copy`` accept a missing member of an object, and the root can be replaced but neither added nor removed.
-Limits as upstream: 10,000 operations, 3 MiB of copied bytes (docs/security-cases 6).
+The library differs from the RFC: negative array indices count from the end, ``replace`` and ``copy`` accept a missing member of
+an object, and the root can be replaced but neither added nor removed.
+Limits as upstream: 10,000 operations, 3 MiB of copied bytes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import orjson
 
+from kapi.codecs.json_reading import kind_of
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.numbers import NumberError, parse_int
@@ -40,7 +41,7 @@ class TestFailed(PatchError):
 
 
 def decode(value: object, *, strict: bool) -> tuple[list[Object], list[str]]:
-    """Checks a parsed patch document; returns the operations and the strict errors (without their prefix).
+    """Checks a parsed patch document; returns its operations and the errors of strict decoding (without their prefix).
 
     ``strict`` is true for field validation Warn and Strict.  Raises BadRequest and RequestTooLarge.
     """
@@ -48,7 +49,7 @@ def decode(value: object, *, strict: bool) -> tuple[list[Object], list[str]]:
     if value is None:
         return [], []
     if not isinstance(value, list):
-        raise BadRequest(f"{prefix}json: cannot unmarshal {gotext.json_kind(value)} into Go value of type {whole}")
+        raise BadRequest(f"{prefix}json: cannot unmarshal {kind_of(value)} into Go value of type {whole}")
     item = "handlers.jsonPatchOp" if strict else "jsonpatch.Operation"
     unknown: list[str] = []
     operations: list[Object] = []
@@ -57,16 +58,14 @@ def decode(value: object, *, strict: bool) -> tuple[list[Object], list[str]]:
             operations.append({})
             continue
         if not isinstance(operation, dict):
-            raise BadRequest(
-                f"{prefix}json: cannot unmarshal {gotext.json_kind(operation)} into Go value of type {item}"
-            )
+            raise BadRequest(f"{prefix}json: cannot unmarshal {kind_of(operation)} into Go value of type {item}")
         if strict:
             for key, part in steps(operation.items()):
                 if key not in _OPERATION_FIELDS:
                     unknown.append(f'json patch unknown field "[{i}].{key}"')
                 elif _OPERATION_FIELDS[key] and part is not None and not isinstance(part, str):
                     raise BadRequest(
-                        f"{prefix}json: cannot unmarshal {gotext.json_kind(part)} into Go struct field "
+                        f"{prefix}json: cannot unmarshal {kind_of(part)} into Go struct field "
                         f"jsonPatchOp.{key} of type string"
                     )
         operations.append(operation)
@@ -83,7 +82,7 @@ def check_size(operations: list[Object]) -> None:
 
 
 def apply(document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES) -> Tree:
-    """The patched document; the given one stays as it is.
+    """The patched document; the given one is not changed.
 
     Raises RequestTooLarge for too many operations and Invalid (422) where upstream answers so.
     """
@@ -103,7 +102,7 @@ def patched(document: object, operations: list[Object], *, max_copied: int = MAX
 
 
 class _Run:
-    """One application: the document as it changes and the bytes copied so far."""
+    """One application of a patch: the document and the number of copied bytes."""
 
     def __init__(self, document: Tree, max_copied: int) -> None:
         self.document = document
@@ -119,7 +118,7 @@ class _Run:
         action(self, operation)
 
     def find(self, path: str) -> tuple[Container | None, str]:
-        """The container a path ends in and the last token; None where a step is missing or no container."""
+        """(the container of a path's target, the last token); the container is None when the path does not exist."""
         parts = path.split("/")
         if len(parts) < 2:
             return None, ""
@@ -138,8 +137,18 @@ class _Run:
             node = self._lengthened(node, parent, key)
         return node, _unescape(parts[-1])
 
+    def _source(self, operation: Object, kind: str) -> tuple[str, Container, str]:
+        """Where a value is taken from: the path, its container and the last token."""
+        source = _member(
+            operation, "from", f"{kind} operation failed to decode from: operation, missing from field: missing value"
+        )
+        container, key = self.find(source)
+        if container is None:
+            raise PatchError(f"{kind} operation does not apply: doc is missing from path: {source}: missing value")
+        return source, container, key
+
     def _lengthened(self, items: list[Tree], parent: Tree, key: str) -> LongList:
-        """Puts a long list in the place of one that is about to be worked on."""
+        """Replaces a list that an operation is about to change by a LongList."""
         self.long = True
         long = LongList(items)
         if parent is None:
@@ -189,14 +198,9 @@ class _Run:
             container[index + len(container) if index < 0 else index] = value
 
     def move(self, operation: Object) -> None:
-        source = _member(
-            operation, "from", "move operation failed to decode from: operation, missing from field: missing value"
-        )
-        container, key = self.find(source)
-        if container is None:
-            raise PatchError(f"move operation does not apply: doc is missing from path: {source}: missing value")
-        value = _wrapped(f"error in move for path: '{key}'", _get, container, key)
-        _wrapped(f"error in move for path: '{key}'", _remove, container, key)
+        _, taken, key = self._source(operation, "move")
+        value = _wrapped(f"error in move for path: '{key}'", _get, taken, key)
+        _wrapped(f"error in move for path: '{key}'", _remove, taken, key)
         path = _member(
             operation, "path", "move operation failed to decode path: operation missing path field: missing value"
         )
@@ -220,20 +224,15 @@ class _Run:
             raise TestFailed(f"testing value {path} failed: test failed")
 
     def copy(self, operation: Object) -> None:
-        source = _member(
-            operation, "from", "copy operation failed to decode from: operation, missing from field: missing value"
-        )
-        container, key = self.find(source)
-        if container is None:
-            raise PatchError(f"copy operation does not apply: doc is missing from path: {source}: missing value")
-        value = _wrapped(f"error in copy for from: '{source}'", _get, container, key)
+        source, taken, key = self._source(operation, "copy")
+        value = _wrapped(f"error in copy for from: '{source}'", _get, taken, key)
         path = _member(operation, "path", "copy operation failed to decode path: missing value")
         container, key = self.find(path)
         if container is None:
             raise PatchError(f"copy operation does not apply: doc is missing destination path: {path}: missing value")
         value = plain(value) if self.long else tree.copy(value)
         if value is not None:
-            engage()  # a few of them make a large document
+            engage()  # repeated copies of copies make a large document
             self.copied += len(orjson.dumps(value))
         if 0 < self.max_copied < self.copied:
             raise PatchError(
@@ -254,7 +253,7 @@ _ACTIONS = {
 
 
 def same(one: Tree, other: Tree) -> bool:
-    """Equality of JSON values as ``test`` sees it: ``1`` and ``1.0`` and ``true`` are three values."""
+    """Equality for ``test``: ``1``, ``1.0`` and ``true`` are different values."""
     if type(one) is not type(other) and type(one) is not LongList:
         return False
     if isinstance(one, dict):

@@ -1,6 +1,8 @@
-"""Kinds of versions that are no longer (or not) served but that upstream's scheme still knows.
+"""Kinds of versions that are not served but that upstream's scheme still knows.
 
-An object of one of them is refused for its version, not as unknown.  Upstream: the ``install`` packages of the legacy scheme.
+The error for an object of one of them names its version; it is not an unknown kind.
+
+Upstream: the ``install`` packages of the legacy scheme.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _REGISTERED: dict[tuple[str, str], tuple[str, ...]] = {
         "ValidatingAdmissionPolicyBinding",
     ),
 }  # fmt: skip
-#: kinds that live on in another group
+#: (former group, kind) -> current group
 _MOVED = {
     ("extensions", "DaemonSet"): "apps",
     ("extensions", "Deployment"): "apps",
@@ -54,22 +56,22 @@ _MOVED = {
     ("apps", "Scale"): "autoscaling",
     ("events.k8s.io", "Event"): "",
 }
-#: of meta/v1, which every scheme knows whatever version they name
+#: kinds of meta/v1, which every scheme knows in any version
 _UNVERSIONED = frozenset(("Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"))
 _OPTIONS = frozenset(("ListOptions", "GetOptions", "DeleteOptions", "CreateOptions", "UpdateOptions", "PatchOptions"))
 
 
 def is_meta(kind: GroupVersionKind) -> bool:
-    """Whether the scheme that options of requests are read with knows a kind."""
+    """Whether the scheme for options of requests knows a kind."""
     return kind.kind in _UNVERSIONED or kind.group == "meta.k8s.io" and kind.kind in _OPTIONS
 
 
 def is_registered(kind: GroupVersionKind) -> bool:
-    """Whether the scheme knows a kind that Kubernetes' published definitions do not have."""
+    """Whether the scheme knows a kind that is not in Kubernetes' published definitions."""
     kinds = _REGISTERED.get((kind.group, kind.version), ())
     return kind.kind in kinds or kind.kind.removesuffix("List") in kinds
 
 
 def internal_kind(kind: GroupVersionKind) -> GroupKind:
-    """The group and kind an object is converted to inside the server, whatever version it came in."""
+    """The group and kind of the internal version to which upstream converts an object."""
     return GroupKind(_MOVED.get((kind.group, kind.kind), kind.group), kind.kind)

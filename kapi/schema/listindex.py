@@ -1,6 +1,6 @@
-"""Where items are in the lists of a strategic merge patch, found by what they hold and not by looking at each.
+"""An index of the items of a list in a strategic merge patch, by the value of their merge key.
 
-Values are compared as the plain walk over a list would compare them, JSON types that Python takes for equal included.
+It finds the same items as a walk over the list that compares with Python's ``==``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from kapi.machinery.tree import Object, Tree
 
 
 class PatchError(ValueError):
-    """A patch that does not apply; upstream answers with its text and 500."""
+    """A patch that does not apply; upstream answers 500 with its text."""
 
 
 def mark(value: object) -> Tree:
-    """A hashable stand-in: two are equal exactly when the JSON values are (1, 1.0 and true are)."""
+    """A hashable key of a JSON value: two keys are equal exactly if the values are (1, 1.0 and true are equal)."""
     if isinstance(value, dict):
         return frozenset((name, mark(item)) for name, item in value.items())
     if isinstance(value, list):
@@ -23,7 +23,7 @@ def mark(value: object) -> Tree:
 
 
 def typed_mark(value: object) -> Tree:
-    """A stand-in for a value of a merge key: 1 and true are two."""
+    """A hashable key of a merge key's value, with its type: 1 and true are different."""
     return type(value), mark(value)
 
 
@@ -36,7 +36,7 @@ class Index:
         self._items = items
         self._merge_key = merge_key
         self._places: dict[Tree, int] = {}
-        self._stop = -1  # the first item that is no map: nothing is looked for behind it
+        self._stop = -1  # index of the first item that is no map, where a search ends; -1: none
         for i, item in enumerate(steps(items)):
             if not isinstance(item, dict):
                 self._stop = i
@@ -45,23 +45,23 @@ class Index:
                 self._places.setdefault(typed_mark(item[merge_key]), i)
 
     def find(self, value: object) -> int:
-        """The item's place, -1 when there is none.  Raises PatchError when an item on the way is no map."""
+        """The item's index, or -1.  Raises PatchError when an item before it is no map."""
         at = self._places.get(typed_mark(value), -1)
         if at < 0 <= self._stop:
             raise PatchError(f"value for key {self._stop} is not a map")
         return at
 
     def appended(self, item: Object) -> None:
-        """An item that has the merge key has been put at the list's end."""
+        """Call it after an item with the merge key was appended to the list."""
         self._places.setdefault(typed_mark(item[self._merge_key]), len(self._items) - 1)
 
     def check(self, at: int, value: object) -> None:
-        """The item at ``at``, found by ``value``, has been merged: a null takes the merge key away."""
+        """Call it after the item at ``at``, found by ``value``, was merged: a null may have removed its merge key."""
         if value is not None or self._merge_key in self._items[at]:
             return
-        wanted = typed_mark(value)
+        mark_of_value = typed_mark(value)
         for i in range(at + 1, len(self._items)):
             if self._merge_key in self._items[i] and self._items[i][self._merge_key] is None:
-                self._places[wanted] = i
+                self._places[mark_of_value] = i
                 return
-        del self._places[wanted]
+        del self._places[mark_of_value]

@@ -1,7 +1,7 @@
-"""A list of JSON values that takes insertions and removals anywhere without moving all that follows.
+"""A list of JSON values with fast insertion and removal at any index.
 
-A JSON patch may put ten thousand values at the front of a list of a million.  The list is kept in pieces of bounded
-length, so that each operation looks at the pieces' lengths and moves the items of one piece.
+A JSON patch may insert ten thousand values at the front of a list of a million.  The list consists of pieces of bounded length:
+an operation looks at the lengths of the pieces and moves only the items of one piece.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Tree
 
-LONG = 4096  # items from which a list is worth it
-_PIECE_ITEMS = 2048  # items of a piece when made; twice as many are parted
+LONG = 4096  # items from which a LongList is used
+_PIECE_ITEMS = 2048  # of a new piece; it is divided when it has twice as many
 
 
 class LongList:
-    """The part of a list's behaviour that patches need; indices count from 0 and are within bounds."""
+    """The methods of a list that patches need; indices must be within bounds and not negative."""
 
     __slots__ = ("_length", "_pieces")
 
@@ -32,7 +32,7 @@ class LongList:
             yield from piece
 
     def _place(self, index: int) -> tuple[int, int]:
-        """The piece and the place in it of an item; the list's end belongs to the last piece."""
+        """(piece, index in it) of an item; the list's end belongs to the last piece."""
         for number, piece in enumerate(self._pieces):
             if index < len(piece):
                 return number, index
@@ -68,7 +68,7 @@ class LongList:
 
 
 def plain(value: Tree) -> Tree:
-    """A deep copy of a tree in which there may be long lists, with lists in their place."""
+    """A deep copy of a tree with lists in place of LongLists."""
     kind = type(value)
     if kind is dict:
         return {key: plain(item) if type(item) in _CONTAINERS else item for key, item in steps(value.items())}

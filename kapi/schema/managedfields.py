@@ -1,7 +1,7 @@
-"""``metadata.managedFields``: who owns which field after every kind of write (KEP 555; apimachinery ``managedfields``).
+"""``metadata.managedFields``: the owners of fields after each kind of write (KEP-555; apimachinery ``managedfields``).
 
-A FieldManager is made once per endpoint (resource, version, subresource).  It works on plain JSON trees; field sets
-that were read are remembered by their text, since the same few sets come back with every write.
+There is one FieldManager for each endpoint (resource, version, subresource).  It works on plain JSON trees.  Decoded field sets
+are cached by their text, since the same few sets come with every write.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kapi.codecs import json_pieces
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.memo import BoundedCache
 from kapi.machinery.status import BadRequest, StatusError
 from kapi.machinery.tree import Object
 from kapi.schema.apply import comparing, fieldset, lastapplied, reconciling, typed
@@ -23,6 +24,7 @@ from kapi.schema.apply.structure import structure
 from kapi.schema.apply.updater import Managers, Owned, Updater, Version
 from kapi.schema.managedfields_entries import (
     MAX_CACHED_BYTES,
+    MAX_CACHED_SETS,
     MAX_UPDATE_MANAGERS,
     InvalidManagedFields,
     Times,
@@ -30,14 +32,13 @@ from kapi.schema.managedfields_entries import (
     decode,
     encode,
     entry_of,
-    remember_fields,
 )
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.types import Type
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 
-#: Never part of anyone's fields.
+#: fields that no manager owns
 _STRIPPED: Set = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -57,25 +58,25 @@ _STRIPPED: Set = {
 
 
 def reset_set(fields: Iterable[str]) -> Set:
-    """The set of a strategy's dotted reset fields."""
+    """The field set of a strategy's reset fields, which are dotted paths."""
     return fieldset.from_paths(tuple("f:" + part for part in path.split(".")) for path in fields)
 
 
-#: sets of objects about to be created, by field manager and structure
-_created: dict[object, Set] = {}
+#: (field manager, structure) -> field set of a new object
+_created: BoundedCache[object, Set] = BoundedCache(MAX_CACHED_SETS)
 
 
 def is_reset(entries: object) -> bool:
-    """Whether a client asks to forget all ownership: an empty list, or a list of one empty entry."""
+    """Whether a client resets ownership: by an empty list, or a list with one empty entry."""
     if not isinstance(entries, list):
         return False
     return not entries or len(entries) == 1 and isinstance(entries[0], dict) and not any(entries[0].values())
 
 
 def only_timestamps_differ(new: Object, old: Object) -> bool:
-    """Whether nothing but times in ``managedFields`` (and the resourceVersion) differs from the stored object.
+    """Whether only times in ``managedFields`` and the resourceVersion differ from the stored object.
 
-    Such a write keeps the stored entries, so that it is no change at all.
+    Such a write keeps the stored entries, so that it changes nothing.
     """
     began = time.monotonic()
     metadata, before = new.get("metadata") or {}, old.get("metadata") or {}
@@ -105,12 +106,12 @@ def _equal_but_for_metadata(new: Object, old: Object) -> bool:
     return True
 
 
-#: by apiVersion: a version's type, and what makes an object of it from one of the written version, and back
+#: apiVersion -> (type, conversion from the written version, conversion to it)
 Versions = Mapping[str, tuple[Type, Callable[[Object], Object], Callable[[Object], Object]]]
 
 
-class _Others:
-    """Other versions of a kind, each made when a manager has fields in it."""
+class _OtherVersions:
+    """The other versions of a kind, each made when a manager has fields in it."""
 
     def __init__(self, versions: Versions, shapes: Shapes) -> None:
         self._versions = versions
@@ -118,7 +119,7 @@ class _Others:
         self._made: dict[str, Version] = {}
 
     def find(self, api_version: str) -> Version | None:
-        """None for one that is not there."""
+        """A version, or None if it does not exist."""
         found = self._made.get(api_version)
         if found is None:
             given = self._versions.get(api_version)
@@ -129,11 +130,11 @@ class _Others:
 
 
 class FieldManager:
-    """Keeps ``managedFields`` of one kind through one endpoint.
+    """Maintains ``managedFields`` for one kind and endpoint.
 
     ``type_`` None means a custom resource without a schema.  ``reset_fields`` are dotted paths, ``only`` a pattern
     set of the fields a subresource may own.  ``versions`` gives other versions of the kind by their apiVersion;
-    ``strict``: objects may not fit them, and then whoever has fields there makes a write fail (custom resources).
+    ``strict`` (custom resources): a write fails when the object does not fit a version in which a manager has fields.
     """
 
     def __init__(
@@ -148,16 +149,16 @@ class FieldManager:
         strict: bool = False,
     ) -> None:
         self.gvk = gvk
-        self._token = object()  # names this manager to those who remember sets longer than it lives
+        self._token = object()  # identifies this manager in a cache that may outlive it
         self.api_version = str(gvk.group_version)
         self.subresource = subresource
         shapes = Shapes()
         self.shape = DEDUCED if type_ is None else shape_of(type_, shapes)
-        others = _Others(versions or {}, shapes)
+        others = _OtherVersions(versions or {}, shapes)
         self.updater = Updater(self.shape, self.api_version, reset_set(reset_fields), only, others.find, strict)
         zero = zero_value(type_) if type_ is not None else {}
         self.empty: Object = {**zero, "apiVersion": self.api_version, "kind": gvk.kind}
-        #: whether only a value that is empty, too, can be equal to what an empty object holds
+        #: whether all values of an empty object are empty, so that a field set depends on the structure alone
         self._empty_holds_nothing = _holds_nothing(zero)
 
     # -- create, update, patch ------------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ class FieldManager:
     def update(self, live: Object | None, new: Object, manager: str, now: str) -> None:
         """Sets ``metadata.managedFields`` of an object about to be written (``live`` None: about to be created).
 
-        ``now`` is RFC 3339, whole seconds.  Never fails: an object whose fields cannot be followed is left without.
+        ``now`` is RFC 3339, whole seconds.  It never fails: an object that does not fit its type gets no entries.
         """
         metadata = new.setdefault("metadata", {})
         given = metadata.pop("managedFields", None)
@@ -173,14 +174,14 @@ class FieldManager:
             self._first_entry(new, manager, now)
             return
         stored = ((live or {}).get("metadata") or {}).get("managedFields")
-        managers, times = self._known(given, stored)
+        managers, times = self._ownership(given, stored)
         old = self.empty if live is None else _without_managed_fields(live)
         if not managers and live is not None and (live.get("metadata") or {}).get("uid"):
             return  # ownership was never tracked, or reset: tracking starts with the first apply
         me = Manager(manager or "unknown", "Update", self.api_version, self.subresource)
         try:
             difference = self.updater.compare(old, new)
-            if self._owns(me, managers, difference):
+            if self._only_own_fields(me, managers, difference):
                 metadata["managedFields"] = encode(managers, {**times, me: now}, canonical=True)
                 return
             managers, times = self._updated(old, new, managers, times, me, now, difference)
@@ -190,10 +191,10 @@ class FieldManager:
         if entries:
             metadata["managedFields"] = entries
 
-    def _owns(self, me: Manager, managers: Managers, difference: comparing.Comparison) -> bool:
-        """Whether a write of some of the fields that ``me`` has alone leaves everything but its time as it is.
+    def _only_own_fields(self, me: Manager, managers: Managers, difference: comparing.Comparison) -> bool:
+        """Whether a write changes only fields that ``me`` owns alone, so that only the time of its entry changes.
 
-        So it is with most updates: of somebody who writes the same fields again and again.
+        That is so for most updates: by controllers that write the same fields again and again.
         """
         mine, changed, removed = managers.get(me), difference.changed, difference.removed
         if mine is None or not fieldset.contains(mine.fields, changed) or len(managers) > MAX_UPDATE_MANAGERS:
@@ -211,7 +212,7 @@ class FieldManager:
         return True
 
     def _first_entry(self, new: Object, manager: str, now: str) -> None:
-        """``metadata.managedFields`` of an object about to be created that brings none."""
+        """Sets ``metadata.managedFields`` of an object about to be created without any."""
         try:
             fields = self._fields_of_new(new)
         except ValueError:
@@ -221,7 +222,7 @@ class FieldManager:
             new["metadata"]["managedFields"] = [entry_of(me, Owned(fields, self.api_version, False), now, fields)]
 
     def _fields_of_new(self, new: Object) -> Set:
-        """All fields of a new object, canonical; remembered by its structure.  Raises ValueError."""
+        """The canonical set of all fields of a new object, cached by its structure.  Raises ValueError."""
         key: object = None
         if self._empty_holds_nothing:
             try:
@@ -234,11 +235,11 @@ class FieldManager:
         fields, _ = self.updater.update(self.empty, new, {})
         fields = fieldset.canonical(fieldset.difference(fields, _STRIPPED))
         if key is not None and len(json_pieces.dumps(fields)) <= MAX_CACHED_BYTES:
-            remember_fields(_created, key, fields)
+            _created.add(key, fields)
         return fields
 
-    def _known(self, given: object, stored: object) -> tuple[Managers, Times]:
-        """Ownership before the write: the client's if it sends some that can be read, else the stored."""
+    def _ownership(self, given: object, stored: object) -> tuple[Managers, Times]:
+        """Ownership before the write: that of the client's object if it is valid, else the stored one."""
         if not self.subresource:
             if is_reset(given):
                 return {}, {}
@@ -317,7 +318,7 @@ class FieldManager:
         self, old: Object, applied: Object, managers: Managers, times: Times, manager: str, force: bool, now: str
     ) -> tuple[Object, Managers, Times]:
         if not managers:
-            # what is there already belongs to whoever came before the first apply
+            # existing fields belong to an artificial manager "before-first-apply"
             before = Manager(BEFORE_FIRST_APPLY, "Update", self.api_version, self.subresource)
             managers, times = self._updated(self.empty, old, managers, times, before, now)
         self._check_applied(applied)
@@ -345,7 +346,7 @@ class FieldManager:
         return result, managers, {**times, me: now}
 
     def conversion_error(self, applied: Object, why: str) -> StatusError:
-        """That what comes of an apply cannot be an object of the kind."""
+        """The error when the result of an apply cannot be decoded."""
         kind = _gvk_text(self.api_version, self.gvk.kind)
         text = f"unable to convert unstructured object to {kind}: {why}"
         return StatusError(f"failed to convert new object ({self._names(applied)}) to proper version: {text}")
@@ -375,7 +376,7 @@ def _holds_nothing(zero: Object) -> bool:
 
 
 def _text(obj: Object, name: str) -> str:
-    """As upstream reads what it does not know the type of: a value that is no text is none."""
+    """A string field of an object of unknown type; "" for any other value, as upstream."""
     value = obj.get(name)
     return value if isinstance(value, str) else ""
 

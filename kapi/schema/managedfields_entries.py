@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from kapi.codecs import json_pieces
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.memo import BoundedCache
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.apply import fieldset
 from kapi.schema.apply.conflict import Manager
@@ -14,41 +13,27 @@ from kapi.schema.apply.updater import Managers, Owned
 
 Times = dict[Manager, str]
 
-
-MAX_UPDATE_MANAGERS = 10
-
-
+MAX_UPDATE_MANAGERS = 10  # with operation Update; the oldest others are merged
+MAX_CACHED_BYTES = 4096  # of JSON: larger sets are not cached
+MAX_CACHED_SETS = 4000
 ANCIENT = "ancient-changes"
+
+_decoded: BoundedCache[bytes, Set] = BoundedCache(MAX_CACHED_SETS)
 
 
 class InvalidManagedFields(ValueError):
     """Entries that cannot be decoded."""
 
 
-Key = TypeVar("Key")
-
-
-MAX_CACHED_BYTES = 4096  # bytes of JSON: larger sets are worked out anew
-
-
-_decoded: dict[bytes, Set] = {}
-
-
 def _decode_fields(stored: object) -> Set:
-    """A stored ``fieldsV1`` as a set; the last few thousand texts are remembered."""
+    """A stored ``fieldsV1`` as a set, cached by its text."""
     text = json_pieces.dumps(stored)
     found = _decoded.get(text)
     if found is None:
         found = fieldset.decode(stored)
         if len(text) <= MAX_CACHED_BYTES:
-            remember_fields(_decoded, text, found)
+            _decoded.add(text, found)
     return found
-
-
-def remember_fields(known: dict[Key, Set], key: Key, fields: Set) -> None:
-    if len(known) >= 4000:
-        known.clear()
-    known[key] = fields
 
 
 def decode(entries: Tree) -> tuple[Managers, Times]:
@@ -113,14 +98,14 @@ def entry_of(manager: Manager, owned: Owned, time: str, canonical: Set) -> Objec
 
 
 def capped(managers: Managers, times: Times) -> tuple[Managers, Times]:
-    """Merges the oldest updates of a version into one bucket while there are more than ten."""
+    """Merges the oldest update entries of a version into one while there are more than ``MAX_UPDATE_MANAGERS``."""
     updaters = [manager for manager, owned in steps(managers.items()) if not owned.applied]
     if len(updaters) <= MAX_UPDATE_MANAGERS:
         return managers, times
     managers, times = dict(managers), dict(times)
     updaters.sort(key=lambda manager: (times.get(manager, ""), manager.identifier))
     first_of: dict[str, Manager] = {}
-    merged: dict[Manager, list[Set]] = {}  # what each bucket is made of
+    merged: dict[Manager, list[Set]] = {}  # the sets of each bucket
     count = len(updaters)
     for manager in steps(updaters):
         if count <= MAX_UPDATE_MANAGERS:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kapi.codecs.json_reading import kind_of
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.status import BadRequest
 from kapi.machinery.tree import Object, Tree
-from kapi.schema import gotext
 
 
 def decode(value: object, *, strict: bool) -> Object:
@@ -14,7 +14,7 @@ def decode(value: object, *, strict: bool) -> Object:
     if value is not None and not isinstance(value, dict):
         if strict:
             raise BadRequest(
-                f"error decoding patch: json: cannot unmarshal {gotext.json_kind(value)} "
+                f"error decoding patch: json: cannot unmarshal {kind_of(value)} "
                 "into Go value of type map[string]interface {}"
             )
         raise BadRequest("Invalid JSON Patch")

@@ -1,4 +1,4 @@
-"""What comparing the old state with the new one takes (upstream: apiserver ``endpoints/metrics``)."""
+"""The duration of comparisons between the old and the new object of an update (upstream: apiserver ``endpoints/metrics``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The text of a patched object, as messages quote it (evanphx/json-patch v4, which upstream uses).
+"""The text of a patched object in error messages (upstream: evanphx/json-patch v4).
 
-That library keeps what a patch does not look into as it was written, the fields of a struct in Go's order; the objects that it
-opens are maps of Go, whose keys it sorts.
+That library keeps parts that a patch does not touch as they are, with the fields of a struct in Go's order.  An object that a
+patch changes becomes a Go map, whose keys are sorted.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ _WITH_VALUE = ("add", "replace")
 
 
 def merged_text(result: object, type_: Type, change: object) -> str:
-    """What a merge patch left."""
+    """The text of a merge patch's result."""
     return format_value(_merged(result, type_, change))
 
 
 def json_patched_text(result: object, type_: Type, operations: list[Object]) -> str:
-    """What the operations of a JSON patch left."""
+    """The text of a JSON patch's result."""
     return format_value(_opened(result, type_, _visited(operations)))
 
 
 def sorted_text(result: object) -> str:
-    """An object that is a map to Go all through."""
+    """The text of an object that Go holds as nested maps."""
     return format_value(_sorted(result))
 
 
 def merged_member(value: Tree, change: Tree) -> Tree:
-    """A member that is kept as it is written, in the order that a merge patch of it leaves."""
+    """A raw member in the order of keys that a merge patch leaves."""
     return _merged(value, _UNKNOWN, change)
 
 
 def json_patched_member(value: Tree, name: str, operations: list[Object]) -> Tree:
-    """The same after the operations of a JSON patch."""
+    """A raw member in the order of keys that a JSON patch leaves."""
     visited = _visited(operations).get(name)
     return value if visited is None else _opened(value, _UNKNOWN, visited)
 
 
 def sorted_member(value: Tree) -> Tree:
-    """The same after a strategic merge patch, to which all is a map, whatever it changes."""
+    """A raw member in the order of keys that a strategic merge patch leaves: it turns everything into maps."""
     return _sorted(value)
 
 
@@ -76,7 +76,7 @@ def _merged(value: object, type_: Type, change: object) -> Tree:
 
 
 def _visited(operations: list[Object]) -> Object:
-    """The objects and lists that operations go through, as a tree; what they put there stays as it was sent."""
+    """The objects and lists on the operations' paths, as a tree; values that an operation sets are ``_AS_SENT``."""
     root: Object = {}
     for operation in steps(operations):
         path = operation.get("path")

@@ -1,8 +1,7 @@
-"""Request bodies in protobuf: client-go's typed clients (and so ``kubectl create``) send nothing else for built-in types.
+"""Decoding of protobuf bodies, which client-go's typed clients (and ``kubectl create``) send for built-in types.
 
-A message is read into the JSON tree that the same object has; what follows (defaults, validation, strictness) does not know the
-difference (``protobuf_writing.py`` is the way back).  Field numbers are facts kept in ``proto_numbers.txt``; everything else
-follows from the OpenAPI definitions.
+A message becomes the same tree that the object's JSON has, so that later stages need not distinguish them.  The encoder is in
+``protobuf_writing.py``.  Field numbers are in ``proto_numbers.txt``; everything else follows from the OpenAPI definitions.
 Upstream: apimachinery ``runtime/serializer/protobuf``; https://protobuf.dev/programming-guides/encoding/
 """
 
@@ -29,7 +28,7 @@ _MAX_DEPTH = 100  # messages inside each other
 
 
 class Envelope(NamedTuple):
-    """What stands around every object: its type, and its bytes."""
+    """The envelope of an object (``runtime.Unknown``): its type and its bytes."""
 
     api_version: str
     kind: str
@@ -41,7 +40,7 @@ Reader = Callable[[Value, int], Tree]
 
 
 class Slot(NamedTuple):
-    """Where the field of a number goes: the JSON name, how it is read, and how it adds up."""
+    """How a field is decoded: its JSON name, the decoder of a value, and whether it repeats."""
 
     name: str
     read: Reader
@@ -49,7 +48,7 @@ class Slot(NamedTuple):
 
 
 def envelope(data: bytes) -> Envelope:
-    """Opens a body.  Raises ProtobufError."""
+    """The envelope of a body.  Raises ProtobufError."""
     if not data.startswith(MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     version = kind = content_type = ""
@@ -70,8 +69,8 @@ def envelope(data: bytes) -> Envelope:
     return Envelope(version, kind, raw, content_type)
 
 
-def decode(data: bytes, wanted: GroupVersionKind) -> Object:
-    """The tree of a body, kind and apiVersion included; ``wanted`` is what it is when it does not say.
+def decode(data: bytes, expected: GroupVersionKind) -> Object:
+    """The tree of a body with kind and apiVersion; ``expected`` is its kind if the envelope names none.
 
     Raises ProtobufError, also for a type that has no protobuf form (custom resources).
     """
@@ -79,7 +78,7 @@ def decode(data: bytes, wanted: GroupVersionKind) -> Object:
     if body.content_type and body.content_type != "application/json" and "protobuf" not in body.content_type:
         raise ProtobufError(f"unrecognized content type {body.content_type!r}")
     group, _, version = body.api_version.rpartition("/")
-    kind = GroupVersionKind(group, version, body.kind) if body.kind and body.api_version else wanted
+    kind = GroupVersionKind(group, version, body.kind) if body.kind and body.api_version else expected
     if body.content_type == "application/json":
         tree = json_reading.loads(body.raw)
         if not isinstance(tree, dict):
@@ -244,7 +243,7 @@ def _double(value: Value, depth: int) -> float:
 
 
 def _raw_json(value: Value, depth: int) -> Tree:
-    """Types that carry JSON inside their first field."""
+    """A type whose first field contains JSON."""
     for number, _, inner in fields(raw(value)):
         if number == 1 and inner:
             return json_reading.loads(raw(inner))
@@ -267,7 +266,7 @@ def _int_or_string(value: Value, depth: int) -> int | str:
 
 
 def _moment(value: Value) -> tuple[int, int] | None:
-    """Unix seconds, and nanoseconds as they were sent; None for Go's zero time."""
+    """(unix seconds, nanoseconds), both as sent; None for Go's zero time."""
     parts = _one(value)
     if not parts:
         return None
@@ -278,21 +277,21 @@ def _time(value: Value, depth: int) -> str | None:
     moment = _moment(value)
     if moment is None or moment[0] == time.ZERO_SECONDS:
         return None
-    return f"{time.of_unix(moment[0])}Z"  # upstream reads no fraction here
+    return f"{time.of_unix(moment[0])}Z"  # upstream ignores the nanoseconds
 
 
 def _micro_time(value: Value, depth: int) -> str | None:
     moment = _moment(value)
     if moment is None:
         return None
-    # upstream cuts to microseconds towards zero, then carries what is no fraction of a second
+    # upstream truncates to microseconds towards zero, then carries whole seconds
     more, micros = divmod(int(moment[1] / 1000), 1_000_000)
     seconds = moment[0] + more
     return None if (seconds, micros) == (time.ZERO_SECONDS, 0) else f"{time.of_unix(seconds)}.{micros:06d}Z"
 
 
 def _duration(value: Value, depth: int) -> str:
-    """As Go writes durations; exact, for what API objects hold."""
+    """A duration in Go's form."""
     nanos = _integer(_one(value).get(1, 0), depth)
     sign, nanos = ("-", -nanos) if nanos < 0 else ("", nanos)
     if not nanos:

@@ -1,7 +1,7 @@
-"""Objects as protobuf, to the byte as Go marshals them: encoded from their JSON trees, without message objects between.
+"""Encoding of JSON trees as protobuf, with the same bytes as Go.
 
-A message writes its fields in the order of their numbers.  What Go holds by value is always written, be it empty; pointers,
-lists, maps and bytes only when they are there.  Maps are sorted by key.
+Fields are written in the order of their numbers.  Fields that Go holds by value are always written, even when they are empty;
+pointers, lists, maps and bytes only when they are set.  Maps are sorted by key.
 Upstream: ``generated.pb.go`` of each API package, apimachinery ``runtime/serializer/protobuf``.
 """
 
@@ -39,10 +39,10 @@ class _Slot(NamedTuple):
     tag: bytes
     form: int  # _TEXT, _FRAMED ...
     write: Write
-    empty: bytes | None  # what stands for a value that is not there, with its tag; None: nothing
+    empty: bytes | None  # bytes for an unset value, with the tag; None: not written
 
 
-#: forms of a field: a text, a payload behind its length, a number; a list of payloads or numbers, a map
+#: forms of a field: a string, a payload after its length, a number; a list of payloads or numbers, a map
 _TEXT, _FRAMED, _NUMBER, _FRAMED_LIST, _NUMBER_LIST, _MAP = range(6)
 
 
@@ -56,7 +56,7 @@ def encode(obj: Object, kind: GroupVersionKind) -> bytes:
 
 
 def encode_tree(tree: Object) -> bytes:
-    """An object that says itself what it is.  Raises NoProtobuf."""
+    """An object by its own ``apiVersion`` and ``kind``.  Raises NoProtobuf."""
     return encode(tree, kind_of(tree))
 
 
@@ -66,13 +66,13 @@ def kind_of(tree: Object) -> GroupVersionKind:
 
 
 def envelope(kind: GroupVersionKind, raw: bytes) -> bytes:
-    """What stands around the message of an object or a list."""
+    """The message of an object or a list with its envelope."""
     head, tail = envelope_parts(kind, len(raw))
     return b"".join((head, raw, tail))
 
 
 def envelope_parts(kind: GroupVersionKind, size: int) -> tuple[bytes, bytes]:
-    """What stands before and after a message of ``size`` bytes."""
+    """The bytes of the envelope before and after a message of ``size`` bytes."""
     return _head(kind) + varint(size), b"\x1a\x00\x22\x00"
 
 
@@ -83,13 +83,13 @@ def _head(kind: GroupVersionKind) -> bytes:
     return MAGIC + b"\x0a" + _framed(meta) + b"\x12"
 
 
-#: the answers of /api and /api/v1 do not say which version they have
+#: answers of /api and /api/v1, which have no version
 _NO_VERSION = frozenset((GroupVersionKind("", "", "APIVersions"), GroupVersionKind("", "", "APIResourceList")))
 
 
 @functools.lru_cache(1024)
 def message_of(kind: GroupVersionKind) -> Write:
-    """Writes the message of an object of a kind.  Raises NoProtobuf."""
+    """The function that encodes objects of a kind.  Raises NoProtobuf."""
     if kind.group == "meta.k8s.io":
         partial = {"PartialObjectMetadata": _partial, "PartialObjectMetadataList": _partial_list}.get(kind.kind)
         if partial is not None:
@@ -155,7 +155,7 @@ def _message(name: str) -> Write:
     slots: list[_Slot] = []
 
     def write(obj: Tree) -> bytes:
-        if not slots:  # made when first used: types contain themselves
+        if not slots:  # made on first use, since types may contain themselves
             slots.extend(_slots(numbers()[name], builtin.definition(name), name.rpartition(".")[0]))
         return _fields(slots, obj or {})
 
@@ -200,7 +200,7 @@ def _several(out: list[bytes], tag: bytes, form: int, write: Write, value: Tree)
 
 
 def _slots(known: Mapping[str, int], type_: Type, package: str) -> list[_Slot]:
-    """The fields of a message in their order.  In JSON those of a message that it embeds belong to ``type_`` as well."""
+    """The fields of a message in their order; fields of embedded messages are fields of ``type_`` in JSON."""
     found = []
     for field, number in sorted(known.items(), key=lambda entry: entry[1]):
         if field.startswith(">"):
@@ -236,7 +236,7 @@ def _slot(number: int, field: Field) -> _Slot:
 
 
 def _writer(type_: Type) -> tuple[Write, int]:
-    """What writes a value, and its wire type."""
+    """(the function that encodes a value, its wire type)."""
     if type_.kind is Kind.STRUCT or type_.kind is Kind.ANY:
         return _message(type_.definition), _BYTES
     return _WRITERS[type_.kind]

@@ -1,7 +1,7 @@
-"""Values that messages quote, as Go holds and writes them: the fields of a struct in its order, maps by key, ``{}`` or null.
+"""Values in error messages in Go's form: struct fields in their order, maps by key, ``{}`` or null for empty values.
 
-Rules hand over what they have, which is JSON that leaves out what is empty.  What a value is to Go follows from the place that
-the error names, in the type and in what the client sent.  Upstream: ``util/validation/field`` ErrorBody.
+Validation has JSON values, in which empty ones are missing.  Go's form follows from the error's field path: from the type there
+and from the object that the client sent.  Upstream: ``util/validation/field`` ErrorBody.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from kapi.schema.types import Field, Kind, Type
 
 _NOTHING = {Kind.STRING: "", Kind.INTEGER: 0, Kind.NUMBER: 0, Kind.BOOLEAN: False}
 _EMPTY: tuple[Tree, ...] = ({}, [])
-#: (type, value) -> the value as messages show it, for the types that are shown in another form than on the wire
+#: (type, value) -> the value in messages, for internal types, which differ from the versioned ones
 Internal = Callable[[Type, Tree], Tree]
 
 
 def complete(
     errors: list[FieldError], type_: Type, sent: Callable[[], Tree] | None = None, internal: Internal | None = None
 ) -> None:
-    """Gives the values that errors quote the form that Go writes; ``sent`` returns the object as the client sent it."""
+    """Brings the values of errors into Go's form, in place; ``sent`` returns the object as the client sent it."""
     tree: Tree = None
-    completed: set[int] = set()  # by identity: one may be reported many times
-    #: (value, type) by identity -> the value, so that it stays itself, and its form: many errors may quote one long list
+    completed: set[int] = set()  # by id: the same error may occur many times
+    #: (id of a value, id of its type) -> (the value, so that its id stays valid, its form): many errors may quote one list
     shown: dict[tuple[int, int], tuple[Tree, Tree]] = {}
     for error in steps(errors):
         if error.value is OMIT or not (error.value is None or isinstance(error.value, dict | list)):
@@ -63,7 +63,7 @@ def _shown(value: object, type_: Type, internal: Internal | None) -> Tree:
 
 
 def _with_empties(shown: object, sent: object) -> Tree:
-    """A value with the empty lists and maps that were sent for what it shows as null: only internal types show what is nil."""
+    """A value of an internal type with the empty lists and maps that the client sent in place of null."""
     if shown is None:
         return sent if sent in _EMPTY else None
     if isinstance(shown, list) and isinstance(sent, list) and len(shown) == len(sent):

@@ -6,12 +6,14 @@ delete | merge``, ``$retainKeys``, ``$setElementOrder/<list>``, ``$deleteFromPri
 
 from __future__ import annotations
 
+from kapi.codecs.json_reading import kind_of
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.status import BadRequest, Invalid, StatusError
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
 from kapi.schema.listindex import Index, PatchError, mark, typed_mark
+from kapi.schema.mergepatch import without_nulls
 from kapi.schema.strategicmerge_directives import DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, RETAIN_KEYS
 from kapi.schema.strategicmerge_order import ORDER_FORMAT, check_order, in_order, no_merge_key, partition, received
 from kapi.schema.types import Field, Kind, Type
@@ -37,9 +39,7 @@ def decode(value: object) -> Object:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BadRequest(
-            f"json: cannot unmarshal {gotext.json_kind(value)} into Go value of type map[string]interface {{}}"
-        )
+        raise BadRequest(f"json: cannot unmarshal {kind_of(value)} into Go value of type map[string]interface {{}}")
     return value
 
 
@@ -64,7 +64,7 @@ def patched(document: Object, change: Object, type_: Type | None) -> Object:
 
 
 def _field(type_: Type | None, name: str) -> Field | None:
-    """The field a member of a map is, or None below values without declared fields.  Raises PatchError."""
+    """The field of a member of a map, or None below values without declared fields.  Raises PatchError."""
     if type_ is None:
         return None
     if type_.kind is Kind.MAP:
@@ -121,7 +121,7 @@ def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> 
             continue
         if key not in original or type(original[key]) is not type(value):
             if not deletion:
-                _take(original, key, _without_nulls(value))
+                _take(original, key, without_nulls(value))
             continue
         if isinstance(value, dict):
             field = _field(type_, key)
@@ -141,7 +141,7 @@ def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> 
 
 
 def _take(original: Object, key: str, value: object) -> None:
-    """Puts a value where there is none to merge with; what is only a directive puts nothing."""
+    """Sets a value for which there is none to merge with; a value with a directive is dropped."""
     if isinstance(value, dict) and DIRECTIVE in value:
         original.pop(key, None)
     else:
@@ -162,14 +162,6 @@ def _without_directives(value: object) -> Tree:
     return value
 
 
-def _without_nulls(value: object) -> Tree:
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in steps(value.items()) if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in steps(value)]
-    return value
-
-
 def _directive_text(value: object) -> str:
     """A directive as ``%s`` shows it."""
     if isinstance(value, str):
@@ -187,7 +179,7 @@ def _after_slash(key: str, prefix: str, problem: str) -> str:
 
 
 def _retain_keys(original: Object, change: Object) -> None:
-    """Clears what ``$retainKeys`` does not list; the patch may only hold what it lists."""
+    """Removes keys that ``$retainKeys`` does not list.  Raises BadFormat when the patch sets such a key."""
     if RETAIN_KEYS not in change:
         return
     given = change.pop(RETAIN_KEYS)
@@ -206,11 +198,11 @@ def _retain_keys(original: Object, change: Object) -> None:
 
 
 def _element_orders(original: Object, change: Object, type_: Type | None) -> None:
-    """Merges each list that has a ``$setElementOrder`` and puts it in that order; such lists leave the patch."""
+    """Merges each list with a ``$setElementOrder`` and sorts it by that; these lists are removed from the patch."""
     for directive in [key for key in steps(change) if key.startswith(ELEMENT_ORDER)]:
-        wanted = change.pop(directive)
-        if not isinstance(wanted, list):
-            raise PatchError(f"expected a []interface {{}}, but received a {received(wanted)}")
+        order = change.pop(directive)
+        if not isinstance(order, list):
+            raise PatchError(f"expected a []interface {{}}, but received a {received(order)}")
         key = _after_slash(directive, ELEMENT_ORDER, ORDER_FORMAT)
         there, new = original.get(key), change.get(key)
         for name, value in ((key, there), (key, new)):
@@ -220,19 +212,19 @@ def _element_orders(original: Object, change: Object, type_: Type | None) -> Non
         field = _field(type_, key)
         strategy = _strategy(field)
         merge_key = field.patch_merge_key if field is not None else ""
-        check_order(new or [], wanted, merge_key)
+        check_order(new or [], order, merge_key)
         if key in original and key not in change:
             merged = there or []
         elif key not in original and key in change:
             merged = _without_directives(new)
         elif key in original:
             assert there is not None and new is not None
-            merged = _merge_lists(there, new, field, False) if strategy == "merge" else new
+            merged = _merge_lists(there, new, field, deletion=False) if strategy == "merge" else new
         else:
             continue
-        first, rest = partition(merged, wanted, merge_key)
+        first, rest = partition(merged, order, merge_key)
         _same_kinds(there or [], new or [])
-        original[key] = in_order(first, rest, wanted, there or [], merge_key)
+        original[key] = in_order(first, rest, order, there or [], merge_key)
         change.pop(key, None)
 
 
@@ -274,8 +266,8 @@ def _merge_lists(original: list[Tree], new: list[Tree], field: Field | None, del
             result.append(item)
             index.appended(item)
     if original is not given and original:
-        # Upstream deletes in place: a caller that orders by the given list sees new items in the places that became
-        # free, as long as they suffice, and what they should follow.  Clients see the resulting order.
+        # Upstream deletes in place, so a caller that sorts by the given list finds new items in the freed places.
+        # Clients see the resulting order.
         kept = len(original)
         added = result[kept : len(given)]
         given[:] = [*original, *added, *given[kept + len(added) :]]
@@ -284,7 +276,7 @@ def _merge_lists(original: list[Tree], new: list[Tree], field: Field | None, del
 
 
 def _list_directives(original: list[Tree], new: list[Tree], merge_key: str) -> tuple[list[Tree], list[Tree]]:
-    """Obeys items that are directives: deletions of items, replacement of the list."""
+    """Executes items that are directives; returns the remaining original and the plain new items."""
     plain: list[Tree] = []
     gone: set[object] = set()
     replaced = False
@@ -313,7 +305,7 @@ def _list_directives(original: list[Tree], new: list[Tree], merge_key: str) -> t
 
 
 def _same_kinds(*lists: list[Tree]) -> Tree:
-    """An item, all of which must be of one JSON type.  Raises PatchError."""
+    """The first item.  Raises PatchError when items have different JSON types or are lists, or without any."""
     sample: Tree = None
     first = True
     for items in steps(lists):

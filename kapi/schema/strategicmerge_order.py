@@ -1,4 +1,4 @@
-"""The order that a strategic merge patch asks for (upstream: apimachinery ``strategicpatch``, ``setElementOrder``)."""
+"""The order of list items after a strategic merge patch (upstream: apimachinery ``strategicpatch``, ``setElementOrder``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kapi.schema import gotext
 from kapi.schema.listindex import Index, PatchError, mark
 from kapi.schema.strategicmerge_directives import DIRECTIVE, ELEMENT_ORDER
 
-_MAX_INSERTION_SORTED = 20  # items that Go's stable sort handles by insertion alone
+_MAX_INSERTION_SORTED = 20  # items: Go's stable sort uses insertion sort up to here
 
 
 ORDER_FORMAT = "invalid patch format of setElementOrder list"
@@ -19,9 +19,9 @@ def received(value: object) -> str:
     return "%!s(<nil>)" if value is None else gotext.type_name(value)
 
 
-def check_order(new: list[Tree], wanted: list[Tree], merge_key: str) -> None:
-    """The items of a patch list must all be in its order list, and in that order; deletions do not count."""
-    if not wanted or not new:
+def check_order(new: list[Tree], order: list[Tree], merge_key: str) -> None:
+    """Raises PatchError unless all items of a patch list, except deletions, are in the order list in the same order."""
+    if not order or not new:
         return
     items = [item for item in steps(new) if not (isinstance(item, dict) and DIRECTIVE in item)] if merge_key else new
     if merge_key:
@@ -29,14 +29,14 @@ def check_order(new: list[Tree], wanted: list[Tree], merge_key: str) -> None:
             if not isinstance(item, dict):
                 raise PatchError(f"expected a map[string]interface {{}}, but received a {received(item)}")
     position = 0
-    for expected in steps(wanted):
+    for expected in steps(order):
         if position >= len(items):
             break
         if _merge_value(items[position], merge_key) == _merge_value(expected, merge_key):
             position += 1
     if position < len(items):
         raise PatchError(
-            f"The order in patch list:\n{gotext.text(new)}\n doesn't match {ELEMENT_ORDER} list:\n{gotext.text(wanted)}\n"
+            f"The order in patch list:\n{gotext.text(new)}\n doesn't match {ELEMENT_ORDER} list:\n{gotext.text(order)}\n"
         )
 
 
@@ -74,9 +74,9 @@ def _place_of(placed: tuple[int, Tree]) -> int:
 
 
 def in_order(
-    patched: list[Tree], others: list[Tree], wanted: list[Tree], live: list[Tree], merge_key: str
+    patched: list[Tree], others: list[Tree], order: list[Tree], live: list[Tree], merge_key: str
 ) -> list[Tree]:
-    """Both lists in one: each keeps its own order, an item of the live list stands where the live order lets it."""
+    """Merges ``patched``, sorted by ``order``, and ``others``, sorted by ``live``; between both the order of ``live`` counts."""
 
     def address(item: object) -> Tree:
         return mark(item.get(merge_key) if merge_key and isinstance(item, dict) else item)
@@ -91,7 +91,7 @@ def in_order(
         placed = [(places.get(address(item), -1), item) for item in steps(items)]
         if len(placed) > _MAX_INSERTION_SORTED or all(at >= 0 for at, _ in placed):
             return [item for _, item in steps(ordered(placed, _place_of))]
-        # upstream's comparison answers "less" for what is in no order; that shows in the result of its insertion sort
+        # upstream's comparison returns "less" for items without a place; insertion sort then gives this result
         for i in range(1, len(placed)):
             j = i
             while j > 0 and (min(placed[j][0], placed[j - 1][0]) < 0 or placed[j][0] < placed[j - 1][0]):
@@ -100,7 +100,7 @@ def in_order(
         return [item for _, item in steps(placed)]
 
     in_live = placed_by(live)
-    right = arranged(patched, placed_by(wanted))
+    right = arranged(patched, placed_by(order))
     left = arranged(others, in_live)
     left_places = [in_live.get(address(item), -1) for item in steps(left)]
     right_places = [in_live.get(address(item), -1) for item in steps(right)]

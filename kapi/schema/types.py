@@ -1,8 +1,8 @@
-"""The one model of a type's shape, for built-in types and custom resources alike.
+"""Types of built-in and custom resources, in one model.
 
 Decoding, field validation, defaulting, pruning, strategic merge, server-side apply, OpenAPI and CEL declarations
 all walk these objects.  Built-in types come from the compact file made at build time (see ``builtin.py``); a custom
-resource's come from its structural schema.  Types are immutable once built and may be recursive through ``Ref``.
+resource's come from its structural schema.  Types are immutable once built; a type may contain itself.
 Upstream: kube-openapi ``x-kubernetes-*`` extensions, structured-merge-diff ``schema``.
 """
 
@@ -16,7 +16,7 @@ from kapi.machinery.tree import Object, Tree
 
 
 class Kind(enum.Enum):
-    """What JSON a value of the type is."""
+    """The JSON form of a type's values."""
 
     STRUCT = "struct"  # known fields
     MAP = "map"  # string keys, values of one type
@@ -25,7 +25,7 @@ class Kind(enum.Enum):
     INTEGER = "integer"
     NUMBER = "number"
     BOOLEAN = "boolean"
-    ANY = "any"  # RawExtension, JSON, preserve-unknown-fields: never looked into
+    ANY = "any"  # RawExtension, JSON, preserve-unknown-fields: never inspected
     QUANTITY = "quantity"  # string or number on the wire; kept as the canonical string
     INT_OR_STRING = "int-or-string"
     TIME = "time"  # RFC 3339, whole seconds
@@ -66,7 +66,7 @@ class Field:
     name: str
     type: Type
     required: bool = False
-    pointer: bool = True  # Go holds a pointer (or nil-able): a zero value given explicitly is kept
+    pointer: bool = True  # a pointer in Go: an explicit zero value is kept
     omitempty: bool = True  # False: always emitted, as its zero value if need be
     omitzero: bool = False  # a struct held by value is left out when empty, too (without it Go always writes it)
     default: Tree = None

@@ -1,4 +1,4 @@
-"""Go's zero values in JSON: what is written for a field that nobody set."""
+"""Go's zero values in JSON, which are written for unset fields."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ZEROS: dict[Kind, Tree] = {
     Kind.QUANTITY: "0",
     Kind.INT_OR_STRING: 0,
 }
-#: kinds that are structs to Go: omitempty never leaves them out when held by value
+#: kinds that are structs in Go: omitempty never drops them when they are held by value
 _STRUCTS = frozenset([Kind.STRUCT, Kind.QUANTITY, Kind.INT_OR_STRING, Kind.TIME, Kind.MICRO_TIME, Kind.DURATION])
-#: (struct, field) of omitempty lists whose empty form means something to the rules of their type, as in Go, where an empty
-#: list is not nil; they are refused or dropped there, so none is ever stored
+#: (struct, field) of omitempty lists for which validation distinguishes empty from missing, as Go distinguishes empty from nil;
+#: empty ones are refused or dropped later, so none is ever stored
 _NOT_NIL = frozenset(
     {
         ("HPAScalingRules", "policies"),
@@ -32,7 +32,7 @@ _emitted: dict[Type, tuple[tuple[str, Tree], ...]] = {}
 
 
 def keeps_empty(type_: Type, name: str) -> bool:
-    """Whether an empty list of a struct's omitempty field is handed on when a client gives one."""
+    """Whether decoding keeps an empty list of a struct's omitempty field."""
     return (type_.name, name) in _NOT_NIL
 
 

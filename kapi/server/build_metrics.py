@@ -1,4 +1,4 @@
-"""What this server is, as metrics: its version, its feature gates (upstream: component-base ``metrics/version.go``,
+"""Metrics of the server's version and feature gates (upstream: component-base ``metrics/version.go``,
 ``metrics/prometheus/feature``, ``compatibility``)."""
 
 from __future__ import annotations

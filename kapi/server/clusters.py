@@ -1,6 +1,6 @@
-"""Logical clusters: what is under ``/clusters/NAME`` is an API server of its own, in the same process.
+"""Logical clusters: below ``/clusters/NAME`` there is a separate API server, in the same process.
 
-Upstream has nothing like it; kcp's logical clusters gave the paths their form.  Only with ``--enable-logical-clusters``;
+Upstream has nothing like it; the paths follow kcp's logical clusters.  Only with ``--enable-logical-clusters``;
 ``/clusters`` itself is for members of system:masters.
 """
 
@@ -21,7 +21,7 @@ from kapi.filters.chain import Filter, Handler
 from kapi.machinery import names, status
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
-from kapi.registry.identities import MAX_SEED, Identities
+from kapi.registry.identities import MAX_SEED_LENGTH, Identities
 from kapi.request.context import RequestContext
 from kapi.request.repeated import Repeated
 from kapi.request.response import Response
@@ -32,26 +32,27 @@ from kapi.server.masters import require_masters
 from kapi.server.moved_clock import MovedClock
 from kapi.server.snapshots import Snapshots
 from kapi.store.memory import MemoryStore, Snapshot
-from kapi.store.sweeper import INTERVAL, Sweeper
+from kapi.store.sweeper import INTERVAL_SECONDS, Sweeper
 
 log = Logger()
 
 PATH = "/clusters"
 MAX_CLUSTERS = 20_000
-MAX_AWAKE = 200  # that are served at a time, besides those that have requests or watches
-IDLE = 60.0  # seconds without a request after which nothing is kept ready for the next
+MAX_AWAKE = 200  # clusters without requests or watches that stay awake
+IDLE_SECONDS = 60.0  # without a request for so long, a cluster falls asleep
 ANNOTATION = "kapi/cluster"  # of audit events
-CONTENT_TYPE = "kapi/content-type"  # of the events of patches: without it nobody could repeat one
-_WAKES_PER_LOOK = 5  # clusters are woken between two looks at how many are awake
-_MAX_SLEEPS_PER_TURN = 10  # fall asleep in one turn: each takes milliseconds
+CONTENT_TYPE = "kapi/content-type"  # of audit events of patches: needed to repeat a patch
+_WAKES_PER_LOOK = 5  # after so many wakes the number of awake clusters is checked
+_MAX_SLEEPS_PER_TURN = 10  # each takes milliseconds
 _PREFIX = PATH + "/"
-_asked = attrgetter("asked")
+_last_request = attrgetter("last_request")
 
 
 class Clusters:
-    """All there are.
+    """All logical clusters of a server.
 
-    ``fresh`` gives a new cluster's store, ``now`` the time as metadata carry it; ``gate`` says who may wake one.
+    ``fresh`` makes a new cluster's store, ``make`` its server; ``now`` is the time as an RFC 3339 text.  ``gate`` decides whether
+    a request may wake a cluster.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Clusters:
         self._snapshots = Snapshots(self.snapshot)
         self._ticker = Repeated(self._tick, reactor, "looking after logical clusters")
         self._ticks = 0
-        self._woken = 0  # since somebody last looked whether there are too many
+        self._woken = 0  # since the number of awake clusters was last checked
 
     def __len__(self) -> int:
         return len(self._clusters)
@@ -89,7 +90,7 @@ class Clusters:
     def create(
         self, name: str, snapshot: Snapshot | None = None, identities: Identities | None = None
     ) -> LogicalCluster:
-        """A fresh one, or a fork of a snapshot.  Raises TooManyRequests; the name must be free."""
+        """Creates a new cluster, or a fork of a snapshot.  The name must be free.  Raises TooManyRequests."""
         if len(self._clusters) >= MAX_CLUSTERS:
             raise status.too_many_requests(f"there are {MAX_CLUSTERS} logical clusters", 1)
         store = self._fresh(identities) if snapshot is None else MemoryStore(None, self._clock, snapshot=snapshot)
@@ -112,7 +113,7 @@ class Clusters:
         return cluster.store.snapshot()
 
     async def remove(self, name: str) -> bool:
-        """Its watches end, its objects are gone.  False when there is none."""
+        """Removes a cluster with its objects, and ends its watches.  Returns False when it does not exist."""
         cluster = self._clusters.pop(name, None)
         if cluster is None:
             return False
@@ -125,22 +126,22 @@ class Clusters:
             if cluster.served is not None:
                 try:
                     cluster.served.tick()
-                except Exception:  # of this one; the next second comes nevertheless
+                except Exception:  # an error of one cluster must not affect the others
                     log.failure("bookmarks of the logical cluster {name} failed", name=cluster.name)
         self._put_to_sleep()
-        if self._ticks % INTERVAL == 0:
+        if self._ticks % INTERVAL_SECONDS == 0:
             return Deferred.fromCoroutine(self._sweep())
         return None
 
     def _put_to_sleep(self) -> None:
-        """Those sleep that nobody has asked for long, and when there are many, those that were not asked for longest."""
+        """Puts idle clusters to sleep; when too many are awake, also those whose last request is the oldest."""
         self._woken = 0
         idle = [cluster for cluster in self._clusters.values() if cluster.served is not None and not cluster.requests]
-        idle.sort(key=_asked)
+        idle.sort(key=_last_request)
         too_many = len(idle) - MAX_AWAKE
         now = self._reactor.seconds()
         for position, cluster in enumerate(idle[:_MAX_SLEEPS_PER_TURN]):
-            if position >= too_many and now - cluster.asked < IDLE:
+            if position >= too_many and now - cluster.last_request < IDLE_SECONDS:
                 break
             cluster.sleep()
 
@@ -155,7 +156,7 @@ class Clusters:
     # -- requests
 
     def around(self, handler: Handler, behind: Sequence[Filter] = ()) -> Handler:
-        """What answers requests, those of logical clusters among them, which pass the filters ``behind`` last."""
+        """``handler``, with requests of logical clusters answered here; these pass the filters ``behind`` last."""
         self.behind = behind
 
         def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
@@ -175,13 +176,13 @@ class Clusters:
         return handle
 
     def install(self, server: GenericServer) -> None:
-        """Serves ``/clusters`` and what is right below."""
+        """Serves ``/clusters``, ``/clusters/NAME`` and ``/snapshots``."""
         server.route(PATH, self.answer, listed=False)
         server.route_below(PATH, self.answer)
         self._snapshots.install(server)
 
     def answer(self, ctx: RequestContext) -> Answer:
-        """``/clusters`` and ``/clusters/NAME``.  Raises StatusError."""
+        """Answers ``/clusters`` and ``/clusters/NAME``.  Raises StatusError."""
         require_masters(ctx, "logical clusters are for members of system:masters")
         name = ctx.path[len(_PREFIX) :]
         if not name:
@@ -220,14 +221,14 @@ class Clusters:
         return _json(201, self._create(name, body).record())
 
     def _create(self, name: str, body: bytes) -> LogicalCluster:
-        """``from`` is the snapshot that it begins with; by ``seed`` its uids and generated names come out the same each time."""
+        """Creates a cluster, from the snapshot ``from`` if given; ``seed`` makes uids and generated names reproducible."""
         snapshot, seed = _field_of(body, "from"), _field_of(body, "seed")
         problems = names.dns_label(name)
         if problems:
             raise status.bad_request(f"{quote(name)} is no name of a logical cluster: {'; '.join(problems)}")
-        if len(seed) > MAX_SEED:
-            raise status.bad_request(f"seed: at most {MAX_SEED} characters")
-        # what a fork makes is something else than what was made where it comes from
+        if len(seed) > MAX_SEED_LENGTH:
+            raise status.bad_request(f"seed: at most {MAX_SEED_LENGTH} characters")
+        # a fork must not generate the same uids as the cluster of its snapshot
         identities = Identities(seed, origin=snapshot) if seed else None
         return self.create(name, self._snapshots.get(snapshot) if snapshot else None, identities)
 
@@ -241,7 +242,7 @@ class Clusters:
                 awake = cluster.served is not None
                 await self.remove(cluster.name)
                 if awake:
-                    await deferLater(self._reactor, 0)  # others have their turn
+                    await deferLater(self._reactor, 0)  # let other requests run
         return _json(200, {"clusters": [cluster.record() for cluster in clusters]})
 
 
@@ -250,7 +251,7 @@ def _not_found(name: str) -> status.StatusError:
 
 
 def _field_of(body: bytes, name: str) -> str:
-    """Of a request's object; "" when it has none.  Raises BadRequest."""
+    """A string field of the body's JSON object; "" when it is missing.  Raises BadRequest."""
     try:
         found = (orjson.loads(body) if body else {}).get(name, "")
     except (ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""Connections that end by a fault of their client: each is counted, and one log line covers several seconds.
+"""Counts connections that end by a fault of their client, and logs one line for those of several seconds.
 
 A scan or an attack makes thousands of them, which must not fill the log.
 """
@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from kapi.machinery.meters import Counter
 
 log = Logger()
-_PERIOD_SECONDS = 10.0  # seconds
+_PERIOD_SECONDS = 10.0  # of one log line
 
 
 class _Burst(msgspec.Struct):
@@ -22,7 +22,7 @@ class _Burst(msgspec.Struct):
 
 
 class ConnectionErrors:
-    """``add`` takes one; ``sweep`` is called about every second."""
+    """Collects errors; ``sweep`` is called about every second."""
 
     def __init__(self) -> None:
         self.counter = Counter(
@@ -33,7 +33,7 @@ class ConnectionErrors:
         self._bursts: dict[str, _Burst] = {}
 
     def add(self, reason: str, peer: object, error: object, now: float) -> None:
-        """``reason`` is one of a few words, ``error`` says more."""
+        """Adds an error.  ``reason`` is one of a few words, for the metric; ``error`` is for the log."""
         self.counter.add(reason)
         burst = self._bursts.get(reason)
         if burst is None:
@@ -42,14 +42,14 @@ class ConnectionErrors:
         burst.peer, burst.error = peer, str(error)
 
     def sweep(self, now: float) -> None:
-        """Logs what has come together."""
+        """Logs the errors of a period that has ended."""
         for reason, burst in list(self._bursts.items()):
             if now - burst.since >= _PERIOD_SECONDS:
                 del self._bursts[reason]
                 self._log(reason, burst)
 
     def flush(self) -> None:
-        """Logs what there is: the server stops."""
+        """Logs the rest when the server stops."""
         self.sweep(float("inf"))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What a connection knows of the listening port it came from (``kapi.server.http``)."""
+"""The interface of the listening port (``kapi.server.http``) for its connections."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kapi.server.runner import RequestRunner
 
 
 class Swept(Protocol):
-    """A connection on which something has a deadline."""
+    """A connection with a deadline."""
 
     def sweep(self, now: float) -> None:
-        """Ends what its client has taken too long for; ``now``: reactor seconds."""
+        """Ends the connection, or a stream, whose client has taken too long; ``now`` is in reactor seconds."""
 
 
 class ConnectionOwner(Protocol):
@@ -23,7 +23,7 @@ class ConnectionOwner(Protocol):
     now: float
     closing: bool
     max_streams: int
-    #: connections on which something has a deadline
+    #: connections with a deadline
     watched: set[Swept]
     errors: ConnectionErrors
     runner: RequestRunner

@@ -1,6 +1,6 @@
-"""``/debug/pprof/`` and ``/debug/flags/v`` on a Unix socket, for who may open it (upstream: apiserver ``routes/debugsocket.go``).
+"""``/debug/pprof/`` and ``/debug/flags/v`` on a Unix socket (upstream: apiserver ``routes/debugsocket.go``).
 
-It answers while nobody can log in.  The socket is its owner's alone; who may connect is asked for no credentials.
+It works also when authentication fails.  Only the owner of the socket's file can connect, so no credentials are needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DebugSocket:
 
         def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
             answer = server.handle(ctx)
-            assert answer is not None  # behind all stands one who says that there is nothing
+            assert answer is not None  # the delegate answers 404 for all other paths
             return answer
 
         runner = RequestRunner(FilterChain([request_info], handle), reactor)
@@ -45,7 +45,7 @@ class DebugSocket:
         self._port: IListeningPort | None = None
 
     def open(self) -> None:
-        """Listens; a socket file that a killed process left is replaced.  Raises OSError and CannotListenError."""
+        """Listens.  Replaces the socket file of a process that was killed.  Raises OSError and CannotListenError."""
         try:
             if not stat.S_ISSOCK(os.lstat(self._path).st_mode):
                 raise FileExistsError(f"{self._path} is there and is no socket")

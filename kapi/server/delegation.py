@@ -1,4 +1,4 @@
-"""What the servers of the chain are to each other (upstream: apiserver ``server/genericapiserver.go``, DelegationTarget)."""
+"""The interface of a server for the one before it in the chain (upstream: ``server/genericapiserver.go``, DelegationTarget)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PreShutdownHook = Callable[[], Awaitable[None] | None]
 
 
 class Delegate(Protocol):
-    """What one server of the chain is to the one before it."""
+    """The next server of the chain (upstream: DelegationTarget)."""
 
     name: str
 
     def handle(self, ctx: RequestContext) -> Answer:
-        """The answer, past all filters; None when no server of the chain knows the path."""
+        """The answer, without filters; None when no server of the chain serves the path."""
 
     def resource(self) -> IResource:
-        """This server and all behind it as a tree (see ``kapi.server.tree``)."""
+        """This server and those after it as a tree (see ``kapi.server.tree``)."""
 
     def end(self) -> IResource:
         """The last leaf of that tree."""

@@ -1,4 +1,4 @@
-"""Faults on command, for tests: refusals, latency, lost answers, watches that end or are held back, lists that are old.
+"""Fault injection for tests: refusals, latency, lost answers, watches that end or are held back, outdated lists.
 
 Only with ``--enable-fault-injection``; ``/kapi/faults`` is for members of system:masters.
 """
@@ -55,7 +55,7 @@ class FaultInjection:
         return Response(200, orjson.dumps({"rules": self.rules.all()}))
 
     def add(self, data: bytes) -> str:
-        """A rule as JSON; its name.  Raises ValueError, which says what is wrong."""
+        """Adds a rule from JSON and returns its name.  Raises ValueError with the reason."""
         rule = decoded(data)
         name = self.rules.add(rule)
         if rule.meets_running:
@@ -63,14 +63,14 @@ class FaultInjection:
         return name
 
     def remove(self, name: str = "") -> bool:
-        """One rule, or all.  False when there is none of this name."""
+        """Removes one rule, or all.  Returns False when there is none with this name."""
         removed = self.rules.remove(name)
         for rule in removed:
             self._held.release(rule)
         return bool(removed) or not name
 
     def around(self, handler: Handler) -> Handler:
-        """What answers requests, with faults."""
+        """``handler``, with faults as the rules say."""
         rules = self.rules
 
         def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
@@ -105,7 +105,7 @@ class FaultInjection:
         return answer
 
     def _refuse(self, rule: Rule, ctx: RequestContext) -> None:
-        """Raises the StatusError that the rule says."""
+        """Raises the StatusError of the rule, or closes the connection."""
         if rule.close:
             ctx.http.abort()
             raise status.service_unavailable("the connection is closed")

@@ -1,4 +1,4 @@
-"""Rules for faults on command: which requests they hit, and what is done to these.  Pure."""
+"""Rules of fault injection: which requests they match, and what happens to those.  Pure functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WATCH = ("", CUT, EXPIRED, HOLD)
 
 
 class Match(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """Patterns as of a shell; what is not given matches all."""
+    """Shell patterns; a field that is not given matches everything."""
 
     user: str = "*"
     user_agent: str = "*"
@@ -45,18 +45,18 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """One fault.  ``decoded`` makes it."""
 
     match: Match = msgspec.field(default_factory=Match)
-    skip: int = 0  # requests that match and are let through, to begin with
-    times: int = 0  # requests that are hit then; 0: all
-    when: str = "before"  # what is refused or closed: before it has an effect, or after
+    skip: int = 0  # the first matching requests that are not affected
+    times: int = 0  # affected requests after these; 0: all
+    when: str = "before"  # refuse or close before the request has an effect, or after
     delay: str = ""  # Go duration
     status: int = 0  # the answer's code
     message: str = "a fault on command"
     retry_after_seconds: int = 0
-    close: bool = False  # the connection instead of an answer
+    close: bool = False  # close the connection instead of answering
     watch: str = ""  # "cut" breaks watches, "expired" begins or ends them with 410, "hold" holds their events back
-    watch_after: str = "0s"  # after which they are cut, held back or ended
+    watch_after: str = "0s"  # the time until they are cut, held back or ended
     watch_for: str = ""  # how long they are held back; "": until the rule is removed
-    list_revision: int = 0  # lists without a resourceVersion are of this one
+    list_revision: int = 0  # lists without a resourceVersion show this revision
     seen: int = 0  # requests that matched; counted here
     hits: int = 0  # requests that were hit
 
@@ -70,7 +70,7 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
     @property
     def meets_running(self) -> bool:
-        """Whether it concerns watches that are under way, too."""
+        """Whether it also affects watches that have begun before."""
         return self.watch == HOLD or (self.watch == EXPIRED and self.watch_seconds > 0)
 
     @property
@@ -78,7 +78,7 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
         return parse_duration(self.watch_for) if self.watch_for else 0.0
 
     def hit(self) -> bool:
-        """Whether a request that matches is hit; counts it."""
+        """Counts a matching request; returns whether it is affected."""
         self.seen += 1
         if self.seen <= self.skip or (self.times and self.hits >= self.times):
             return False
@@ -87,7 +87,7 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 def decoded(data: bytes) -> Rule:
-    """Raises ValueError, which says what is wrong."""
+    """A rule from JSON.  Raises ValueError with the reason."""
     rule = msgspec.json.decode(data, type=Rule)  # its errors are ValueErrors
     rule.seen = rule.hits = 0
     for text in (rule.delay or "0s", rule.watch_after, rule.watch_for or "0s"):
@@ -105,7 +105,7 @@ def decoded(data: bytes) -> Rule:
 
 
 class Rules:
-    """In the order in which they came; the first that hits a request counts."""
+    """The rules in order of their creation; the first that affects a request is applied."""
 
     def __init__(self) -> None:
         self._rules: dict[str, Rule] = {}
@@ -115,7 +115,7 @@ class Rules:
         return bool(self._rules)
 
     def add(self, rule: Rule) -> str:
-        """Its name.  Raises ValueError when there are too many."""
+        """Adds a rule and returns its name.  Raises ValueError when there are too many."""
         if len(self._rules) >= MAX_RULES:
             raise ValueError(f"there are {MAX_RULES} rules already")
         self._last += 1
@@ -123,7 +123,7 @@ class Rules:
         return str(self._last)
 
     def remove(self, name: str = "") -> list[Rule]:
-        """One, or all: those that were there."""
+        """Removes one rule, or all, and returns those that existed."""
         names = [name] if name else list(self._rules)
         return [self._rules.pop(one) for one in names if one in self._rules]
 

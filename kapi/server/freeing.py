@@ -11,33 +11,38 @@ from kapi.machinery import freeing
 from kapi.request.call import Call
 
 log = Logger()
-_INTERVAL_SECONDS = 0.05  # seconds between two looks at what is still in use
-_MAX_SECONDS = 30.0  # seconds that a tree is kept in view
-_MAX_TREES = 64  # in view at a time; of more, the oldest goes as any other object
+_INTERVAL_SECONDS = 0.05  # between two checks whether trees are still in use
+_MAX_SECONDS = 30.0  # for so long a tree is checked
+_MAX_TREES = 64  # checked at a time; beyond that the oldest is freed as any other object
 
 
 class Freeing:
-    """``call`` runs what takes long."""
+    """Keeps trees until they are unused, then frees them in slices; ``call`` runs a function in slices."""
 
     def __init__(self, reactor: IReactorTime, call: Call) -> None:
         self._reactor = reactor
         self._call = call
-        #: until when it is in view, and the tree alone in a list
+        #: (time until which it is checked, a list with the tree as its only item)
         self._trees: deque[tuple[float, list[object]]] = deque()
         self._looking = False
+        self._dismantling = 0  # trees
+
+    def busy(self) -> bool:
+        """Whether there are trees to free."""
+        return bool(self._trees or self._dismantling)
 
     def install(self) -> None:
-        """Takes what the process wants to let go."""
-        freeing.taker = self.take
+        """From now on frees the trees that are passed to ``free_in_steps``."""
+        freeing.collector, freeing.busy = self.take, self.busy
 
     def uninstall(self) -> None:
-        """What is freed from now on goes as any other object, and what is in view with it."""
-        if freeing.taker == self.take:
-            freeing.taker = None
+        """From now on trees are freed as any other objects, also those that were kept here."""
+        if freeing.collector == self.take:
+            freeing.collector = freeing.busy = None
         self._trees.clear()
 
     def take(self, tree: object) -> None:
-        """It is in use, and goes when it is not."""
+        """Keeps a tree that is still in use, to free it later."""
         self._trees.append((self._reactor.seconds() + _MAX_SECONDS, [tree]))
         if len(self._trees) > _MAX_TREES:
             self._trees.popleft()
@@ -54,8 +59,13 @@ class Freeing:
         for _ in range(len(self._trees)):
             until, holder = self._trees.popleft()
             if freeing.is_unused(holder):
+                self._dismantling += 1
                 work = self._call(freeing.dismantle, holder)
                 work.addErrback(lambda failure: log.failure("a tree is freed at once", failure))
+                work.addCallback(self._dismantled)
             elif now < until:
                 self._trees.append((until, holder))
         self._schedule()
+
+    def _dismantled(self, _: None) -> None:
+        self._dismantling -= 1

@@ -1,9 +1,9 @@
-"""One server of the delegation chain: routes, hooks, health checks, and whom to ask next.
+"""One server of the delegation chain: routes, hooks, health checks, and the delegate for everything else.
 
-Upstream: apiserver ``server/genericapiserver.go`` (DelegationTarget) and ``server/handler.go``.  Each server has a Klein app
-whose routes are what it serves and whose last branch is the next server; after the last comes plain "not found".  The
-resources stand in a table behind one route, looked up by a dict, so that a custom resource comes and goes without touching
-routes.  ``handle`` is the short cut over the same tables, which walks no URL map (docs/adr/0028).
+Upstream: apiserver ``server/genericapiserver.go`` (DelegationTarget) and ``server/handler.go``.  Each server has a Klein app.
+Its routes are what the server serves, and its last branch is the next server; the last server's delegate answers 404.  Resources
+are in a table behind one route, so that custom resources come and go without a change of routes.  ``handle`` is a short cut over
+the same tables without Klein's URL map (docs/adr/0028).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BELOW_API = ("/api/", "/apis/")
 
 
 def _group_of(path: str) -> str | None:
-    """The API group a path lies under; "" is the core group, None says that it is no API path."""
+    """The API group of a path; "" is the core group, None means that it is no API path."""
     parts = path.split("/", 3)
     if parts[1] == "api":
         return ""
@@ -35,13 +35,13 @@ def _group_of(path: str) -> str | None:
 
 
 class GenericServer:
-    """A named server; ``delegate`` is asked for what it does not serve itself."""
+    """A named server; ``delegate`` answers the requests that it does not serve itself."""
 
     def __init__(self, name: str, delegate: Delegate, table: ResourceTable | None = None) -> None:
         self.name = name
         self.delegate = delegate
         self.table = table if table is not None else ResourceTable()
-        #: what is served at a path, and below a path that ends with a slash: both ways to an endpoint look it up here
+        #: handlers of a path, and of everything below a path that ends with a slash; used by ``handle`` and by the Klein app
         self.exact: dict[str, Handler] = {}
         self.below: dict[str, Handler] = {}
         self._listed: list[str] = []
@@ -50,22 +50,22 @@ class GenericServer:
         self._pre_shutdown: dict[str, PreShutdownHook] = {}
         self._closing: dict[str, PreShutdownHook] = {}
         self._checks: dict[str, Check] = {}
-        #: answers /api, /apis and what lies under them down to a group version: discovery
+        #: discovery: answers /api, /apis and the paths of groups and group versions
         self.discovery: Handler | None = None
-        #: groups that are this server's for good: under them an unknown path is answered with a Status
+        #: groups that only this server serves: an unknown path below them is answered with a Status
         self.fixed_groups: frozenset[str] = frozenset()
         #: further paths to list
         self.more_paths: list[Callable[[], list[str]]] = []
 
     @functools.cached_property
     def app(self) -> Klein:
-        """Its routes are what this server serves now; the last is the next server."""
-        from kapi.server.tree import klein_app  # a server of its own needs no URL maps to start
+        """The Klein app, made on first use; no routes can be added later."""
+        from kapi.server.tree import klein_app  # a stand-alone server does not need it, and starts faster without it
 
         return klein_app(self)
 
     def route(self, path: str, handler: Handler, *, methods: tuple[str, ...] = (), listed: bool = True) -> None:
-        """Serves a fixed path.  Another method than ``methods`` is 405; without ``methods`` all are taken.
+        """Serves a fixed path.  A method that is not in ``methods`` is answered 405; without ``methods`` all are allowed.
 
         A handler that answers None passes the request on.
         """
@@ -81,7 +81,7 @@ class GenericServer:
             self._listed.append(path)
 
     def route_below(self, path: str, handler: Handler) -> None:
-        """Serves all that lies below a path and is not served by ``route``; None passes the request on."""
+        """Serves all paths below ``path`` without a route of their own; None passes the request on."""
         self._add(self.below, path + "/", handler)
 
     def _add(self, table: dict[str, Handler], path: str, handler: Handler) -> None:
@@ -92,7 +92,7 @@ class GenericServer:
         table[path] = handler
 
     def resource(self) -> IResource:
-        """This server and those behind it, for requests whose filters have run (see ``kapi.server.tree``)."""
+        """This server and those after it, for requests that have passed the filters (see ``kapi.server.tree``)."""
         return self._resource
 
     @functools.cached_property
@@ -100,14 +100,14 @@ class GenericServer:
         return self.app.resource()
 
     def end(self) -> IResource:
-        """What stands behind all servers."""
+        """The resource after the last server."""
         return self.delegate.end()
 
     def handle(self, ctx: RequestContext) -> Answer:
-        """The unprotected handler: no filter is run here, and no URL map is walked."""
+        """The answer of this server or its delegates, without filters and without the URL map."""
         info, path = ctx.info, ctx.path
         assert info is not None
-        if path.startswith("//"):  # no route begins so, though it is authorized as if it had one slash, as upstream
+        if path.startswith("//"):  # matches no route, as upstream, though it is authorized like a path with one slash
             return self.delegate.handle(ctx)
         if info.is_resource or path in _API or path.startswith(_BELOW_API):
             answer = self.api(ctx)
@@ -120,7 +120,7 @@ class GenericServer:
         return next((handler for prefix, handler in self.below.items() if path.startswith(prefix)), None)
 
     def api(self, ctx: RequestContext) -> Answer:
-        """What lies under /api and /apis: resources, and discovery.  Raises NotFound in groups that are this server's."""
+        """Answers paths below /api and /apis: resources and discovery.  Raises NotFound in this server's fixed groups."""
         info = ctx.info
         assert info is not None
         if info.is_resource:
@@ -134,29 +134,29 @@ class GenericServer:
         return answer
 
     def add_post_start_hook(self, name: str, hook: PostStartHook, steps: Iterable[str] = ()) -> None:
-        """``steps`` are hooks of upstream that this one does too; health checks carry their names."""
+        """``steps`` are names of upstream's hooks whose work this hook does too; they become health checks."""
         if name in self._post_start:
             raise ValueError(f"post-start hook {name} is there already")
         self._post_start[name] = hook
         self._steps.update(dict.fromkeys(steps, name))
 
     def add_pre_shutdown_hook(self, name: str, hook: PreShutdownHook) -> None:
-        """Runs as soon as the server is to stop, while everything is still served."""
+        """Adds a hook that runs first at the stop, while requests are still served."""
         self._pre_shutdown[name] = hook
 
     def add_closing_hook(self, name: str, hook: PreShutdownHook) -> None:
-        """Runs when no more connections are taken."""
+        """Adds a hook that runs after the port is closed."""
         self._closing[name] = hook
 
     def add_health_check(self, name: str, check: Check) -> None:
         self._checks[name] = check
 
     def post_start_hooks(self) -> dict[str, PostStartHook]:
-        """This server's and those of all it delegates to; theirs first."""
+        """The hooks of the delegates, then this server's."""
         return {**self.delegate.post_start_hooks(), **self._post_start}
 
     def hook_steps(self) -> dict[str, str]:
-        """Further names of hooks, and which hook does them."""
+        """Further names of health checks, each with the hook that does its work."""
         return {**self.delegate.hook_steps(), **self._steps}
 
     def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]:
@@ -169,7 +169,7 @@ class GenericServer:
         return {**self.delegate.health_checks(), **self._checks}
 
     def listed_paths(self) -> list[str]:
-        """Sorted, those of the delegates included."""
+        """The paths listed at /, with those of the delegates, sorted."""
         own = set(self._listed)
         for more in self.more_paths:
             own.update(more())

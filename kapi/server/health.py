@@ -1,4 +1,4 @@
-"""/healthz, /livez and /readyz: named checks, excludable one by one (upstream: apiserver ``server/healthz``)."""
+"""/healthz, /livez and /readyz: named checks that a client can exclude (upstream: apiserver ``server/healthz``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kapi.request.response import Response
 log = Logger()
 PLAIN = b"text/plain; charset=utf-8"
 _NOSNIFF = ((b"x-content-type-options", b"nosniff"),)
-#: "" when healthy, else why not (for the log and for who asks for the single check)
+#: returns "" when healthy, else the reason (for the log, and for a request of the single check)
 Check = Callable[[], str]
 
 
@@ -28,7 +28,7 @@ class HealthChecks:
         self.checks[name] = check
 
     def note(self, name: str, ask: Check) -> None:
-        """A check that always passes: its text is for the operator, and no reason to take the server out of service."""
+        """Adds a check that always passes, with a text for the operator."""
         self.checks[name] = lambda: ""
         self._notes[name] = ask
 
@@ -41,7 +41,7 @@ class HealthChecks:
         return {name: why for name, why in ((name, check()) for name, check in self.checks.items()) if why}
 
     def handle(self, ctx: RequestContext) -> Response | None:
-        """The answer, or None for a check there is not."""
+        """The answer; None for an unknown check."""
         rest = ctx.path[len(self.path) :]
         if not rest:
             return self._all(ctx)

@@ -1,7 +1,6 @@
-"""Watches that are held back or ended on command, those that are under way among them.
+"""Holds back or ends watches as fault rules say, also watches that have begun before.
 
-A watch that is held behaves as that of a client that does not read: its events queue up in their order, to the bound that
-all watches have.
+A watch that is held behaves like one whose client does not read: its events queue up in order, up to the bound of all watches.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from kapi.server.fault_rules import EXPIRED, Rule, Rules
 
 
 class HeldWatches:
-    """All watches of a server that are under way; each is held back while one rule or several say so, or ended by one."""
+    """The open watches of a server; each is held back while at least one rule says so, or ended by a rule."""
 
     def __init__(self, reactor: IReactorTime, rules: Rules) -> None:
         self._reactor = reactor
@@ -23,20 +22,20 @@ class HeldWatches:
         self._running: dict[Stream, _Running] = {}
 
     def follow(self, ctx: RequestContext, rule: Rule | None) -> None:
-        """A watch is asked for; ``rule`` is for it when it has begun."""
+        """Tracks a watch that is requested; ``rule`` is applied when it has begun."""
         assert ctx.info is not None
         user, agent = "" if ctx.user is None else ctx.user.name, ctx.header("user-agent") or ""
         who = (ctx.info, user, agent)
         ctx.watches = _Following(self, ctx.watches, who, rule)
 
     def hold(self, rule: Rule) -> None:
-        """For those that match and are under way."""
+        """Applies a rule to the open watches that match it."""
         for running in list(self._running.values()):
             if rule.match.matches(*running.who) and rule.hit():
                 running.hold(rule)
 
     def release(self, rule: Rule) -> None:
-        """The rule is no more."""
+        """Ends the effect of a rule."""
         for running in list(self._running.values()):
             running.release(rule)
 
@@ -52,7 +51,7 @@ class HeldWatches:
 
 
 class _Following:
-    """Stands for the server's set of watches in one request, and so learns when the watch begins and ends."""
+    """Replaces the server's set of watches in one request, to be notified when the watch begins and ends."""
 
     __slots__ = ("_held", "_all", "_who", "_rule")
 
@@ -73,7 +72,7 @@ class _Following:
 
 
 class _Running:
-    """One watch.  ``who``: what rules are matched with."""
+    """One watch.  ``who`` is what rules are matched with: (info, user name, user agent)."""
 
     __slots__ = ("who", "_reactor", "_stream", "_rules", "_calls")
 
@@ -81,8 +80,8 @@ class _Running:
         self.who = who
         self._reactor = reactor
         self._stream = stream
-        self._rules: dict[int, Rule] = {}  # that hold it now, by their identity
-        self._calls: dict[int, IDelayedCall] = {}  # the begin or the end of what a rule does
+        self._rules: dict[int, Rule] = {}  # that hold it now, by id()
+        self._calls: dict[int, IDelayedCall] = {}  # when the effect of a rule begins or ends, by id() of the rule
 
     def hold(self, rule: Rule) -> None:
         if rule.watch_seconds:

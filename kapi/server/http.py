@@ -1,6 +1,6 @@
 """Connections: HTTP/1.1 and HTTP/2 over one TLS port (upstream: apiserver ``server/secure_serving.go``).
 
-The protocol is chosen by ALPN with the first bytes.  Everything a client can hold on to is bounded: see ``limits``.
+The protocol is chosen by ALPN with the first bytes.  All resources that a client can occupy are bounded: see ``limits``.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from kapi.server.connection_owner import Swept
 from kapi.server.http1 import Channel
 from kapi.server.http2 import Http2
 from kapi.server.http2_stream import Stream, StreamRequest
-from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, STREAMS, max_connections
+from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, MAX_STREAMS, max_connections
 from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
 
 log = Logger()
-_SWEEP_SECONDS = 1.0  # seconds
-_MAX_SWEPT_AT_ONCE = 128  # connections looked at in one turn: of a thousand whose time is over, each costs some 50 us
-_BUSY_SECONDS = 5 * _SWEEP_SECONDS  # seconds between two sweeps, after which the reactor counts as busy
-#: for the next request of a connection that is used when the server stops; at least a sweep
+_SWEEP_SECONDS = 1.0  # between two sweeps
+_MAX_SWEPT_AT_ONCE = 128  # connections in one turn of the reactor: to end one costs 50 us
+_BUSY_SECONDS = 5 * _SWEEP_SECONDS  # after such a gap between two sweeps the process itself was busy
+#: at the stop, the time for the next request on a connection that is in use; at least a sweep
 _LAST_REQUEST_SECONDS = 1.0
 
 
 class Negotiator(protocol.Protocol):
-    """Waits for the handshake, then is the channel that ALPN chose."""
+    """Waits for the handshake, then passes everything to the channel that ALPN chose."""
 
     transport: StreamTransport
 
@@ -47,7 +47,7 @@ class Negotiator(protocol.Protocol):
         self.owner.watched.add(self)
 
     def sweep(self, now: float) -> None:
-        """Ends the connection when its client says nothing."""
+        """Ends the connection when the client does not complete the handshake."""
         if now - self._since >= HANDSHAKE_TIMEOUT and self.transport is not None:
             self.transport.abortConnection()
 
@@ -89,16 +89,16 @@ class Negotiator(protocol.Protocol):
                 self.owner.errors.add("handshake", self.transport.getPeer(), problem, self.owner.now)
 
     def writeConnectionLost(self) -> None:
-        """The transport has sent all, and that this was all."""
+        """The transport has sent everything, and its end."""
         self.owner.written(self)
 
     def leave_soon(self) -> None:
-        """The next answer is the last."""
+        """Makes the next answer the last one."""
         if self.channel is not None:
             self.channel.leave_soon = True
 
     def quiet_since(self) -> float:
-        """Reactor seconds, with the precision of a sweep; infinity while there is something to do."""
+        """Since when it is idle, in reactor seconds with the precision of a sweep; infinity while it is not idle."""
         return self._since if self.channel is None else getattr(self.channel, "quiet_since", float("-inf"))
 
     def close_when_idle(self) -> None:
@@ -113,11 +113,11 @@ class Connections(protocol.ServerFactory):
 
     noisy = False
 
-    def __init__(self, runner: RequestRunner, max_streams: int = STREAMS) -> None:
+    def __init__(self, runner: RequestRunner, max_streams: int = MAX_STREAMS) -> None:
         self.runner = runner
-        self.max_streams = max_streams or STREAMS
+        self.max_streams = max_streams or MAX_STREAMS
         self.open: set[Negotiator] = set()
-        #: connections on which something has a deadline: the idle watches of thousands of clients are not among them
+        #: connections with a deadline: not the idle watches of thousands of clients
         self.watched: set[Swept] = set()
         self._all_closed: Deferred[None] | None = None
         self.handshake_errors = Counter(
@@ -127,9 +127,9 @@ class Connections(protocol.ServerFactory):
         self.errors = ConnectionErrors()
         self.closing = False
         self._closing_since: float | None = None
-        #: connections on which all is said: what their clients still say is not listened to
+        #: connections that have sent their end; whatever their clients still send is dropped
         self._lingering: set[Negotiator] = set()
-        #: seconds for the next request of a connection that is used when the server stops
+        #: seconds, see _LAST_REQUEST_SECONDS
         self.last_request = _LAST_REQUEST_SECONDS
         #: reactor seconds, as of the last sweep
         self.now = runner.reactor.seconds()
@@ -150,7 +150,7 @@ class Connections(protocol.ServerFactory):
     def _sweep(self) -> None:
         before, self.now = self.now, self.runner.reactor.seconds()
         if self.now - before > _BUSY_SECONDS:
-            return  # this process was: what clients have sent meanwhile is read before anybody is judged by it
+            return  # this process was busy: first read what clients have sent meanwhile
         if not self._unswept:
             self._unswept = list(self.watched)
             self._sweep_some()
@@ -171,11 +171,11 @@ class Connections(protocol.ServerFactory):
 
     @property
     def full(self) -> bool:
-        """What a further connection takes is needed for other things."""
+        """Whether no descriptors are left for further connections."""
         return len(self.open) >= max_connections()
 
     def buildProtocol(self, addr: object) -> Negotiator | None:
-        """None ends the connection."""
+        """The protocol of a new connection; None ends it."""
         if self.full:
             self.errors.add("full", addr, "no descriptors to spare", self.now)
             return None
@@ -184,13 +184,13 @@ class Connections(protocol.ServerFactory):
         return connection
 
     def log(self, request: object) -> None:
-        """The request log is a filter's business."""
+        """Does nothing: a filter logs requests."""
 
     def close_idle(self) -> Deferred[None]:
-        """From now on a connection ends with the answer that is under way, or at once when there is none.
+        """Ends each connection after its current answer, or at once when it is idle.
 
-        One that had a request a moment ago will send another before it can know.  That one is still answered: fires when
-        they have had their time.
+        A connection that had a request a moment ago may send another before its client sees the end.  That one is still answered:
+        the Deferred fires when the time for it is over.
         """
         self.closing = True
         now = self.runner.reactor.seconds()
@@ -220,7 +220,7 @@ class Connections(protocol.ServerFactory):
         self._check_closed()
 
     def written(self, connection: Negotiator) -> None:
-        """All has been sent, and nothing will be any more."""
+        """A connection has sent everything, and its end."""
         self._lingering.add(connection)
         self._check_closed()
 
@@ -232,7 +232,7 @@ class Connections(protocol.ServerFactory):
             waiting.callback(None)
 
     def all_closed(self) -> Deferred[None]:
-        """Fires when nothing is to be sent on any connection any more, tunnels aside."""
+        """Fires when all connections have sent everything, except tunnels."""
         self._all_closed = Deferred()
         self._check_closed()
         return self._all_closed

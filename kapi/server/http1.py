@@ -1,29 +1,31 @@
 """A connection that speaks HTTP/1.1 (upstream: Go's ``net/http`` server).
 
-What leans on private names of ``twisted.web.http`` stands here and in ``request``.
+Only this module and ``request`` use private names of ``twisted.web.http``.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from twisted.internet.interfaces import IAddress
+from twisted.internet.interfaces import IAddress, IPullProducer, IPushProducer
 from twisted.protocols import basic
 from twisted.python.failure import Failure
 from twisted.web import http
 
+from kapi.request.departure import has_left
 from kapi.request.target import origin_form
 from kapi.request.transport import StreamTransport
 from kapi.server.limits import (
     BODY_TIMEOUT,
+    CLOSE_TIMEOUT,
     HEAD_TIMEOUT,
-    HEADER_BYTES,
-    HEADERS,
     IDLE_TIMEOUT,
-    LEAVE_TIMEOUT,
-    LINE_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    MAX_LINE_BYTES,
 )
+from kapi.server.pulling import Pull, PulledTransport
 from kapi.server.request import APIRequest
 from kapi.server.request_headers import RequestHeaders
 
@@ -32,11 +34,11 @@ if TYPE_CHECKING:
 
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
 _LENGTH = frozenset({b"content-length", b"Content-Length", b"CONTENT-LENGTH"})
-#: all but those that may separate: tab, CR and LF
+#: all except tab, CR and LF
 _CONTROLS = bytes({*range(32), 127} - set(b"\t\r\n"))
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]").search
-#: as Go's server words it
-_REFUSAL = (
+#: in the words of Go's server
+_REFUSAL_FORMAT = (
     b"HTTP/1.1 %s\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s"
 )
 _BAD = (b"400 Bad Request", b"400 Bad Request")
@@ -44,11 +46,11 @@ _NO_HOST = (b"400 Bad Request", b"400 Bad Request: missing required Host header"
 _UNSUPPORTED_CODING = (b"501 Not Implemented", b"Unsupported transfer encoding")
 _TOO_LARGE = (b"431 Request Header Fields Too Large", b"431 Request Header Fields Too Large")
 _TIMEOUT = (b"408 Request Timeout", b"")
-_MAX_PLAIN_DIGITS = 9  # of a length that needs no second look
-_MAX_KNOWN_SECTIONS = 4  # header sections of a connection that are looked for again
-_MAX_KEPT = 1024  # bytes of one that is kept
-#: headers that change how the request is read: such requests take the careful way
-_PARTICULAR = frozenset(
+_MAX_PLAIN_DIGITS = 9  # of a length that the fast way takes
+_MAX_CACHED_SECTIONS = 4  # header sections that a connection remembers
+_MAX_CACHED_SECTION_BYTES = 1024  # a longer one is not remembered
+#: headers that change how the request is read: such a request is read line by line
+_SPECIAL = frozenset(
     variant
     for name in (b"transfer-encoding", b"connection", b"expect", b"upgrade")
     for variant in (name, name.title(), name.upper())
@@ -59,21 +61,21 @@ _NAME = re.compile(
 
 
 def within_int64(digits: bytes) -> bool:
-    """Whether a length can be one at all."""
+    """Whether a length fits into an int64."""
     return len(digits) < 19 or (len(digits) < 4000 and int(digits) < 1 << 63)
 
 
-#: the lines behind the request line, the length of the body, and values by canonical name, which nobody may change
+#: the header lines, the length of the body, and the values by canonical name (shared: never change them)
 _Section = tuple[bytes, int, dict[bytes, list[bytes]]]
 _NONE: dict[int, _Section | None] = {}  # never changed
 
 
 def _read(text: bytes) -> _Section | None:
-    """None for anything unusual."""
+    """Parses header lines; None for anything unusual."""
     lines = text.split(b"\r\n") if text else []
     ends = len(lines) - 1 if lines else 0
     if (
-        len(lines) >= HEADERS
+        len(lines) >= MAX_HEADERS
         or text.translate(None, _CONTROLS) != text
         or text.count(b"\r") != ends
         or text.count(b"\n") != ends
@@ -88,7 +90,7 @@ def _read(text: bytes) -> _Section | None:
             if length is not None or not value.isdigit() or len(value) > _MAX_PLAIN_DIGITS:
                 return None
             length = int(value)
-        elif not mark or name in _PARTICULAR or not _NAME(name):
+        elif not mark or name in _SPECIAL or not _NAME(name):
             return None
         headers.append((name, value))
     fields = RequestHeaders()
@@ -101,30 +103,31 @@ def _read(text: bytes) -> _Section | None:
 class Channel(http.HTTPChannel):
     """HTTP/1.1, with a deadline for each part of a request and none for its answer.
 
-    The stock channel arms and cancels a timer several times a request; here a connection only notes since when it waits for
-    what, and one sweep over all connections looks at that.
+    Twisted's channel starts and cancels a timer several times in each request.  Here a connection only notes since when it waits,
+    and one periodic sweep checks all connections.
     """
 
     transport: StreamTransport
 
-    MAX_LENGTH = LINE_BYTES
-    totalHeadersSize = HEADER_BYTES
-    maxHeaders = HEADERS
+    MAX_LENGTH = MAX_LINE_BYTES
+    totalHeadersSize = MAX_HEADER_BYTES
+    maxHeaders = MAX_HEADERS
     requestFactory: type[APIRequest]
     owner: ConnectionOwner
-    leave_soon = False  # as for HTTP/2, where it matters
+    leave_soon = False  # only used by HTTP/2
     single_write = True  # see APIRequest.write
     _since = 0.0  # reactor seconds; 0 while a request is being answered
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
-    _patience = IDLE_TIMEOUT
+    _max_wait = IDLE_TIMEOUT
     _peer: IAddress | None = None
-    _host = b""  # that the request's target names
-    _has_host = False  # whether a header does
-    _resting = False  # not looked at by the sweep until the request in hand is answered
+    _host = b""  # the host in the request's target
+    _has_host = False  # there was a Host header
+    _unwatched = False  # not swept until the current request is answered
     _line: tuple[bytes, bytes, bytes] | None = None  # of the request whose header is being read
-    _persists: bool | int = True  # apart from the request in hand, which was begun before its body had come
-    _held = False  # nothing is read until what has come of the body is taken
-    #: by their hashes, those header sections that have come already; what they mean, from the second time on
+    _persists: bool | int = True  # ``persistent`` as it was before the current request began without its whole body
+    _pull: Pull | None = None  # asks for the parts of the current answer
+    _body_held = False  # nothing is read until the waiting bytes of the body are taken
+    #: by their hashes, the header sections that have come before; parsed from the second time on
     _sections: dict[int, _Section | None] = _NONE
 
     def connectionMade(self) -> None:
@@ -134,17 +137,17 @@ class Channel(http.HTTPChannel):
 
     def dataReceived(self, data: bytes) -> None:
         if self._abort_at:
-            return  # after a refusal nothing is listened to
+            return  # after a refusal everything is dropped
         if not self._handlingRequest:
-            if self._patience == IDLE_TIMEOUT:
-                self._since, self._patience = self.owner.now, HEAD_TIMEOUT
+            if self._max_wait == IDLE_TIMEOUT:
+                self._since, self._max_wait = self.owner.now, HEAD_TIMEOUT
             if not self._buffer and self.line_mode and not self.requests and self._whole_request(data):
                 return
-        # the stock method would re-arm its timer first
+        # HTTPChannel's own method would restart its timer first
         basic.LineReceiver.dataReceived(self, data)
 
     def _whole_request(self, data: bytes) -> bool:
-        """A request that came in one piece; False leaves it to the line by line way, errors included."""
+        """Handles a request that came in one piece.  Returns False for all others, also bad ones: they are read line by line."""
         head, mark, body = data.partition(b"\r\n\r\n")
         line, _, section = head.partition(b"\r\n")
         parts = line.split(b" ")
@@ -154,7 +157,7 @@ class Channel(http.HTTPChannel):
             or parts[0] not in _METHODS
             or parts[2] != b"HTTP/1.1"
             or not self.persistent
-            or len(data) > LINE_BYTES
+            or len(data) > MAX_LINE_BYTES
             or not parts[1].startswith(b"/")
             or not parts[1].isascii()
             or _CONTROL(line)
@@ -162,7 +165,7 @@ class Channel(http.HTTPChannel):
             return False
         found = self._section(section)
         if found is None or len(data) != len(head) + 4 + found[1]:
-            return False  # the latter: there is more to come, or another request behind it
+            return False  # unusual headers; or more is to come, or another request follows
         request = self.requestFactory(self, False)
         request.requestHeaders.fields = found[2].copy()  # type: ignore[attr-defined]
         self.requests.append(request)
@@ -177,19 +180,19 @@ class Channel(http.HTTPChannel):
         return True
 
     def _section(self, text: bytes) -> _Section | None:
-        """What a header section means; None for one that is to be read line by line.
+        """The parsed header section; None for one that must be read line by line.
 
-        Clients send the same over and over, so the few short ones that have come twice are kept.
+        Clients repeat their headers, so a few short sections that have come twice are remembered.
         """
         key, known = hash(text), self._sections
         found = known.get(key)
         if found is not None and found[0] == text:
             return found
         found = _read(text)
-        if found is not None and len(text) <= _MAX_KEPT:
+        if found is not None and len(text) <= _MAX_CACHED_SECTION_BYTES:
             if key in known:
                 known[key] = found
-            elif len(known) < _MAX_KNOWN_SECTIONS:
+            elif len(known) < _MAX_CACHED_SECTIONS:
                 self._sections = {**known, key: None}
             else:
                 self._sections = {key: None}
@@ -203,7 +206,7 @@ class Channel(http.HTTPChannel):
     # -- line by line
 
     def lineReceived(self, line: bytes) -> None:
-        """Refuses what the base class would take: control characters, folded lines, targets that are none."""
+        """Refuses what the base class would accept: control characters, folded lines, invalid targets."""
         if _CONTROL(line) or line.startswith((b" ", b"\t")):
             self._refuse(_BAD)
             return
@@ -225,6 +228,16 @@ class Channel(http.HTTPChannel):
             return
         super().lineReceived(line)
 
+    def rawDataReceived(self, data: bytes) -> None:
+        super().rawDataReceived(data)
+        if self._unwatched and self._dataBuffer:
+            self._watch()
+
+    def _watch(self) -> None:
+        """Has the connection swept again: while it is not read nobody is told when its client goes."""
+        self._unwatched = False
+        self.owner.watched.add(self)
+
     def _maybeChooseTransferDecoder(self, header: bytes, data: bytes) -> bool:
         if header == b"Transfer-Encoding":
             if self._version != b"HTTP/1.1":
@@ -244,13 +257,13 @@ class Channel(http.HTTPChannel):
         """Answers and ends the connection; returns False."""
         streamed = self.requests[-1].streamed if self.requests else None
         if streamed is not None and not self._abort_at:
-            # its answer may have begun: it ends in a way of its own
-            self._abort_at = self.owner.now + LEAVE_TIMEOUT
+            # its answer may have begun, so no other can be sent
+            self._abort_at = self.owner.now + CLOSE_TIMEOUT
             streamed.fail(Failure(ValueError("the body is malformed")))
         if not self._abort_at:
             status, text = answer
-            self.transport.write(_REFUSAL % (status, len(text), text))
-            self._abort_at = self.owner.now + LEAVE_TIMEOUT
+            self.transport.write(_REFUSAL_FORMAT % (status, len(text), text))
+            self._abort_at = self.owner.now + CLOSE_TIMEOUT
             self.owner.errors.add(reason, self.getPeer(), status.decode(), self.owner.now)
             self.loseConnection()
         return False
@@ -258,7 +271,7 @@ class Channel(http.HTTPChannel):
     def allHeadersReceived(self) -> None:
         if self._host:
             self.requests[-1].requestHeaders.setRawHeaders(b"host", [self._host])
-        self._since, self._patience = self.owner.now, BODY_TIMEOUT
+        self._since, self._max_wait = self.owner.now, BODY_TIMEOUT
         super().allHeadersReceived()
         request, line, length = self.requests[-1], self._line, self.length
         if (
@@ -279,49 +292,66 @@ class Channel(http.HTTPChannel):
         super().allContentReceived()
 
     def stream_body(self, request: APIRequest, size: int) -> None:
-        """A request begins before its body has come.  If its answer is there first, it is the last of the connection."""
+        """A request begins before its whole body has come.  If it is answered before that, the connection ends."""
         self._since = 0.0
         self._persists, self.persistent = self.persistent, False
         request.responseHeaders.setRawHeaders(b"connection", [b"close"])
 
     def hold_body(self, held: bool) -> None:
-        """Nothing more is read of a body while some of it waits."""
+        """Stops or resumes reading: nothing is read while bytes of the body wait."""
         transport: StreamTransport | None = self.transport
-        if held == self._held or transport is None:
+        if held == self._body_held or transport is None:
             return
-        self._held = held
+        self._body_held = held
         if held:
             transport.pauseProducing()
+            self._watch()
         else:
             transport.resumeProducing()
 
     def body_taken(self, size: int) -> None:
-        """All that is read waits or is taken, and while it waits nothing is read."""
+        """Nothing to do: ``hold_body`` stops reading while bytes wait."""
+
+    def registerProducer(self, producer: IPushProducer | IPullProducer, streaming: bool) -> None:
+        if streaming:
+            super().registerProducer(producer, True)
+            return
+        transport = cast(PulledTransport, self.transport)
+        pull = self._pull = Pull(cast(IPullProducer, producer), transport, self.owner.runner.pulls)
+        super().registerProducer(pull, True)
+        pull.resumeProducing()
+
+    def unregisterProducer(self) -> None:
+        super().unregisterProducer()
+        if self._pull is not None:
+            self._pull.forget()
+            self._pull = None
 
     def resumeProducing(self) -> None:
         """The client takes more of an answer."""
         super().resumeProducing()
         transport: StreamTransport | None = self.transport
-        if self._held and transport is not None:
+        if self._body_held and transport is not None:
             transport.pauseProducing()
 
     def requestDone(self, request: APIRequest) -> None:
-        self._since, self._patience = self.owner.now, IDLE_TIMEOUT
+        self._since, self._max_wait = self.owner.now, IDLE_TIMEOUT
         if request.streamed is not None:
             if not request.streamed.complete:
-                self._abort_at = self.owner.now + LEAVE_TIMEOUT
+                self._abort_at = self.owner.now + CLOSE_TIMEOUT
             request.end_streaming()
-        if self._resting:
-            self._resting = False
-            self.owner.watched.add(self)
+        if self._unwatched:
+            self._watch()
         super().requestDone(request)
 
     def unread(self) -> bytes:
-        """What came behind the request in hand, for one who takes the connection over."""
-        return b"".join(self._dataBuffer)
+        """The bytes after the current request, for a handler that takes over the connection; returned only once."""
+        data = b"".join(self._dataBuffer)
+        self._dataBuffer.clear()
+        return data
 
     def getPeer(self) -> IAddress:
-        """The client's address, asked of the socket once."""
+        """The client's address, read from the socket once."""
         if self._peer is None:
             self._peer = super().getPeer()
         return self._peer
@@ -334,16 +364,20 @@ class Channel(http.HTTPChannel):
                 self.transport.abortConnection()
             return
         if not self._since:
-            self._resting = True
+            if self._dataBuffer or self._body_held:  # then it may not be read
+                if self.transport is not None and has_left(self.transport):
+                    self.transport.abortConnection()
+                return
+            self._unwatched = True
             self.owner.watched.discard(self)
             return
-        if now - self._since < self._patience or self.transport is None:
+        if now - self._since < self._max_wait or self.transport is None:
             return
         self._since = 0.0
-        if self._patience != IDLE_TIMEOUT:
+        if self._max_wait != IDLE_TIMEOUT:
             self._refuse(_TIMEOUT, "timeout")
             return
-        self._abort_at = now + LEAVE_TIMEOUT
+        self._abort_at = now + CLOSE_TIMEOUT
         self.loseConnection()
 
     def lineLengthExceeded(self, line: bytes) -> None:
@@ -351,11 +385,11 @@ class Channel(http.HTTPChannel):
 
     @property
     def quiet_since(self) -> float:
-        """Reactor seconds; of one that is answering there is nothing to wait for."""
+        """Reactor seconds; minus infinity while a request is answered, whose answer can announce the end."""
         return float("-inf") if self.requests else self._since
 
     def close_when_idle(self) -> None:
-        """Ends the connection as soon as the request in hand is answered; the answer says so unless it has begun."""
+        """Ends the connection after the current answer, which announces it unless it has begun."""
         if not self.requests:
             self.loseConnection()
         elif self._handlingRequest:

@@ -1,6 +1,6 @@
 """A connection that speaks HTTP/2 (upstream: ``golang.org/x/net/http2`` server).
 
-``http2_receiving`` says what the client wants, ``http2_sending`` what may be sent; here are requests, deadlines, floods and ends.
+``http2_receiving`` parses what the client sends, ``http2_sending`` sends; here are requests, deadlines, floods and ends.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.request.transport import StreamTransport
+from kapi.request.transport import StreamTransport, close_when_sent
 from kapi.server import http2_frames as wire
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.server.http2_heads import CONTINUE, Head, answer_block
 from kapi.server.http2_receiving import (
     CONNECTION_WINDOW,
     ENDED,
-    LIST_SIZE,
+    MAX_HEADER_LIST_BYTES,
     RESET_BY_CLIENT,
     RESET_BY_SERVER,
-    SLIGHT,
+    UNANSWERED_WEIGHT,
     WINDOW,
     Receiving,
 )
@@ -30,10 +30,10 @@ from kapi.server.http2_sending import Sending, SendingTransport
 from kapi.server.http2_stream import Stream
 from kapi.server.limits import (
     BODY_TIMEOUT,
+    CLOSE_TIMEOUT,
     GOAWAY_TIMEOUT,
     HEAD_TIMEOUT,
     IDLE_TIMEOUT,
-    LEAVE_TIMEOUT,
     PEER_TIMEOUT,
 )
 
@@ -42,31 +42,30 @@ if TYPE_CHECKING:
 
 log = Logger()
 _BAD_REQUEST, _ = answer_block(400, ())
-_MAX_IDLE_FRAMES = 1000  # frames at once that ask for nothing: resets, PING, SETTINGS
+_MAX_IDLE_FRAMES = 1000  # frames without use for a request (resets, PING, SETTINGS) at once
 _IDLE_FRAMES_PER_SECOND = 33
-_UPDATE_BYTES = (
-    64  # sent, for each WINDOW_UPDATE that asks for something: some clients open both windows for each event
-)
+#: for so many bytes that were sent one WINDOW_UPDATE is normal: some clients send two for each event
+_UPDATE_BYTES = 64
 
 
 class Http2(Receiving):
     """HTTP/2, with the deadlines of HTTP/1.1: for a header block, for a body, and for a connection without streams.
 
-    Frames that ask for nothing (PING, SETTINGS) keep no connection alive; a stream that waits for events does.
+    PING and SETTINGS do not keep a connection alive; a stream that waits for events does.
     """
 
     leave_soon = False  # after the next answer
-    _last_stream: int | None = None  # what GOAWAY said: later streams are not served
-    _client_left = False  # it has sent GOAWAY
-    _stopping = False  # so that nothing is waited for but what runs
-    _given_up = False  # nothing is listened to, and no stream is open
-    _head_since = 0.0  # reactor seconds; 0 while no header block is half received
-    _blocked_since = 0.0  # reactor seconds; 0 while the client takes what is sent
+    _last_stream: int | None = None  # as sent in GOAWAY: later streams are not served
+    _client_left = False  # the client has sent GOAWAY
+    _stopping = False  # the connection ends after the open streams
+    _given_up = False  # everything received is dropped, and no stream is open
+    _head_since = 0.0  # reactor seconds; 0 while no header block is incomplete
+    _blocked_since = 0.0  # reactor seconds; 0 while the client reads what is sent
     _abort_at = 0.0  # reactor seconds; 0 while the server has not ended the connection
     _idle_frames = float(_MAX_IDLE_FRAMES)  # that are still allowed
     _idle_frame_at = 0.0  # reactor seconds of the last one
     _granted = wire.DEFAULT_WINDOW  # bytes by which the client has opened the connection's window, ever
-    _updated = 0  # bytes sent that explain the WINDOW_UPDATEs there were
+    _updated = 0  # sent bytes that account for the WINDOW_UPDATEs so far
 
     def __init__(self, owner: ConnectionOwner, transport: StreamTransport) -> None:
         super().__init__(owner.max_streams)
@@ -76,12 +75,12 @@ class Http2(Receiving):
         self._idle_since = owner.now  # reactor seconds; 0 while there are streams
         #: the streams whose bodies are not complete, with the reactor seconds of their beginning
         self._bodies: dict[int, float] = {}
-        self._whole: list[Stream] = []  # those whose requests are to be answered
+        self._whole: list[Stream] = []  # complete requests that are to be answered
         self._peer: IAddress | None = None
         ours = {
             wire.MAX_CONCURRENT_STREAMS: self.max_streams,
             wire.INITIAL_WINDOW_SIZE: WINDOW,
-            wire.MAX_HEADER_LIST_SIZE: LIST_SIZE,
+            wire.MAX_HEADER_LIST_SIZE: MAX_HEADER_LIST_BYTES,
         }
         more = CONNECTION_WINDOW - wire.DEFAULT_WINDOW
         transport.write(wire.settings(ours) + wire.window_update(0, more))
@@ -113,7 +112,9 @@ class Http2(Receiving):
 
     def begin(self, number: int, head: Head, ends: bool) -> None:
         if self._last_stream is not None and number > self._last_stream:
-            raise StreamFault(number, Code.REFUSED_STREAM, "the connection ends")  # the client may send it elsewhere
+            raise StreamFault(
+                number, Code.REFUSED_STREAM, "the connection ends"
+            )  # the client may retry it on another connection
         stream = self.streams[number] = Stream(self, number, self.sending.initial_window, WINDOW)
         self._idle_since = 0.0
         if head.path is None:
@@ -137,13 +138,13 @@ class Http2(Receiving):
             request.stream_soon(head.method, head.path, b"HTTP/2", head.length)
 
     def hold_window(self, stream: Stream, size: int) -> None:
-        """A request begins before its body has come, ``size`` bytes of which wait: its window opens as the body is taken."""
+        """A request begins before its whole body has come; ``size`` bytes wait.  From now on ``taken`` opens its window."""
         self._bodies.pop(stream.number, None)
         stream.held = True
         stream.free = WINDOW - stream.receive_window - size
 
     def taken(self, stream: Stream, size: int) -> None:
-        """So much of such a body was taken; the window is opened when that is worth a frame."""
+        """``size`` bytes of such a body were taken; opens the window once that is worth a frame."""
         stream.free += size
         if stream.free >= WINDOW // 4 and not stream.complete and self.streams.get(stream.number) is stream:
             free, stream.free = stream.free, 0
@@ -164,7 +165,7 @@ class Http2(Receiving):
             streamed.end()
 
     def _answer(self) -> None:
-        """Begins what came with these bytes, without what they have reset again."""
+        """Begins the requests that came with the last bytes, except those that were reset again."""
         whole, self._whole = self._whole, []
         for stream in whole:
             head, stream.head = stream.head, None
@@ -196,13 +197,13 @@ class Http2(Receiving):
         if self._updated + _UPDATE_BYTES <= self._granted - sending.window:
             self._updated += _UPDATE_BYTES
         else:
-            self.idle("WINDOW_UPDATE", SLIGHT)
+            self.idle("WINDOW_UPDATE", UNANSWERED_WEIGHT)
 
     def settings(self, values: dict[int, int]) -> None:
         self.sending.settings(values)
 
     def client_leaves(self) -> None:
-        """Streams that run are still answered."""
+        """The client has sent GOAWAY; open streams are still answered."""
         self._client_left = True
         self._close_when_done()
 
@@ -210,7 +211,10 @@ class Http2(Receiving):
         self.sending.control(frames)
 
     def idle(self, what: str, weight: float = 1.0) -> None:
-        """Many frames in a short time that ask for nothing are an attack (CVE-2023-44487, CVE-2019-9512, CVE-2019-9515)."""
+        """Counts a frame without use for a request: many in a short time are an attack.
+
+        See CVE-2023-44487, CVE-2019-9512, CVE-2019-9515.  Raises ConnectionFault.
+        """
         now = self.owner.runner.reactor.seconds()
         allowed = self._idle_frames + max(0.0, now - self._idle_frame_at) * _IDLE_FRAMES_PER_SECOND
         self._idle_frames = min(_MAX_IDLE_FRAMES, allowed) - weight
@@ -221,10 +225,10 @@ class Http2(Receiving):
     # -- streams that end
 
     def sent(self, stream: Stream) -> None:
-        """The answer is on its way, to its end."""
+        """The whole answer was sent."""
         self._remove(stream, ENDED if stream.complete else RESET_BY_SERVER)
         if not stream.complete:
-            self._send_control(wire.reset(stream.number, Code.NO_ERROR))  # the rest of its body is of no use
+            self._send_control(wire.reset(stream.number, Code.NO_ERROR))  # the rest of the request's body is not needed
         if self._last_stream is not None or self._client_left:
             self._close_when_done()
 
@@ -253,7 +257,7 @@ class Http2(Receiving):
     def _remove(self, stream: Stream, how: int) -> None:
         if self.streams.pop(stream.number, None) is None:
             return
-        self.over(stream.number, how)
+        self.note_ended(stream.number, how)
         self._bodies.pop(stream.number, None)
         if not self.streams:
             self._idle_since = self.owner.now
@@ -267,7 +271,7 @@ class Http2(Receiving):
     # -- the transport
 
     def pauseProducing(self) -> None:
-        """The transport says so after every write while it has enough."""
+        """The transport calls this after every write while its buffer is full."""
         if not self._blocked_since:
             self._blocked_since = self.owner.now
             self.sending.pause()
@@ -291,22 +295,22 @@ class Http2(Receiving):
     # -- ending
 
     def _end(self, code: Code, reason: str = "", error: object = "") -> None:
-        """Ends the connection, for what its client has done or not done."""
+        """Ends the connection because of its client.  ``reason`` is for the metric, ``error`` for the log and for GOAWAY."""
         if self._given_up:
             return
         now = self.owner.now
         if reason:
             self.owner.errors.add(reason, self.getPeer(), error, now)
-        self._abort_at = now + LEAVE_TIMEOUT
+        self._abort_at = now + CLOSE_TIMEOUT
         self._given_up = True
         self.sending.flush()
         last = self.highest if self._last_stream is None else self._last_stream
         self.transport.write(wire.goaway(last, code, str(error)))
-        self.transport.loseConnection()
+        close_when_sent(self.transport)
         self.connectionLost(Failure(ConnectionLost(str(error))))
 
     def sweep(self, now: float) -> None:
-        """Ends what its client has taken too long for."""
+        """Ends the connection, or streams, whose client has taken too long."""
         if self._abort_at or (self._blocked_since and now - self._blocked_since >= PEER_TIMEOUT):
             if now >= self._abort_at:
                 self.owner.watched.discard(self)
@@ -326,13 +330,13 @@ class Http2(Receiving):
 
     @property
     def quiet_since(self) -> float:
-        """Reactor seconds; streams that run may get their answers before GOAWAY, as some clients give them up at that."""
+        """Reactor seconds; infinity with open streams, which get their answers first: at GOAWAY some clients drop them."""
         return self._idle_since or float("inf")
 
     def go_away(self) -> None:
-        """Tells the client to open a new connection for what comes next; streams that run go on.
+        """Sends GOAWAY: the client opens a new connection for its next requests; open streams continue.
 
-        It is the client's to end this one then: what it sent before it knew is still answered, or refused, for a moment.
+        The client is expected to end this connection.  Requests that it sent before it saw GOAWAY are still answered or refused.
         """
         if self._last_stream is not None or self._given_up:
             return
@@ -341,7 +345,7 @@ class Http2(Receiving):
         self._close_when_done()
 
     def close_when_idle(self) -> None:
-        """Ends the connection when all that runs on it is answered: the server stops."""
+        """Ends the connection when all open streams are answered: the server stops."""
         self._stopping = True
         self.go_away()
         self._close_when_done()
@@ -350,4 +354,4 @@ class Http2(Receiving):
         at_once = self._client_left or self._stopping or (self._last_stream is not None and self.owner.closing)
         if at_once and not self.streams and not self._given_up:
             self.sending.flush()
-            self.transport.loseConnection()
+            close_when_sent(self.transport)

@@ -1,6 +1,6 @@
-"""Header blocks are decoded here (RFC 7541): the walk and the table; Huffman codes and the static table are hpack's.
+"""Decodes header blocks (HPACK, RFC 7541), with the Huffman code and the static table of the library hpack.
 
-hpack's own walk makes several objects and calls for each field, and costs a fifth of a GET.
+hpack's own decoder makes several objects and calls for each field, which costs a fifth of a GET.
 """
 
 from __future__ import annotations
@@ -14,43 +14,44 @@ from hpack.table import HeaderTable
 
 Field = tuple[bytes, bytes]
 
-#: by index, of which the first is none
+#: by index; index 0 is not used
 _STATIC: tuple[Field, ...] = ((b"", b""), *((bytes(name), bytes(value)) for name, value in HeaderTable.STATIC_TABLE))
 _FIRST = len(_STATIC)
-_TABLE_BYTES = 4096  # bytes; the default, which is never changed
-_ENTRY_BYTES = 32  # bytes that an entry counts for besides its name and value
-_MAX_NUMBER_BYTES = 4  # bytes behind the prefix
-_MAX_CACHED_BYTES = 256  # bytes of a code whose text is not kept
+_TABLE_BYTES = 4096  # of the dynamic table; the default, which is never changed
+_ENTRY_BYTES = 32  # of a table's entry, in addition to its name and value
+_MAX_NUMBER_BYTES = 4  # after the prefix
+_MAX_CACHED_BYTES = 256  # a longer Huffman code is not cached
 
 
 class Undecodable(Exception):
-    """The block is none: the table is lost, and the connection with it."""
+    """An invalid block.  The table's state is unknown then, so the connection must end."""
 
 
 Meaning = TypeVar("Meaning")
 
 
 class Oversized(Exception):
-    """The list of fields is larger than what was said to be taken."""
+    """The list of fields is larger than SETTINGS_MAX_HEADER_LIST_SIZE."""
 
 
 class Decoder(Generic[Meaning]):
-    """One connection's; ``largest`` is SETTINGS_MAX_HEADER_LIST_SIZE.
+    """The decoder of one connection; ``largest`` is SETTINGS_MAX_HEADER_LIST_SIZE.
 
-    ``known`` is for who decodes: what blocks mean that have come since the table changed last, and mean the same as long.
+    ``known`` is a cache for the caller: what blocks mean.  It is cleared when the table changes, since then a block may mean
+    something else.
     """
 
-    __slots__ = ("known", "_largest", "_table", "_size", "_most")
+    __slots__ = ("known", "_largest", "_table", "_size", "_max_table_bytes")
 
     def __init__(self, largest: int) -> None:
         self.known: dict[bytes, Meaning] = {}
         self._largest = largest
         self._table: list[Field] = []  # the newest first
         self._size = 0
-        self._most = _TABLE_BYTES
+        self._max_table_bytes = _TABLE_BYTES
 
     def decode(self, block: bytes) -> list[Field]:
-        """Raises Undecodable and Oversized."""
+        """The fields of a block.  Raises Undecodable and Oversized."""
         try:
             return self._walk(block)
         except (IndexError, HPACKDecodingError) as error:
@@ -94,21 +95,21 @@ class Decoder(Generic[Meaning]):
         return fields
 
     def _limit(self, block: bytes, at: int, first: int, late: bool) -> None:
-        """The client makes the table smaller, or larger again."""
+        """Handles an update of the dynamic table's size."""
         size = first & 0x1F
         if size == 0x1F:
             size, _ = _number(block, at, size)
         if late or size > _TABLE_BYTES:
             raise Undecodable("the size of the table is changed too late, or to too much")
-        self._most = size
+        self._max_table_bytes = size
         self.known.clear()
         self._evict(size)
 
     def _add(self, field: Field) -> None:
         self.known.clear()
         size = len(field[0]) + len(field[1]) + _ENTRY_BYTES
-        self._evict(self._most - size)
-        if size <= self._most:
+        self._evict(self._max_table_bytes - size)
+        if size <= self._max_table_bytes:
             self._table.insert(0, field)
             self._size += size
 
@@ -120,7 +121,7 @@ class Decoder(Generic[Meaning]):
 
 
 def _number(block: bytes, at: int, number: int) -> tuple[int, int]:
-    """The rest of a number behind its prefix, and where it ends."""
+    """(number, position after it) of a number whose prefix is full."""
     for shift in range(0, 7 * _MAX_NUMBER_BYTES, 7):
         byte = block[at]
         at += 1
@@ -147,6 +148,6 @@ def _text(block: bytes, at: int, end: int) -> tuple[bytes, int]:
 
 @functools.lru_cache(maxsize=512)
 def _decoded(data: bytes) -> bytes:
-    """Of a Huffman code; clients say the same things again and again."""
+    """The text of a Huffman code; cached, since clients repeat themselves."""
     text: bytes = decode_huffman(data)
     return text

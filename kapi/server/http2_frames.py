@@ -1,4 +1,4 @@
-"""The frames of HTTP/2: their types, flags and errors, and the bytes of those that are sent (RFC 9113, sections 4, 6 and 7)."""
+"""The frames of HTTP/2: types, flags and error codes, and the encoding of frames (RFC 9113, sections 4, 6 and 7)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_FRAME = 16_384
 MAX_FRAME_BYTES = (1 << 24) - 1
 MAX_WINDOW_BYTES = (1 << 31) - 1
 
-#: length (its first two bytes' and its last one's place), type, flags, stream
+#: length (two bytes and one), type, flags, stream
 _HEAD = Struct(">HBBBL")
 HEAD_SIZE = _HEAD.size
 unpack_head = _HEAD.unpack_from
@@ -52,7 +52,7 @@ class ConnectionFault(Exception):
     def __init__(self, code: Code, text: str, reason: str = "protocol") -> None:
         super().__init__(text)
         self.code = code
-        self.reason = reason  # as it is counted
+        self.reason = reason  # for the metric
 
 
 class StreamFault(Exception):
@@ -96,7 +96,7 @@ def goaway(last_stream: int, code: Code, text: str = "") -> bytes:
 
 
 def header_block(stream: int, block: bytes, flags: int, largest: int) -> bytes:
-    """A HEADERS frame, and CONTINUATION frames when the peer does not take frames of that size."""
+    """A HEADERS frame, and CONTINUATION frames when the block is longer than ``largest`` bytes."""
     size = len(block)
     if size <= largest:
         return head(size, HEADERS, flags | END_HEADERS, stream) + block
@@ -108,7 +108,7 @@ def header_block(stream: int, block: bytes, flags: int, largest: int) -> bytes:
 
 
 def unpadded(payload: bytes) -> tuple[int, int]:
-    """Where the payload of a padded frame begins and ends."""
+    """(begin, end) of the payload of a padded frame.  Raises ConnectionFault."""
     if not payload:
         raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a padded frame without a length of it")
     if payload[0] >= len(payload):

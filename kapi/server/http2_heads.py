@@ -1,7 +1,7 @@
-"""Header blocks: what a request says before its body, and the block of an answer (RFC 9113, section 8; RFC 7541).
+"""The header blocks of requests and answers (RFC 9113, section 8; RFC 7541).
 
-Answers are encoded without a dynamic table: a field has the same bytes on every connection, so that they are made once, and
-a block may wait behind others.
+Answers are encoded without a dynamic table.  So a field has the same bytes on every connection and is encoded once, and blocks
+can be sent in any order.
 """
 
 from __future__ import annotations
@@ -19,58 +19,57 @@ _CONTROLS = bytes({*range(32), 127} - {9})
 _METHODS = frozenset({b"GET", b"POST", b"PUT", b"PATCH", b"DELETE", b"HEAD", b"OPTIONS"})
 _IS_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]+\Z").match
 _IS_TOKEN = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z").match
-#: of a connection, which HTTP/2 says in frames (section 8.2.2)
-_OF_CONNECTIONS = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
-_PARTICULAR = _OF_CONNECTIONS | {b"te", b"content-length", b"host"}
+#: connection-specific fields, which HTTP/2 does not allow (section 8.2.2)
+_CONNECTION_FIELDS = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
+_SPECIAL = _CONNECTION_FIELDS | {b"te", b"content-length", b"host"}
 _PLAIN_PATH = re.compile(rb"/[!-~]*\Z").match
-_MAX_CACHED_FIELD_BYTES = 256  # bytes of a field that is not remembered
-_MAX_KNOWN = 16  # blocks of a connection that are remembered
-_MAX_KNOWN_BYTES = 512  # of such a block
-_MAX_KNOWN_FIELDS = 32  # that it may stand for
-_MAX_LENGTH_DIGITS = 18  # of a length that can be one
+_MAX_CACHED_FIELD_BYTES = 256  # the check of a longer field is not cached
+_MAX_CACHED_BLOCKS = 16  # that a connection remembers
+_MAX_CACHED_BLOCK_BYTES = 512  # a longer one is not remembered
+_MAX_CACHED_BLOCK_FIELDS = 32  # one with more fields is not remembered
+_MAX_LENGTH_DIGITS = 18  # of a content-length
 
 
 class Malformed(Exception):
-    """A request that is none (section 8.1.1); ``str(error)`` says why."""
+    """A malformed request (section 8.1.1); ``str(error)`` says why."""
 
 
 class Head:
-    """``length`` is what the client says of the body, None when it says nothing."""
+    """The header section of a request.  ``length`` is its content-length, or None."""
 
     __slots__ = ("method", "path", "fields", "headers", "length", "continues")
 
     def __init__(self, method: bytes, path: bytes | None, fields: list[Field], length: int | None) -> None:
         self.method = method
-        self.path = path  # in origin form; None: it is no target, or there is none, as CONNECT has it
+        self.path = path  # in origin form; None when invalid, or missing as with CONNECT
         self.fields = fields
         headers = RequestHeaders()
         headers.add(fields)
         self.headers = headers.fields
         self.length = length
         expected = self.headers.get(b"Expect")
-        self.continues = (
-            expected is not None and expected[0].lower() == b"100-continue"
-        )  # waits for a 100 before it sends the body
+        #: the client waits for a 100 before it sends the body
+        self.continues = expected is not None and expected[0].lower() == b"100-continue"
 
 
 def remember(decoder: Decoder[Head | None], block: bytes, head: Head) -> None:
-    """Keeps what a block means that comes for the second time: clients say the same things again and again.
+    """Remembers the request of a block that comes for the second time, since clients repeat themselves.
 
-    One that puts something into the table is never there: it takes all away that was known before.
+    A block that changes the dynamic table is never remembered: the change clears the cache.
     """
-    if len(block) > _MAX_KNOWN_BYTES or len(head.fields) > _MAX_KNOWN_FIELDS:
+    if len(block) > _MAX_CACHED_BLOCK_BYTES or len(head.fields) > _MAX_CACHED_BLOCK_FIELDS:
         return
     known = decoder.known
     if block in known:
         known[block] = head
         return
-    if len(known) >= _MAX_KNOWN:
+    if len(known) >= _MAX_CACHED_BLOCKS:
         known.clear()
     known[block] = None
 
 
 def request_head(decoded: list[Field]) -> Head:
-    """Raises Malformed."""
+    """The header section of decoded fields.  Raises Malformed."""
     pseudo: dict[bytes, bytes] = {}
     count = 0
     for name, value in decoded:
@@ -118,16 +117,16 @@ def trailers(decoded: list[Field]) -> None:
 
 
 def _checked(fields: list[Field]) -> int | None:
-    """The content-length among fields that are none of the pseudo ones.  Raises Malformed."""
-    particular = False
+    """Checks regular fields, and returns their content-length.  Raises Malformed."""
+    special = False
     for field in fields:
-        if _known(field) if len(field[0]) + len(field[1]) <= _MAX_CACHED_FIELD_BYTES else _is_particular(field):
-            particular = True
-    return _particular(fields) if particular else None
+        if _known(field) if len(field[0]) + len(field[1]) <= _MAX_CACHED_FIELD_BYTES else _is_special(field):
+            special = True
+    return _check_special(fields) if special else None
 
 
-def _is_particular(field: Field) -> bool:
-    """Whether a second look is needed.  Raises Malformed."""
+def _is_special(field: Field) -> bool:
+    """Checks name and value; returns whether ``_check_special`` must see the field.  Raises Malformed."""
     name, value = field
     if not _IS_NAME(name):
         raise Malformed("a name is none, or not in lower case, or of the part that comes first")
@@ -135,18 +134,18 @@ def _is_particular(field: Field) -> bool:
         raise Malformed("a control character stands in a value")
     if value.strip(b" \t") != value:
         raise Malformed("a space stands before or behind a value")
-    return name in _PARTICULAR
+    return name in _SPECIAL
 
 
-#: clients say the same things again and again
-_known = functools.lru_cache(maxsize=512)(_is_particular)
+#: cached, since clients repeat their fields
+_known = functools.lru_cache(maxsize=512)(_is_special)
 
 
-def _particular(fields: list[Field]) -> int | None:
+def _check_special(fields: list[Field]) -> int | None:
     length: int | None = None
     host = False
     for name, value in fields:
-        if name in _OF_CONNECTIONS or (name == b"te" and value.lower() != b"trailers"):
+        if name in _CONNECTION_FIELDS or (name == b"te" and value.lower() != b"trailers"):
             raise Malformed(f"{name!r} is of a connection")
         if name == b"host":
             if host:
@@ -161,11 +160,11 @@ def _particular(fields: list[Field]) -> int | None:
 
 # -- answers
 
-#: the first block of a connection begins with this: the dynamic table has no space (RFC 7541, section 6.3)
+#: begins the first block of a connection: sets the size of the dynamic table to 0 (RFC 7541, section 6.3)
 NO_TABLE = b"\x20"
 CONTINUE = b"\x08\x03100"
 _STATUSES = {200: b"\x88", 204: b"\x89", 206: b"\x8a", 304: b"\x8b", 400: b"\x8c", 404: b"\x8d", 500: b"\x8e"}
-#: of the static table, those that answers have (RFC 7541, appendix A)
+#: indexes in the static table of the names that answers have (RFC 7541, appendix A)
 _NAMES = {
     b"accept-ranges": 18, b"age": 21, b"allow": 22, b"cache-control": 24, b"content-disposition": 25,
     b"content-encoding": 26, b"content-language": 27, b"content-length": 28, b"content-location": 29,
@@ -176,9 +175,9 @@ _NAMES = {
 
 
 def answer_block(status: int, fields: Sequence[Field]) -> tuple[bytes, bool]:
-    """The block of an answer, and whether it is said to be the connection's last.
+    """(block, whether it has a Connection field: then it is the connection's last answer).
 
-    What is of a connection is left out, and values are made single lines.
+    Connection-specific fields are left out, and line breaks in values become spaces.
     """
     parts = [_STATUSES.get(status) or b"\x08\x03%d" % status, *starmap(_field, fields)]
     return b"".join(parts), b"" in parts and any(name.lower() == b"connection" for name, _ in fields)
@@ -186,9 +185,9 @@ def answer_block(status: int, fields: Sequence[Field]) -> tuple[bytes, bool]:
 
 @functools.lru_cache(maxsize=256)
 def _field(name: bytes, value: bytes) -> bytes:
-    """A literal that is not indexed."""
+    """A literal field without indexing."""
     name = name.lower()
-    if name in _OF_CONNECTIONS:
+    if name in _CONNECTION_FIELDS:
         return b""
     if value.translate(None, b"\r\n\0") != value:
         value = b" ".join(value.replace(b"\0", b" ").splitlines())
@@ -199,7 +198,7 @@ def _field(name: bytes, value: bytes) -> bytes:
 
 
 def _integer(first: int, bits: int, number: int) -> bytes:
-    """A number with a prefix of so many bits (RFC 7541, section 5.1)."""
+    """A number with a prefix of ``bits`` bits (RFC 7541, section 5.1); ``first`` has the bits before it."""
     most = (1 << bits) - 1
     if number < most:
         return bytes((first | number,))

@@ -1,7 +1,7 @@
-"""What the client of an HTTP/2 connection sends: frames, header blocks, windows and the states of streams (RFC 9113).
+"""Parses what the client of an HTTP/2 connection sends: frames, header blocks, windows, states of streams (RFC 9113).
 
-No input or output happens here: ``receive`` takes bytes, and calls the methods at the end of the class for what they mean.
-Priorities are checked and not listened to, as RFC 9113 has given them up.
+There is no input or output here: ``receive`` takes bytes, and calls the methods at the end of the class.  Priorities are checked
+but not used, as RFC 9113 has deprecated them.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.server.http2_heads import Head, Malformed, remember, request_head, trailers
 from kapi.server.http2_stream import Stream
 
-WINDOW = 256 * 1024  # bytes of a stream that may be on their way; upstream's
-CONNECTION_WINDOW = 4 * WINDOW  # of all streams together
+WINDOW = 256 * 1024  # bytes of a stream's receive window; upstream's
+CONNECTION_WINDOW = 4 * WINDOW  # for all streams together
 _WINDOW_UPDATE_BYTES = CONNECTION_WINDOW // 2
-LIST_SIZE = 64 * 1024  # bytes of a header list, as SETTINGS_MAX_HEADER_LIST_SIZE counts them
+MAX_HEADER_LIST_BYTES = 64 * 1024  # SETTINGS_MAX_HEADER_LIST_SIZE
 _MAX_CONTINUATIONS = 64  # frames of one header block
-SLIGHT = 0.1  # what a frame that asks for nothing counts when it is not answered either
-_MAX_ENDED_STREAMS = 256  # streams that are over of which it is known how they ended
+UNANSWERED_WEIGHT = 0.1  # of an idle frame (see ``idle``) that needs no answer
+_MAX_ENDED_STREAMS = 256  # for so many ended streams the way of their end is remembered
 
-_PLAIN = wire.END_HEADERS | wire.PADDED | wire.WITH_PRIORITY  # of these, most header blocks have the first
+_PLAIN = wire.END_HEADERS | wire.PADDED | wire.WITH_PRIORITY  # most header blocks have only the first of these flags
 
 # how a stream has ended
 ENDED, RESET_BY_CLIENT, RESET_BY_SERVER = range(3)
 
 
 class Receiving:
-    """One connection's."""
+    """The receiving side of one connection."""
 
     def __init__(self, max_streams: int) -> None:
         self.streams: dict[int, Stream] = {}
         self.max_streams = max_streams
         self.highest = 0  # of the client's streams
-        self._over: dict[int, int] = {}
+        self._ended: dict[int, int] = {}
         self._rest = b""
         self._begun = False  # the preface was read
         self._settled = False  # so was the first SETTINGS
         self._window = CONNECTION_WINDOW
         self._taken = 0  # bytes for which the client was sent no WINDOW_UPDATE yet
-        self._decoder: Decoder[Head | None] = Decoder(LIST_SIZE)
+        self._decoder: Decoder[Head | None] = Decoder(MAX_HEADER_LIST_BYTES)
         # a header block that is not complete yet
         self.block_of = 0
         self._block = bytearray()
@@ -51,7 +51,7 @@ class Receiving:
     # -- bytes
 
     def receive(self, data: bytes) -> None:
-        """Raises ConnectionFault."""
+        """Handles received bytes.  Raises ConnectionFault."""
         if self._rest:
             data = self._rest + data
         at = 0
@@ -92,24 +92,27 @@ class Receiving:
     def _refuse(self, fault: StreamFault) -> None:
         self.idle(str(fault))
         if fault.stream not in self.streams:
-            self.over(fault.stream, RESET_BY_SERVER)
+            self.note_ended(fault.stream, RESET_BY_SERVER)
         self.refuse(fault.stream, fault.code, str(fault))
 
-    # -- streams that are over
+    # -- ended streams
 
-    def over(self, number: int, how: int) -> None:
-        """Nothing more is to come on a stream."""
-        over = self._over
-        over[number] = how
-        if len(over) > _MAX_ENDED_STREAMS:
-            del over[next(iter(over))]
+    def note_ended(self, number: int, how: int) -> None:
+        """Remembers how a stream has ended: ENDED, RESET_BY_CLIENT or RESET_BY_SERVER."""
+        ended = self._ended
+        ended[number] = how
+        if len(ended) > _MAX_ENDED_STREAMS:
+            del ended[next(iter(ended))]
 
     def _is_idle(self, number: int) -> bool:
         return number > self.highest or not number & 1
 
     def _late(self, number: int, what: str) -> None:
-        """A frame of a stream that is over; some were on their way when the server ended it.  Raises what it deserves."""
-        how = self._over.get(number)
+        """A frame of an ended stream.  One that was on its way when the server reset the stream is ignored.
+
+        Raises ConnectionFault or StreamFault for others.
+        """
+        how = self._ended.get(number)
         if how == RESET_BY_SERVER:
             return
         if how == ENDED:
@@ -134,7 +137,7 @@ class Receiving:
         if flags & (wire.PADDED | wire.WITH_PRIORITY):
             payload = payload[begin:end]
         if not flags & wire.END_HEADERS or depends == number:
-            # one that depends on itself is refused when its block is read, as the table goes on
+            # a stream that depends on itself is refused after its block was decoded, since the block may change the table
             self.block_of, self._block_flags = number, flags
             self._block = bytearray(payload)
             self._continuations = 0
@@ -148,7 +151,7 @@ class Receiving:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION of nothing")
         self._continuations += 1
         self._block += payload
-        if self._continuations > _MAX_CONTINUATIONS or len(self._block) > LIST_SIZE:
+        if self._continuations > _MAX_CONTINUATIONS or len(self._block) > MAX_HEADER_LIST_BYTES:
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "a header block is too long")
         if flags & wire.END_HEADERS:
             self._end_block()
@@ -194,7 +197,7 @@ class Receiving:
     def _more_fields(self, number: int, decoded: list[Field], ends: bool) -> None:
         stream = self.streams.get(number)
         if stream is None:
-            if number not in self._over:
+            if number not in self._ended:
                 raise ConnectionFault(Code.PROTOCOL_ERROR, "a stream's number is lower than the one before")
             self._late(number, "HEADERS")
             return
@@ -265,7 +268,7 @@ class Receiving:
             raise StreamFault(number, Code.FRAME_SIZE_ERROR, "PRIORITY of another length")
         if int.from_bytes(payload[:4]) & wire.MAX_WINDOW_BYTES == number:
             raise StreamFault(number, Code.PROTOCOL_ERROR, "a stream depends on itself")
-        self.idle("PRIORITY", SLIGHT)
+        self.idle("PRIORITY", UNANSWERED_WEIGHT)
 
     def _reset(self, flags: int, number: int, payload: bytes) -> None:
         if len(payload) != 4:
@@ -332,50 +335,50 @@ class Receiving:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "WINDOW_UPDATE of no stream")
         stream = self.streams.get(number)
         if stream is None:
-            self.idle("WINDOW_UPDATE", SLIGHT)  # it was on its way when the stream ended
+            self.idle("WINDOW_UPDATE", UNANSWERED_WEIGHT)  # it was on its way when the stream ended
             return
         if not increment:
             raise StreamFault(number, Code.PROTOCOL_ERROR, "WINDOW_UPDATE by nothing")
         self.open_window(stream, increment)
 
-    # -- what it means
+    # -- for subclasses
 
     def begin(self, number: int, head: Head, ends: bool) -> None:
-        """A request; ``complete`` follows when it has no body (``ends``)."""
+        """A request has begun; ``ends`` when it has no body."""
         raise NotImplementedError
 
     def body(self, stream: Stream, data: bytes) -> None:
         raise NotImplementedError
 
     def complete(self, stream: Stream) -> None:
-        """All of the body has come."""
+        """The whole body has come."""
         raise NotImplementedError
 
     def reset_by_client(self, stream: Stream, code: int) -> None:
         raise NotImplementedError
 
     def refuse(self, number: int, code: Code, why: str) -> None:
-        """A stream error: RST_STREAM is sent.  The stream may be over, or have never begun."""
+        """A stream error: sends RST_STREAM.  The stream may have ended, or never begun."""
         raise NotImplementedError
 
     def open_window(self, stream: Stream | None, increment: int) -> None:
-        """The client takes more, on a stream or on all.  Raises ConnectionFault and StreamFault."""
+        """WINDOW_UPDATE of a stream, or of the connection (None).  Raises ConnectionFault and StreamFault."""
         raise NotImplementedError
 
     def settings(self, values: dict[int, int]) -> None:
-        """Valid ones.  Raises ConnectionFault."""
+        """SETTINGS with valid values.  Raises ConnectionFault."""
         raise NotImplementedError
 
     def client_leaves(self) -> None:
-        """GOAWAY."""
+        """GOAWAY of the client."""
         raise NotImplementedError
 
     def answer(self, frames: bytes) -> None:
-        """Frames that are sent in return."""
+        """Sends frames in return."""
         raise NotImplementedError
 
     def idle(self, what: str, weight: float = 1.0) -> None:
-        """A frame that asks for nothing.  Raises ConnectionFault when there are too many."""
+        """Counts an idle frame: one without use for a request.  Raises ConnectionFault when there are too many."""
         raise NotImplementedError
 
 

@@ -1,8 +1,7 @@
-"""What an HTTP/2 connection sends: frames that leave together, windows, and turns for what is long.
+"""The sending side of an HTTP/2 connection: collects frames, respects windows, and sends long answers in turns.
 
-What fits is sent at once, in one write with all else that is said in the same turn.  What does not fit (into the windows of the
-client, or into its socket) waits in its stream, and leaves in the turns of the connection's flow, several frames at a time and
-one stream after the other.
+Data that fits into the client's windows and the socket is sent at once, in one write with everything else of the same turn.  The
+rest waits in its stream.  It is sent in the turns of the connection's flow, several frames at a time, one stream after the other.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from kapi.server.http2_stream import NOTHING, Stream
 
 log = Logger()
 pack = wire.pack_head
-_MIN_FRAMES = 8  # frames that are sent in a turn, if there are so many
-_MAX_FRAMES = 64
-_FLUSH_BYTES = 64 * 1024  # bytes after which frames that come together are written
-_MAX_PIECE_BYTES = 128 * 1024  # bytes that do not leave in one piece
-_CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the client to take them
+_MIN_FRAMES = 8  # sent in a turn, if there are so many
+_MAX_FRAMES = 64  # sent in a turn
+_FLUSH_BYTES = 64 * 1024  # so many collected bytes are written
+_MAX_PIECE_BYTES = 128 * 1024  # more data is sent in turns
+_MAX_CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the client to read them
 
 
 class SendingConnection(Protocol):
-    """What is sent for (Http2)."""
+    """The connection (Http2), as its sending side sees it."""
 
     owner: ConnectionOwner
     streams: dict[int, Stream]
@@ -42,7 +41,7 @@ class SendingConnection(Protocol):
 
 
 class SendingTransport(Protocol):
-    """What it is sent by (TLSConnection); ``flows`` are those of its last requests, the latest first."""
+    """The transport (TLSConnection); ``flows`` are those of its last requests, the latest first."""
 
     flows: tuple[Flow, ...]
     scheduler: ThreadScheduler | None
@@ -53,7 +52,7 @@ class SendingTransport(Protocol):
 
 
 class Sending:
-    """One connection's.  ``transport`` is its, and its flows are what is sent for."""
+    """The sending side of one connection; the work counts for the flows of ``transport``."""
 
     def __init__(self, reactor: IReactorTime, transport: SendingTransport, connection: SendingConnection) -> None:
         self._reactor = reactor
@@ -65,20 +64,20 @@ class Sending:
         self.initial_window = wire.DEFAULT_WINDOW  # bytes, of a stream
         self._frame = wire.DEFAULT_FRAME  # bytes; larger ones gain nothing
         self._begun = False  # a header block was sent
-        self.blocked = False  # the transport has enough
-        self._unread = 0  # bytes of control frames while it has
-        self._frames: list[bytes] = []  # of this turn
+        self.blocked = False  # the transport's buffer is full
+        self._unread = 0  # bytes of control frames since then
+        self._frames: list[bytes] = []  # collected in this turn
         self._size = 0  # bytes of them
-        self._held = 0  # what is sent comes together until this is 0
-        self._listed = False  # the runner will flush
-        self._ready: deque[Stream] = deque()  # streams with something to send, or with a producer to ask
-        self._starved: list[Stream] = []  # those that need the connection's window opened
+        self._held = 0  # frames are collected until this is 0
+        self._flush_requested = False  # the runner will flush
+        self._ready: deque[Stream] = deque()  # streams with data to send, or with a producer to resume
+        self._starved: list[Stream] = []  # those that wait for the connection's window
         self._scheduled = False
 
-    # -- frames that leave together
+    # -- collecting frames
 
     def hold(self) -> None:
-        """Until ``release`` frames are collected."""
+        """Collects frames until ``release``."""
         self._held += 1
 
     def release(self) -> None:
@@ -87,14 +86,14 @@ class Sending:
             self.flush()
 
     def flush(self) -> None:
-        """Writes what has come together."""
-        self._listed = False
+        """Writes the collected frames."""
+        self._flush_requested = False
         if self._frames:
             frames, self._frames, self._size = self._frames, [], 0
             self._transport.write(b"".join(frames))
 
-    def depart(self) -> None:
-        """The same, for the connection's flow."""
+    def flush_for_flow(self) -> None:
+        """Writes the collected frames; the time counts for the connection's flow."""
         scheduler = self._scheduler
         measured = scheduler is not None and scheduler.shared()
         before = scheduler.begin(self._transport.flows[0]) if measured else None  # type: ignore[union-attr]
@@ -106,28 +105,28 @@ class Sending:
         if measured:
             scheduler.end(before)  # type: ignore[union-attr]
 
-    def _leave(self) -> None:
-        """What was added leaves with all else of its turn."""
+    def _request_flush(self) -> None:
+        """Makes sure that the collected frames are written, with others of the same turn."""
         if self._held:
             if self._size > _FLUSH_BYTES:
                 self.flush()
-        elif not self._listed:
-            departing = self._connection.owner.runner.departing
-            if departing is None:
+        elif not self._flush_requested:
+            unflushed = self._connection.owner.runner.unflushed
+            if unflushed is None:
                 self.flush()
             else:
-                self._listed = True
-                departing.append(self)
+                self._flush_requested = True
+                unflushed.append(self)
 
     def control(self, frames: bytes) -> None:
-        """Frames that no window holds back.  Raises ConnectionFault when the client does not take the answers to its own."""
+        """Sends frames without flow control.  Raises ConnectionFault when the client does not read such answers."""
         if self.blocked:
             self._unread += len(frames)
-            if self._unread > _CONTROL_BYTES:
+            if self._unread > _MAX_CONTROL_BYTES:
                 raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "answers to control frames are not taken", "flood")
         self._frames.append(frames)
         self._size += len(frames)
-        self._leave()
+        self._request_flush()
 
     # -- answers
 
@@ -140,9 +139,9 @@ class Sending:
         self.interim(stream, block)
 
     def interim(self, stream: Stream, block: bytes) -> None:
-        """A header block that waits for nothing."""
+        """A header block that is sent even while the transport is blocked."""
         self._add_head(stream, block, 0)
-        self._leave()
+        self._request_flush()
 
     def data(self, stream: Stream, data: bytes) -> None:
         if (
@@ -156,20 +155,20 @@ class Sending:
             self._wait(stream, data)
             return
         self._add_data(stream, data, False)
-        self._leave()
+        self._request_flush()
 
     def end(self, stream: Stream) -> None:
-        """All of the answer was given."""
+        """The answer is complete."""
         if self.blocked or stream.waiting or stream.block:
             stream.ends = True
             self._make_ready(stream)
             return
         self._add_data(stream, b"", True)
-        self._leave()
+        self._request_flush()
         self._connection.sent(stream)
 
     def whole(self, stream: Stream, block: bytes, body: bytes) -> None:
-        """An answer from its beginning to its end."""
+        """A complete answer."""
         size = len(body)
         if self.blocked or size > self.window or size > stream.window or size > _MAX_PIECE_BYTES:
             self.head(stream, block)
@@ -192,7 +191,7 @@ class Sending:
         else:
             self._add_head(stream, block, wire.END_STREAM)
         stream.ended = True
-        self._leave()
+        self._request_flush()
         self._connection.sent(stream)
 
     def _add_head(self, stream: Stream, block: bytes, flags: int) -> None:
@@ -203,7 +202,7 @@ class Sending:
         self._size += len(block)
 
     def _add_data(self, stream: Stream, data: bytes | memoryview, ends: bool) -> None:
-        """What fits into the windows."""
+        """Adds DATA frames for data that fits into the windows."""
         size, largest, number = len(data), self._frame, stream.number
         stream.window -= size
         self.window -= size
@@ -222,10 +221,10 @@ class Sending:
         if ends:
             stream.ended = True
 
-    # -- what waits
+    # -- waiting data
 
     def registered(self, stream: Stream) -> None:
-        """There is a producer."""
+        """A producer was registered."""
         if stream.streaming:
             if stream.waiting or stream.block:
                 self._pause(stream)
@@ -233,7 +232,7 @@ class Sending:
             self._make_ready(stream)
         else:
             self.hold()
-            self._ask(stream)
+            self._resume_producer(stream)
             self.release()
 
     def _wait(self, stream: Stream, data: bytes) -> None:
@@ -268,7 +267,7 @@ class Sending:
             self._reactor.callLater(0, self.take_turn)
 
     def take_turn(self) -> None:
-        """Sends several frames of what waits."""
+        """Sends several frames of waiting data."""
         over = self._scheduler.over if self._scheduler is not None else _never
         frames = 0
         self.hold()
@@ -321,10 +320,10 @@ class Sending:
                 self._add_data(stream, b"", True)
             self._connection.sent(stream)
         elif stream.producer is not None:
-            self._ask(stream)
+            self._resume_producer(stream)
 
-    def _ask(self, stream: Stream) -> None:
-        """All that was there is sent: its producer may go on."""
+    def _resume_producer(self, stream: Stream) -> None:
+        """Resumes the stream's producer, since all its data is sent."""
         if stream.streaming:
             if not stream.paused:
                 return
@@ -354,27 +353,27 @@ class Sending:
         self._ready.clear()
         self._starved.clear()
 
-    # -- what the client takes
+    # -- windows
 
     def open_window(self, stream: Stream | None, increment: int) -> None:
         if stream is None:
             self.window += increment
             if self.window > wire.MAX_WINDOW_BYTES:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "the connection's window is too large")
-            self._feed()
+            self._retry_starved()
             return
         stream.window += increment
         if stream.window > wire.MAX_WINDOW_BYTES:
             raise StreamFault(stream.number, Code.FLOW_CONTROL_ERROR, "the stream's window is too large")
-        self._go_on(stream)
+        self._resume_stream(stream)
 
-    def _feed(self) -> None:
+    def _retry_starved(self) -> None:
         starved, self._starved = self._starved, []
         for stream in starved:
             stream.ready = False
-            self._go_on(stream)
+            self._resume_stream(stream)
 
-    def _go_on(self, stream: Stream) -> None:
+    def _resume_stream(self, stream: Stream) -> None:
         if stream.waiting or stream.block or (stream.producer is not None and not stream.streaming):
             self._make_ready(stream)
 
@@ -388,15 +387,15 @@ class Sending:
             stream.window += more
             if stream.window > wire.MAX_WINDOW_BYTES:
                 raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a stream's window is too large")
-            self._go_on(stream)
+            self._resume_stream(stream)
 
     def pause(self) -> None:
-        """The transport has enough."""
+        """The transport's buffer is full."""
         self.blocked = True
         self._unread = 0
 
     def resume(self) -> None:
-        """The transport takes more."""
+        """The transport's buffer has space again."""
         self.blocked = False
         self._schedule()
 

@@ -1,4 +1,4 @@
-"""A stream of HTTP/2, and the request that came on it: what ``request`` and ``http1`` are for HTTP/1.1 (RFC 9113, section 5)."""
+"""A stream of HTTP/2, and its request: the counterparts of ``http1`` and ``request`` (RFC 9113, section 5)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kapi.server.http2_heads import Head, answer_block
 from kapi.server.request import APIRequest
 
 _BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
-NOTHING: deque[memoryview] = deque(maxlen=0)  # what waits of most streams: one of its own takes 600 bytes
+NOTHING: deque[memoryview] = deque(maxlen=0)  # shared by streams without waiting data: a deque takes 600 bytes
 
 
 class StreamSending(Protocol):
-    """What a stream says to the side of its connection that sends (Sending)."""
+    """The sending side of a connection (Sending), as a stream sees it."""
 
     def registered(self, stream: Stream) -> None: ...
 
@@ -32,7 +32,7 @@ class StreamSending(Protocol):
 
 
 class StreamConnection(Protocol):
-    """A stream's connection, as the stream knows it (Http2)."""
+    """The connection (Http2), as a stream sees it."""
 
     transport: StreamTransport
     leave_soon: bool
@@ -52,9 +52,9 @@ class StreamConnection(Protocol):
 
 
 class Stream:
-    """What a request writes to, as to a connection of HTTP/1.1, and what is known of both directions.
+    """The channel of a request, and the state of both directions.
 
-    Nothing waits here but what the client or the connection does not take yet; its producer is paused as long.
+    Only data that the client or the connection does not take yet waits here; meanwhile its producer is paused.
     """
 
     __slots__ = (
@@ -73,20 +73,20 @@ class Stream:
         self.complete = False
         self.receive_window = receive_window  # bytes
         self.missing: int | None = None  # bytes of the body, if the client has said how many there are
-        self.held = False  # the window is opened only for what was taken of the body
-        self.free = 0  # bytes that were taken, and for which the client was sent no WINDOW_UPDATE yet
-        # what it is sent
+        self.held = False  # the window is opened only for bytes of the body that were taken
+        self.free = 0  # bytes that were taken, before a WINDOW_UPDATE for them
+        # what the client is sent
         self.window = window  # bytes
         self.waiting = NOTHING
         self.block = b""  # a header block that waits
-        self.ends = False  # END_STREAM follows what waits
-        self.ended = False  # it was sent
-        self.ready = False  # has a place among those that are sent next
+        self.ends = False  # END_STREAM follows the waiting data
+        self.ended = False  # END_STREAM was sent
+        self.ready = False  # it is in the queue of the sending side
         self.producer: IPushProducer | None = None
         self.streaming = False
         self.paused = False
 
-    # -- what a request asks of its channel
+    # -- the channel of a request
 
     def getPeer(self) -> IAddress:
         peer: IAddress = self.connection.getPeer()
@@ -114,7 +114,7 @@ class Stream:
     def abortConnection(self) -> None:
         self.connection.reset(self.number)
 
-    # -- a body that is passed on while it comes
+    # -- a body that is forwarded while it comes
 
     def stream_body(self, request: StreamRequest, size: int) -> None:
         """A request begins before its body has come; ``size`` bytes of it wait."""
@@ -122,13 +122,13 @@ class Stream:
         self.connection.hold_window(self, size)
 
     def hold_body(self, held: bool) -> None:
-        """The window is opened again only when the body is taken."""
+        """Nothing to do: ``body_taken`` opens the window."""
 
     def body_taken(self, size: int) -> None:
         self.connection.taken(self, size)
 
     def requestDone(self, request: StreamRequest) -> None:
-        """The answer is whole, though it may still wait."""
+        """The answer is complete; parts of it may still wait."""
         if self.held:
             request.end_streaming()
         self.request = None
@@ -143,7 +143,7 @@ class StreamRequest(APIRequest):
     """A request whose channel is a stream."""
 
     def abort(self) -> None:
-        """Ends an answer in the middle so that nobody takes it for a whole one."""
+        """Ends an answer in the middle, so that the client does not take it for complete."""
         stream: Stream | None = getattr(self, "channel", None)
         if stream is not None:
             stream.connection.reset(stream.number)
@@ -190,10 +190,10 @@ class StreamRequest(APIRequest):
     def _block(self, stream: Stream, fields: list[tuple[bytes, bytes]]) -> bytes:
         block, leaves = answer_block(self.code, fields)
         if leaves:
-            # HTTP/2 has no such header: the same is said with a GOAWAY frame when the answer is out
+            # HTTP/2 has no such header: GOAWAY follows the answer instead
             stream.connection.leave_soon = True
         return block
 
 
 def _discard(data: bytes) -> None:
-    """The body of an answer that may not have one."""
+    """Drops the body of an answer that must not have one."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kapi.server.pki import Files, write_private
 
-#: written out, as the start would wait for the YAML library
+#: a template, since importing the YAML library would delay the start
 _TEXT = """\
 apiVersion: v1
 kind: Config

@@ -1,7 +1,7 @@
 """Start and stop of a server, step by step (upstream: apiserver ``server/genericapiserver.go`` RunWithContext).
 
-Start: storage, listening port, post-start hooks.  Stop: not ready any more and pre-shutdown hooks, a delay in which all is
-served, no new connections, what runs is finished, watches are ended, storage.
+Start: storage, listening port, post-start hooks.  Stop: unready, pre-shutdown hooks, a delay in which requests are served, no new
+connections, end of running requests, end of watches, storage.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from kapi.store.errors import StoreError
 
 log = Logger()
 Result = TypeVar("Result")
-_STEP_SECONDS = 0.05  # seconds between the watches that are ended one after the other
-_MIN_WATCHES_PER_SECOND = 200.0  # watches a second: as upstream, a long grace period does not hold up a few watches
+_STEP_SECONDS = 0.05  # between two steps of ending watches
+_MIN_WATCHES_PER_SECOND = 200.0  # as upstream, a few watches end soon even in a long grace period
 
 
 class HookError(Exception):
-    """A server whose hooks fail must not go on."""
+    """A post-start hook failed: the server must stop."""
 
 
 class Hooks:
-    """Post-start hooks, all at once; each is a health check until it has run."""
+    """Post-start hooks, which run concurrently; the health check of each fails until it has run."""
 
     def __init__(self, hooks: dict[str, PostStartHook], steps: dict[str, str] | None = None) -> None:
-        """``steps``: further names, each of something that a hook does."""
+        """``steps`` maps further names of health checks to hooks."""
         self._steps = {**{name: name for name in hooks}, **(steps or {})}
         self.pending: dict[str, str] = {name: "not finished" for name in hooks}
         self._hooks = hooks
@@ -47,11 +47,11 @@ class Hooks:
 
     @property
     def names(self) -> list[str]:
-        """Of health checks."""
+        """The names of the health checks."""
         return sorted(self._steps)
 
     def run(self) -> Deferred[list[None]]:
-        """Fires when every hook has ended; fails with HookError as soon as one does, as upstream gives up then."""
+        """Fires when every hook has ended.  Fails with HookError as soon as one fails, as upstream exits then."""
         self._running = [Deferred.fromCoroutine(self._one(name, hook)) for name, hook in self._hooks.items()]
         return gatherResults(self._running, consumeErrors=True)
 
@@ -62,7 +62,7 @@ class Hooks:
             raise
         except Exception as error:
             self.pending[name] = str(error) or type(error).__name__
-            if isinstance(error, (StatusError, StoreError)):  # it says itself what is wrong, and where that is not here
+            if isinstance(error, (StatusError, StoreError)):  # the text is enough: the error is not in this code
                 log.error("The post-start hook {name} failed: {why}", name=name, why=self.pending[name])
             else:
                 log.failure("The post-start hook {name} failed", name=name)
@@ -87,13 +87,13 @@ async def run_hooks(hooks: dict[str, PreShutdownHook]) -> None:
 
 
 def end_watches(watches: Iterable[Stream]) -> None:
-    """Ends streams properly, so that clients see an end and not a broken connection."""
+    """Ends watches regularly, so that clients see no broken connection."""
     for watch in list(watches):
         watch.end()
 
 
 def end_watches_spread(watches: Collection[Stream], seconds: float, clock: IReactorTime) -> LoopingCall:
-    """Begins to end them one after the other within some seconds, so that their clients do not all come back at once."""
+    """Ends watches one after the other within ``seconds``, so that their clients do not all reconnect at once."""
     rate = max(len(watches) / seconds, _MIN_WATCHES_PER_SECOND)
     begun, ended = clock.seconds(), 0
 
@@ -110,7 +110,7 @@ def end_watches_spread(watches: Collection[Stream], seconds: float, clock: IReac
 
 
 def bounded(waiting: Deferred[Result], seconds: float, clock: IReactorTime) -> Deferred[bool]:
-    """Fires with True at the end of ``waiting`` or with False after ``seconds``; cancels nothing."""
+    """Fires with True when ``waiting`` fires, or with False after ``seconds``; cancels nothing."""
     if waiting.called and not waiting.paused:
         return succeed(True)
     done: Deferred[bool] = Deferred()

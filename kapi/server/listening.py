@@ -1,4 +1,4 @@
-"""The listening socket: bound early, so that a port in use is reported at once; opened when the server is ready."""
+"""The listening socket: bound early, so that a port in use is reported at once; accepts when the server is ready."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IDelayedCall, IListeningPort
 
+from kapi.request.departure import keep_alive
 from kapi.request.reactor import Reactor
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.http import Connections
 from kapi.server.tls import ServerContexts
 from kapi.server.tls_connection import TLSConnection
 
-BACKLOG = 4096  # as much as Go asks for: what the system allows by itself
-MAX_ACCEPTS = 16  # connections taken in one turn of the reactor: each costs 0.1 ms
-#: seconds of silence before a probe, seconds between probes, and how many stay unanswered before the peer is given up:
-#: upstream's ``defaultKeepAlivePeriod``, and what Go sets besides
+BACKLOG = 4096  # as Go: Linux's default of net.core.somaxconn
+MAX_ACCEPTS = 16  # connections accepted in one turn of the reactor: each costs 0.1 ms
+#: TCP keep-alive: idle seconds before a probe, seconds between probes, and unanswered probes before the connection is closed:
+#: upstream's ``defaultKeepAlivePeriod``, and Go's defaults
 KEEP_ALIVE = (180, 15, 9)
 
 
 class ListenError(Exception):
-    """The address cannot be listened on; ``str(error)`` says why."""
+    """The socket cannot be bound; ``str(error)`` says why."""
 
 
 def raise_file_limit() -> None:
-    """As many connections as the system allows this process, as Go does at each start: shells often give 1024."""
+    """Raises the limit of open files to the hard limit, as Go does at each start: shells often set 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with suppress(ValueError, OSError):  # a system that does not like the number it names
+        with suppress(ValueError, OSError):  # some systems refuse their own hard limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -48,10 +49,7 @@ def bind(address: str, port: int, share: bool) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # accepted sockets take these over
-        for name, value in zip(("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT"), KEEP_ALIVE, strict=True):
-            if hasattr(socket, name):
-                listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        keep_alive(listener, *KEEP_ALIVE)  # inherited by accepted sockets
         listener.bind((address, port))
         if not share:
             listener.listen(BACKLOG)  # two sockets may be bound with SO_REUSEADDR; only one may listen
@@ -70,13 +68,13 @@ def socket_name(listener: socket.socket) -> str:
 
 
 def local_url(address: str, port: int) -> str:
-    """Where a client on this machine reaches what listens on an address, a wildcard's by the loopback."""
+    """The URL for clients on this machine; the loopback address for a wildcard."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address, address)
     return f"https://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def default_address(bind_address: str) -> str:
-    """The address to advertise: the bound one, or for a wildcard or loopback that of the default route's interface."""
+    """The address to advertise: the bound one; for a wildcard or loopback the one of the default route's interface."""
     bound = ipaddress.ip_address(bind_address)
     if not (bound.is_unspecified or bound.is_loopback):
         return bind_address
@@ -93,13 +91,13 @@ def default_address(bind_address: str) -> str:
 class Port:
     """An open port.
 
-    When other processes take connections from the same socket (``shared``), it takes one and rests for a while: of many that come
-    at once the others get their share.  A handshake takes longer than the rest does, so alone it takes no fewer.  One that has no
-    place for connections rests longer: what it would refuse others may have a place for.
+    When other processes accept from the same socket (``shared``), it accepts one connection and pauses, so that the others get
+    their share.  The pause is shorter than a handshake, so it costs nothing when no other process accepts.  When it has no
+    descriptors left it pauses longer, since another process may have some.
     """
 
-    rest = 0.001  # seconds
-    full_rest = 0.1
+    pause = 0.001  # seconds
+    full_pause = 0.1
 
     def __init__(
         self,
@@ -120,7 +118,7 @@ class Port:
         accept = port.doRead
 
         def accept_some() -> None:
-            # Twisted takes more and more while there are more
+            # Twisted raises the number while more connections are waiting
             port.numberAccepts = min(port.numberAccepts, MAX_ACCEPTS)
             accept()
 
@@ -128,14 +126,14 @@ class Port:
             port.numberAccepts = 1
             accept()
             port.stopReading()
-            rest = self.full_rest if connections.full else self.rest
-            self._rests = reactor.callLater(rest, port.startReading)
+            pause = self.full_pause if connections.full else self.pause
+            self._rests = reactor.callLater(pause, port.startReading)
 
         port.doRead = accept_one if shared else accept_some
         listener.close()
 
     async def stop(self) -> None:
-        """Takes no more connections; those that are open stay."""
+        """Stops accepting; open connections stay."""
         if self._rests is not None and self._rests.active():
             self._rests.cancel()
         await maybeDeferred(self._port.stopListening)

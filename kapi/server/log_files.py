@@ -1,4 +1,4 @@
-"""``/logs``: the files below /var/log, for who may read that path (upstream: apiserver ``routes/logs.go``; deprecated there)."""
+"""``/logs``: the files below /var/log (upstream: apiserver ``routes/logs.go``; deprecated there)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LogFiles:
             return self._answer(ctx, self._directory.joinpath(*parts))
         except PermissionError:
             return Response(403, b"403 Forbidden\n", PLAIN, _NOSNIFF)
-        except OSError:  # nothing of that name, or no way there
+        except OSError:  # no such file, or a part of the path is no directory
             return Response(404, b"404 page not found\n", PLAIN, _NOSNIFF)
 
     def _answer(self, ctx: RequestContext, path: Path) -> Response | StreamResponse:
@@ -64,8 +64,8 @@ class LogFiles:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Raises OSError, of what is no file, too."""
-    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # a pipe does not hold us up
+    """A regular file, opened.  Raises OSError, also when it is not regular."""
+    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # non-blocking, as it may be a pipe
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise FileNotFoundError(path)
@@ -80,7 +80,7 @@ def _listing(directory: Path) -> bytes:
 
 
 def _send(file: BinaryIO, http: HTTPRequest) -> Deferred[None]:
-    """No faster than the client reads; fires when it is over."""
+    """Sends the file as fast as the client reads; fires at the end."""
     sending: Deferred[object] = FileSender().beginFileTransfer(file, http)
 
     def ended(result: object) -> None:

@@ -1,7 +1,7 @@
-"""One logical cluster: a store in memory, and what serves it while somebody asks.
+"""One logical cluster: a store in memory, and a server of it while there are requests.
 
-What serves is made at the first request and let go when nobody has asked for a while; objects and history stay in the store, so
-that a watch goes on where it was.  The controllers are started by the first write.
+The server is made with the first request, and dropped when there was none for a while ("asleep").  Objects and history stay in
+the store, so that a client can resume its watch.  The first write starts the controllers.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from kapi.store.errors import Compacted
 from kapi.store.memory import MemoryStore, Snapshot
 
 log = Logger()
-_MAX_ATTEMPTS = 4  # to find it started, by one request: it may just be stopping, or be reset
+_MAX_ATTEMPTS = 4  # of one request to find the server started: it may just be stopping or reset
 _READS = frozenset(["GET", "HEAD", "OPTIONS"])
 
 
 class Served(Protocol):
-    """What serves a cluster."""
+    """The server of a cluster."""
 
     handle: Handler
 
     async def start(self) -> None:
-        """Done when requests can be answered."""
+        """Returns when requests can be answered."""
 
     def begin(self) -> None:
         """Starts the controllers."""
 
     async def stop(self, why: Exception | None = None) -> None:
-        """Ends controllers and watches; with Compacted as ``why``, clients list again."""
+        """Ends controllers and watches; with Compacted as ``why`` the watches' clients list again."""
 
     def tick(self) -> None:
-        """Once a second: bookmarks, and the end of old history."""
+        """Called once a second: sends bookmarks and drops old history."""
 
 
 class Gate(Protocol):
-    """Asked about a request while nothing serves the cluster."""
+    """Decides whether a request may wake a sleeping cluster."""
 
     async def __call__(self, ctx: RequestContext, store: MemoryStore, clock: MovedClock) -> Response | None:
-        """The refusal; None when the request is to wake the cluster, and ``ctx`` knows the user.  Raises StatusError."""
+        """Returns the refusal, or None when it may; then ``ctx.user`` is set.  Raises StatusError."""
 
 
 Make = Callable[[MemoryStore, MovedClock, Identities | None], Served]
 
 
 class LogicalCluster:
-    """``make`` makes what serves its store by its ``clock``, which may be moved ahead."""
+    """A store, and the server that ``make`` builds for it; both use ``clock``, which a test can advance."""
 
     def __init__(
         self,
@@ -70,16 +70,16 @@ class LogicalCluster:
         gate: Gate | None = None,
         identities: Identities | None = None,
     ) -> None:
-        """``begins``: there may be work for the controllers before anybody writes; ``gate`` says who may wake it.
+        """``begins``: the controllers may have work before the first write.
 
-        By ``identities`` its uids and generated names come out the same each time.
+        ``gate`` decides which requests may wake the cluster.  ``identities`` make uids and generated names reproducible.
         """
         self.name = name
         self.store = store
         self.created = created
         self.served: Served | None = None
-        self.requests = 0  # that are not answered yet, watches among them
-        self.asked = 0.0  # when the last one came or ended
+        self.requests = 0  # not answered yet, with watches
+        self.last_request = 0.0  # reactor seconds when the last one came or ended
         self.clock = clock
         self.identities = identities
         self._make = make
@@ -88,33 +88,33 @@ class LogicalCluster:
         self._begins = begins
         self._begun = False
         self._removed = False
-        self._waiting: Deferred[None] | None = None  # until it is started, or what served before has stopped
+        self._waiting: Deferred[None] | None = None  # fires when it is started, or the former server has stopped
 
     def handle(self, ctx: RequestContext) -> Response | Awaitable[Response]:
-        """The answer to a request whose path is the cluster's own."""
+        """Answers a request; its path is relative to the cluster."""
         self.requests += 1
-        self.asked = self._seconds()
+        self.last_request = self._seconds()
         ctx.finishers.append(self._finished)
         served = self.served
         if self._waiting is None and served is None and self._gate is not None:
-            return self._asked_asleep(ctx, self._gate)
+            return self._wake_if_allowed(ctx, self._gate)
         if self._waiting is None and served is None:
             self._start()
             served = self.served
         if self._waiting is not None or served is None:
-            return self._later(ctx)
+            return self._answer_when_started(ctx)
         return self._answer(ctx, served)
 
     def _answer(self, ctx: RequestContext, served: Served) -> Response | Awaitable[Response]:
         if not self._begun and (self._begins or ctx.method not in _READS):
             self._begun = True
-            self.clock.reactor.callLater(0, self._begin, served)  # the answer need not wait for it
+            self.clock.reactor.callLater(0, self._begin, served)  # later, so that the answer does not wait for it
         return served.handle(ctx)
 
-    async def _asked_asleep(self, ctx: RequestContext, gate: Gate) -> Response:
-        """Whose credentials are good for nothing does not wake it."""
+    async def _wake_if_allowed(self, ctx: RequestContext, gate: Gate) -> Response:
+        """Only a request that the gate accepts wakes the cluster."""
         refusal = await gate(ctx, self.store, self.clock)
-        return await self._later(ctx) if refusal is None else refusal
+        return await self._answer_when_started(ctx) if refusal is None else refusal
 
     def _begin(self, served: Served) -> None:
         if self.served is served:
@@ -122,7 +122,7 @@ class LogicalCluster:
 
     def _finished(self, ctx: RequestContext, code: int) -> None:
         self.requests -= 1
-        self.asked = self._seconds()
+        self.last_request = self._seconds()
 
     def _start(self) -> None:
         if self._removed:
@@ -131,7 +131,7 @@ class LogicalCluster:
         self._wait_for(served, served.start())
 
     def _wait_for(self, served: Served, running: Awaitable[None]) -> None:
-        """Requests go on when it has ended.  What cannot be started is made anew for the next request."""
+        """Makes requests wait for ``running``.  A server that cannot be started is dropped; the next request makes a new one."""
 
         async def run() -> None:
             try:
@@ -148,7 +148,7 @@ class LogicalCluster:
         if not waiting.called:
             self._waiting = waiting
 
-    async def _later(self, ctx: RequestContext) -> Response:
+    async def _answer_when_started(self, ctx: RequestContext) -> Response:
         for _ in range(_MAX_ATTEMPTS):
             if self._waiting is None and self.served is None:
                 self._start()
@@ -163,27 +163,35 @@ class LogicalCluster:
         return answer if isinstance(answer, Response) else await answer
 
     def sleep(self) -> None:
-        """Lets go what serves it."""
+        """Drops the server."""
         served, self.served = self.served, None
         self._begins, self._begun = self._begins or self._begun, False
         if served is not None:
             self._wait_for(served, served.stop())
 
     async def remove(self) -> None:
-        """Nothing is answered any more."""
+        """Drops the server for good."""
         self._removed = True
         served, self.served = self.served, None
         if served is not None:
-            await served.stop()
+            await self._stop(served)
 
     async def reset(self, snapshot: Snapshot) -> None:
-        """It holds what the snapshot does, at a new revision; watches end with 410."""
+        """Replaces the objects by those of a snapshot, at a new revision; watches end with 410."""
         revision = max(snapshot.revision, self.store.newest) + 1
         self.store = MemoryStore(None, self.clock.time, snapshot=snapshot._replace(revision=revision))
         served, self.served = self.served, None
         self._begins, self._begun = True, False
         if served is not None:
-            await served.stop(Compacted(0, revision))
+            await self._stop(served, Compacted(0, revision))
+
+    async def _stop(self, served: Served, why: Exception | None = None) -> None:
+        try:
+            await served.stop(why)
+        except CancelledError:
+            raise
+        except Exception:  # it is dropped in any case, and others wait to be stopped
+            log.failure("the logical cluster {name} was not stopped in order", name=self.name)
 
     def record(self) -> Object:
         """The cluster as the API shows it."""

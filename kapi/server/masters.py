@@ -1,4 +1,4 @@
-"""Endpoints outside the API that show or change objects whatever roles and admission say: for members of system:masters alone."""
+"""Endpoints that bypass authorization and admission are only for members of system:masters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from kapi.request.user import SYSTEM_MASTERS
 
 
 def require_masters(ctx: RequestContext, message: str) -> None:
-    """Raises Forbidden with the message for everybody else."""
+    """Raises Forbidden with ``message`` for a user who is no member."""
     if ctx.user is None or SYSTEM_MASTERS not in ctx.user.groups:
         raise status.Forbidden(message)

@@ -1,32 +1,34 @@
-"""Gives memory back to the system after a burst.
+"""Returns free memory to the system after a burst.
 
-The C library keeps what was freed, for pages in the middle of its heap are not returned by themselves: after a hundred clients
-that did not read, a gigabyte stayed.  Every few seconds it is asked how much is free; when that is much more than after the
-last time, or the process has grown by much more than what is in use, it returns it (``malloc_trim``), in a thread.
-The latter is how a burst shows that has come and gone since the last look: as much is free as before, but not returned.
+glibc does not return free pages in the middle of its heap by itself: after a hundred clients that did not read, a gigabyte
+stayed.  So every few seconds the free memory is checked, and returned by ``malloc_trim``, in a thread.  This happens when much
+more is free than after the last time, or when the process has grown much more than the memory in use.  The latter shows a burst
+that has come and gone between two checks: as much is free as before, but it was not returned.
 
-Blocks of some 100 kB, as answers are written in, come out of the heap: each of them alone from the system and back would cost
-more than to fill it. glibc finds that out by itself only after a process has happened to free a large block.
+Blocks of some 100 kB, the size of parts of answers, are taken from the heap.  To get each of them from the system would cost
+more than to fill it.  glibc adapts to this only after a process has freed a large block.
 """
 
 from __future__ import annotations
 
 import ctypes
+import linecache
 import os
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
+from kapi.machinery.memo import forget_burst
 from kapi.request.reactor import Reactor
 from kapi.request.repeated import Repeated
 
 log = Logger()
-EVERY = 5.0  # seconds
-_MIN_BYTES = 8 * 1024 * 1024  # bytes that are worth it
-_MIN_PART = 20  # and a twentieth of the process
-_MAX_HEAP_BLOCK_BYTES = 1024 * 1024  # bytes: larger blocks are got from the system one by one
-_MAX_HEAP_END_BYTES = 2 * 1024 * 1024  # bytes that may be free at the end of the heap
+INTERVAL_SECONDS = 5.0  # between two checks
+_MIN_BYTES = 8 * 1024 * 1024  # less is not returned
+_MIN_PART = 20  # nor less than a twentieth of the process
+_MAX_HEAP_BLOCK_BYTES = 1024 * 1024  # larger blocks are mapped from the system one by one
+_MAX_HEAP_END_BYTES = 2 * 1024 * 1024  # that may be free at the end of the heap
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
@@ -50,7 +52,7 @@ class Allocator:
             self._usage.restype = _Usage
 
     def resident(self) -> int:
-        """Bytes that the process has."""
+        """Resident bytes of the process."""
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * _PAGE
 
@@ -63,19 +65,26 @@ class Allocator:
         return 0 if self._usage is None else int(self._usage().uordblks)
 
     def reuse(self) -> None:
-        """From now on blocks of up to 1 MiB are used again instead of being given back one by one."""
+        """Makes glibc reuse blocks of up to 1 MiB instead of returning them one by one."""
         if self._set is not None:
             self._set(_M_MMAP_THRESHOLD, _MAX_HEAP_BLOCK_BYTES)
             self._set(_M_TRIM_THRESHOLD, _MAX_HEAP_END_BYTES)
 
     def trim(self) -> None:
-        """Returns what can be returned."""
+        """Returns free memory to the system."""
         if self._trim is not None:
             self._trim(0)
 
 
+def forget_sources() -> None:
+    """Drops the lines of source files that Python keeps for every file of every traceback that was logged."""
+    for name, cached in list(linecache.cache.items()):
+        if len(cached) > 1 and cached[1] is not None:  # a file's time: what is generated has none, and is nowhere else
+            linecache.cache.pop(name, None)
+
+
 class MemoryReturn:
-    """Looks every few seconds."""
+    """Checks every few seconds whether memory should be returned."""
 
     def __init__(self, reactor: Reactor, allocator: Allocator | None = None) -> None:
         self._reactor = reactor
@@ -86,25 +95,27 @@ class MemoryReturn:
 
     def start(self) -> None:
         self._allocator.reuse()
-        self._call.start(EVERY)
+        self._call.start(INTERVAL_SECONDS)
 
     def stop(self) -> None:
         self._call.stop()
 
     def look(self) -> Deferred[None] | None:
-        """Fires when memory that was to be returned is."""
+        """Checks once; the Deferred fires when memory was returned."""
+        forget_sources()
+        forget_burst()
         free, resident = self._allocator.free(), self._allocator.resident()
         self._returned = min(self._returned, free)
         to_return = max(free - self._returned, min(free, self._grown(resident)))
         if to_return < _MIN_BYTES or to_return < resident // _MIN_PART:
             return None
         work: Deferred[None] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), self._allocator.trim)
-        self._returned = free  # what is freed while that goes on may stay: the next look is for it
+        self._returned = free  # memory that is freed meanwhile is left for the next check
         work.addCallback(self._done, resident)
         return work
 
     def _grown(self, resident: int) -> int:
-        """Bytes by which the process has grown since the last time beyond what it uses."""
+        """Bytes by which the process has grown since the last time, without the growth of the memory in use."""
         if self._after is None:
             return 0
         before, used_before = self._after

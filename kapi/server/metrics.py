@@ -1,7 +1,7 @@
 """The metrics of one process under upstream's names (upstream: component-base ``metrics/legacyregistry``).
 
-What requests touch is counted in plain numbers and turned into metric families only when somebody asks for /metrics: a
-prometheus-client child costs a lock for each increment.
+Values that change with each request are plain numbers, turned into metric families only at a scrape: a prometheus-client child
+costs a lock for each increment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of the metrics is shown: some are off, some labels have few values (upstream: component-base ``metrics/opts.go``)."""
+"""Which metrics are shown, and with which label values (upstream: component-base ``metrics/opts.go``)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Shape:
 
     @property
     def hidden(self) -> int:
-        """Metrics that are off."""
+        """How many metrics are disabled."""
         return len(self._hidden)
 
     @property
     def unexpected(self) -> int:
-        """Values of labels that were shown as the unexpected one."""
+        """How many label values were replaced by "unexpected"."""
         return len(self._unexpected)
 
     def shaped(self, family: Metric) -> Metric | None:
@@ -47,7 +47,7 @@ class Shape:
 
 
 def _limited(samples: list[Sample], limits: Mapping[str, Collection[str]]) -> list[Sample]:
-    """Series that become one are added up."""
+    """Replaces label values that are not shown; series that become equal are added up."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     for sample in samples:
         labels = {

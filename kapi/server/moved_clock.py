@@ -1,7 +1,7 @@
-"""A clock that tests move: time of day and timers of one logical cluster, ahead of the process's by a settable number of seconds.
+"""A clock that tests can advance: time of day and timers of one logical cluster.
 
-Upstream: none in a server; its unit tests have ``k8s.io/utils/clock/testing``.  Moving it ahead brings every timer as
-much nearer, so that what is due happens in the next turns.
+Upstream: none in a server; its unit tests have ``k8s.io/utils/clock/testing``.  Advancing it makes every timer fire earlier by
+the same time, so that whatever is due happens in the next turns of the reactor.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kapi.server.generic import GenericServer
 from kapi.server.masters import require_masters
 
 PATH = "/kapi/clock"
-MAX_SECONDS = 10 * 365 * 86400.0  # ahead; further than anything that expires
+MAX_SECONDS = 10 * 365 * 86400.0  # ahead of the process's clock; longer than any expiry
 
 
 @implementer(IDelayedCall)
 class MovedCall:
-    """A delayed call that a step of the clock brings nearer (IDelayedCall)."""
+    """A delayed call that fires earlier when its clock is advanced (IDelayedCall)."""
 
     def __init__(self, clock: MovedClock, delay: float, function: Callable[[], object]) -> None:
         self._clock = clock
@@ -59,7 +59,7 @@ class MovedCall:
 
 @implementer(IReactorTime)
 class MovedClock:
-    """Stands for the reactor in all that has timers; ``clock`` gives unix seconds."""
+    """Replaces the reactor for code with timers; everything else is delegated to it.  ``clock`` gives unix seconds."""
 
     def __init__(self, reactor: IReactorTime, clock: Callable[[], float]) -> None:
         self.reactor = reactor
@@ -84,7 +84,7 @@ class MovedClock:
         return list(self.calls)
 
     def advance(self, seconds: float) -> None:
-        """Raises ValueError for a step back, and beyond MAX_SECONDS."""
+        """Advances the clock.  Raises ValueError for a negative step, and beyond MAX_SECONDS."""
         if seconds < 0 or self.ahead + seconds > MAX_SECONDS:
             raise ValueError(f"{seconds:g} seconds: the clock goes ahead, and at most {MAX_SECONDS:g} seconds")
         self.ahead += seconds
@@ -94,7 +94,7 @@ class MovedClock:
 
 
 class ClockEndpoint:
-    """GET answers the time, POST with ``{"advance": "90s"}`` moves it; ``sweep`` deletes what has expired."""
+    """GET answers the time; POST with ``{"advance": "90s"}`` advances it.  ``sweep`` deletes expired objects."""
 
     def __init__(self, clock: MovedClock, sweep: Callable[[], Awaitable[object]]) -> None:
         self._clock = clock

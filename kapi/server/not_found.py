@@ -1,4 +1,4 @@
-"""What stands behind the last server of the chain (upstream: apiserver ``server/genericapiserver.go``, emptyDelegate)."""
+"""The delegate of the chain's last server: answers 404 (upstream: apiserver ``server/genericapiserver.go``, emptyDelegate)."""
 
 from __future__ import annotations
 

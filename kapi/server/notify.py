@@ -1,4 +1,4 @@
-"""Telling systemd how the service is (sd_notify(3)); nothing happens without NOTIFY_SOCKET."""
+"""Notifies systemd of the service's state (sd_notify(3)); does nothing without NOTIFY_SOCKET."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 
 
 def notify(state: str, address: str | None = None) -> bool:
-    """Sends a state such as ``READY=1``; whether there was a supervisor to send it to."""
+    """Sends a state such as ``READY=1``.  Returns whether it was sent."""
     path = os.environ.get("NOTIFY_SOCKET", "") if address is None else address
     if not path or path[0] not in "/@":
         return False

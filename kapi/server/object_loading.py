@@ -1,7 +1,6 @@
-"""Takes the objects of another cluster as they are: uids, owners, status and times are kept, and nobody is asked.
+"""Loads the objects of another cluster unchanged: uids, owners, status and times are kept; admission is skipped.
 
-``kubectl get -o json`` of a real cluster goes into a logical one, for tests of what happens there.  Objects that are there
-are replaced.
+So a test can load ``kubectl get -o json`` of a real cluster into a logical one.  Existing objects are replaced.
 """
 
 from __future__ import annotations
@@ -26,15 +25,16 @@ from kapi.request.response import Response
 from kapi.schema.decode import decode
 from kapi.server.generic import GenericServer
 from kapi.server.masters import require_masters
-from kapi.store.errors import RevisionConflict, StoreError
+from kapi.store.errors import KeyExists, RevisionConflict, StoreError
 
 PATH = "/kapi/objects"
 _DEFINITION = "CustomResourceDefinition"
-_MAX_TURNS = 3  # until definitions that were established are served
+_MAX_ATTEMPTS = 5  # to write one object
+_MAX_TURNS = 3  # of the reactor until loaded definitions are served
 
 
 class LoadEndpoint:
-    """POST of a List; ``tables`` have everything that is served."""
+    """Handles POST of a List; ``tables`` are those of all served resources."""
 
     def __init__(self, tables: Sequence[ResourceTable], reactor: IReactorTime, now: Callable[[], str]) -> None:
         self._tables = tables
@@ -45,7 +45,7 @@ class LoadEndpoint:
         server.route(PATH, self.answer, methods=("POST",), listed=False)
 
     async def answer(self, ctx: RequestContext) -> Response:
-        """How many were taken, and why others were not.  Raises StatusError."""
+        """Answers how many objects were loaded, and why others were not.  Raises StatusError."""
         require_masters(ctx, "objects are taken as they are from members of system:masters")
         try:
             items = orjson.loads(raw_body(ctx))["items"]
@@ -61,7 +61,7 @@ class LoadEndpoint:
         return Response(200, orjson.dumps({"taken": len(items) - len(refused), "refused": refused}))
 
     async def _take(self, items: Iterable[Object]) -> list[str]:
-        """Why some were not taken."""
+        """Loads objects; returns a text for each that was refused."""
         scopes = {scope.kind: scope for table in self._tables for scope in table.scopes()}
         refused = []
         for item in items:
@@ -95,7 +95,7 @@ class LoadEndpoint:
         if "uid" not in metadata:
             metadata["uid"] = store.environment.uid(key)
         halves = store.encode(item)
-        while True:
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             entry = store.cache.get(namespace, name)
             try:
                 commit()
@@ -104,7 +104,11 @@ class LoadEndpoint:
                 else:
                     await store.store.update(key, entry.revision, *halves, expires=store.expires())
                 return
-            except RevisionConflict:
-                continue  # somebody else has written it meanwhile
+            except (KeyExists, RevisionConflict) as error:  # the cache does not have what is stored now
+                if attempt == _MAX_ATTEMPTS:
+                    raise interpret(error, store.group_resource, name) from error
+                waiting = store.cache.wait_for(error.revision)
+                if waiting is not None:
+                    await waiting
             except StoreError as error:
                 raise interpret(error, store.group_resource, name) from error

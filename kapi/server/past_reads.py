@@ -1,7 +1,7 @@
-"""Reads of a cluster as it was at a revision (``?kapiRevision=``), and what has changed between two.
+"""Reads a cluster's state at an earlier revision (``?kapiRevision=``), and the changes between two revisions.
 
-Upstream has ``resourceVersionMatch=Exact`` for lists; here single objects are read so, too.  Both go back as far as
-the history of watches does.
+Upstream has ``resourceVersionMatch=Exact`` for lists; here it works for single objects too.  Both go back as far as the history
+of watches does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kapi.endpoints.encoding import message_of_entry, respond_message, respond_o
 from kapi.endpoints.scope import RequestScope
 from kapi.filters.chain import Handler
 from kapi.machinery import status
+from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.field import quote
 from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.tree import Object
@@ -36,14 +37,14 @@ class History(Protocol):
 
     @property
     def newest(self) -> int:
-        """The revision of the last one."""
+        """The revision of the last change."""
 
     def changes(self, since: int, until: int) -> list[Change]:
-        """After ``since``, up to ``until``, oldest first.  Raises Compacted when some of them are forgotten."""
+        """Changes after ``since`` up to ``until``, oldest first.  Raises Compacted when some of them are no longer known."""
 
 
 class PastReads:
-    """``tables`` have everything that is served of the store whose ``history`` it is."""
+    """``tables`` are those of all resources in the store of ``history``."""
 
     def __init__(self, tables: Sequence[ResourceTable], history: History) -> None:
         self._tables = tables
@@ -53,14 +54,14 @@ class PastReads:
         server.route(PATH, self.changes, methods=("GET",), listed=False)
 
     def around(self, handler: Handler) -> Handler:
-        """What answers requests, those for the past among them.  Raises StatusError."""
+        """``handler``, with reads at an earlier revision answered here.  Raises StatusError."""
 
         def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
             if OPTION not in ctx.query:
                 return handler(ctx)
             info, revision = ctx.info, _revision(ctx, OPTION)
             if info is not None and info.is_resource and info.verb == "list":
-                if not ctx.first("continue"):  # whose token names the revision
+                if not ctx.first("continue"):  # a continue token names the revision itself
                     ctx.query["resourceVersion"], ctx.query["resourceVersionMatch"] = [str(revision)], ["Exact"]
                 return handler(ctx)
             if info is None or info.verb != "get" or not info.name or info.subresource:
@@ -76,7 +77,7 @@ class PastReads:
     async def _get(self, ctx: RequestContext, scope: RequestScope, namespace: str, revision: int) -> Response:
         assert ctx.info is not None
         name, cache = ctx.info.name, scope.store.cache
-        media = output_media_type(ctx, "get", True)
+        media = output_media_type(ctx, "get")
         waiting = cache.wait_for(revision)
         if waiting is not None:
             await waiting
@@ -93,11 +94,12 @@ class PastReads:
             return respond_object(ctx, scope, 200, None, scope.served(entry), media)
         return respond_object(ctx, scope, 200, scope.from_storage(entry.object), None, media, entry.object)
 
-    def changes(self, ctx: RequestContext) -> Response:
+    async def changes(self, ctx: RequestContext) -> Response:
         """Objects that were created, updated or deleted after ``from``, up to ``to``.  Raises StatusError."""
         require_masters(ctx, "changes of everything are for members of system:masters")
         since = _revision(ctx, "from")
         until = _revision(ctx, "to") if ctx.first("to") else self._history.newest
+        await in_slices  # they may be many, and packed
         try:
             history = self._history.changes(since, until)
         except Compacted:
@@ -120,7 +122,7 @@ class PastReads:
 
 
 def _revision(ctx: RequestContext, option: str) -> int:
-    """Raises BadRequest for what is none."""
+    """The revision in a query option.  Raises BadRequest."""
     text = ctx.first(option)
     try:
         return parse_uint(text)

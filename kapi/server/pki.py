@@ -1,7 +1,7 @@
-"""Keys and certificates of a first start; later starts use them again.
+"""Generates keys and certificates at the first start; later starts use them again.
 
-Everything lies under ``<data dir>/pki``, or where ``--cert-dir`` says, with owner-only modes.  Upstream leaves this to kubeadm;
-the names follow it.
+They are in ``<data dir>/pki`` or in ``--cert-dir``, readable only by their owner.  Upstream leaves this to kubeadm, whose file
+names are used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RENEW_BEFORE = datetime.timedelta(days=30)
 
 
 class Files(msgspec.Struct, frozen=True):
-    """Where things lie."""
+    """The paths of the generated files."""
 
     directory: Path
 
@@ -63,9 +63,9 @@ class Files(msgspec.Struct, frozen=True):
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Writes a file that only its owner can read; a reader never sees half of it."""
+    """Writes a file atomically, readable only by its owner."""
     scratch = path.with_name(path.name + ".new")
-    scratch.unlink(missing_ok=True)  # what a crash left may be readable by others
+    scratch.unlink(missing_ok=True)  # a file left by a crash might be readable by others
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -120,9 +120,10 @@ def _usage(*, signs: bool = False) -> x509.KeyUsage:
 
 
 def ensure(directory: Path, names: Iterable[str]) -> Files:
-    """Makes what is missing.  ``names`` are host names and addresses the serving certificate must cover.
+    """Generates missing files.  ``names`` are host names and addresses that the serving certificate must cover.
 
-    Servers that share the directory make it one after the other.
+    A lock file serializes servers that share the directory.  Raises OSError, and ValueError for files that are damaged or do not
+    belong together: keys that clients or tokens depend on are never replaced.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -134,21 +135,29 @@ def ensure(directory: Path, names: Iterable[str]) -> Files:
 
 
 def _ensure(files: Files, names: Iterable[str]) -> Files:
-    if not (files.ca.exists() and files.ca_key.exists()):
+    for public, private in ((files.ca, files.ca_key), (files.service_account_public, files.service_account_key)):
+        if public.exists() and not private.exists():  # the private one is written first
+            raise ValueError(f"{public.name} is there, but not {private.name}: copy both, or remove both")
+    if not files.ca.exists():
         _make_ca(files)
     ca, ca_key = x509.load_pem_x509_certificate(files.ca.read_bytes()), _load_key(files.ca_key)
+    if ca.public_key() != ca_key.public_key():
+        raise ValueError(f"{files.ca.name} and {files.ca_key.name} do not belong together: copy both, or remove both")
     wanted = list(dict.fromkeys(names))
     if not _serves(files.serving, files.serving_key, ca, wanted):
         _make_serving(files, ca, ca_key, wanted)
     if not (files.admin.exists() and files.admin_key.exists() and _fresh(files.admin, ca)):
         _make_admin(files, ca, ca_key)
-    if not (files.service_account_key.exists() and files.service_account_public.exists()):
+    if not files.service_account_public.exists():
         _make_service_account(files)
     return files
 
 
 def _make_ca(files: Files) -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
+    exists = (
+        files.ca_key.exists()
+    )  # without a certificate after a kill, or in an incomplete copy: what it has signed stays valid
+    key = _load_key(files.ca_key) if exists else ec.generate_private_key(ec.SECP256R1())
     subject = _name("kubernetes")
     certificate = (
         _builder(subject, subject, key, 10)
@@ -157,7 +166,8 @@ def _make_ca(files: Files) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    write_private(files.ca_key, _key_bytes(key))
+    if not exists:
+        write_private(files.ca_key, _key_bytes(key))
     write_private(files.ca, certificate.public_bytes(serialization.Encoding.PEM))
 
 
@@ -216,7 +226,13 @@ def _make_admin(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePriv
 
 
 def _make_service_account(files: Files) -> None:
-    key = rsa.generate_private_key(65537, 2048)  # RS256 is what every verifier of such tokens knows
+    if files.service_account_key.exists():  # as for the CA
+        loaded = serialization.load_pem_private_key(files.service_account_key.read_bytes(), None)
+        if not isinstance(loaded, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
+            raise ValueError(f"{files.service_account_key.name} is neither an RSA nor an EC key")
+        key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey = loaded
+    else:
+        key = rsa.generate_private_key(65537, 2048)  # every verifier of such tokens supports RS256
+        write_private(files.service_account_key, _key_bytes(key))
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    write_private(files.service_account_key, _key_bytes(key))
     write_private(files.service_account_public, public)

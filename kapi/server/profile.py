@@ -1,7 +1,7 @@
 """A profile of the thread that serves, in pprof's format: ``go tool pprof`` and speedscope read it.
 
-The stack is looked at a hundred times a second from another thread; a sample is taken to be a hundredth of a second of work, but
-for the reactor's own waiting.  Format: github.com/google/pprof ``proto/profile.proto``.
+Another thread samples the stack a hundred times a second; a sample counts as a hundredth of a second of work, unless the reactor
+is waiting.  Format: github.com/google/pprof ``proto/profile.proto``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import CodeType, FrameType
 
 from kapi.schema.protobuf_writing import varint
 
-RATE = 100  # looks a second
+RATE = 100  # samples a second
 _MAX_FRAMES = 200  # innermost frames of a stack
 _WAITING = ("poll", "doPoll", "doIteration")  # in which the reactor waits for something to do
 
@@ -45,7 +45,7 @@ class Sampler:
             self.counts[stack] = self.counts.get(stack, 0) + 1
 
     def run(self, seconds: float, stopped: threading.Event) -> None:
-        """Looks until the time is over or ``stopped`` is set; in a thread of its own."""
+        """Samples until the time is over or ``stopped`` is set; runs in another thread."""
         begun = time.monotonic()
         while time.monotonic() - begun < seconds and not stopped.wait(1 / RATE):
             self.look()
@@ -104,6 +104,6 @@ def encode(counts: dict[Stack, int], began: float, seconds: float) -> bytes:
 
 
 def _module(code: CodeType) -> str:
-    """From the file's name: a code does not know its module."""
+    """The module's name from the file's name, since a code object does not have it."""
     parts = code.co_filename.removesuffix(".py").split("/")
     return ".".join(parts[-2:]) if len(parts) > 1 else parts[-1]

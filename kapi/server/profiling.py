@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
 from kapi.machinery import status
+from kapi.machinery.numbers import NumberError, parse_int
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
@@ -29,11 +30,11 @@ _PROFILES = {
 
 
 class Profiler:
-    """One profile at a time."""
+    """Takes CPU profiles, one at a time."""
 
     def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
-        self._thread = threading.get_ident()  # that of the reactor, which is put together in its own
+        self._thread = threading.get_ident()  # the reactor's thread, in which the server is built
         self._busy = False
 
     async def profile(self, ctx: RequestContext) -> Response:
@@ -89,9 +90,12 @@ def install_profiling(server: GenericServer, reactor: Reactor, logs: Verbosity) 
         if ctx.method != "PUT":
             return Response(405, b"unrecognized http method\n", _PLAIN)
         text = ctx.http.content.getvalue().decode("utf-8", "replace").strip()
-        if not text.isdigit():
-            raise status.bad_request(f"failed to set klog.logging.verbosity {text}: not a number")
-        logs.v = int(text)
+        try:
+            logs.v = parse_int(text, 32)
+        except NumberError as error:
+            raise status.bad_request(
+                f'failed to set klog.logging.verbosity {text}: strconv.ParseInt: parsing "{text}": {error}'
+            ) from None
         return Response(200, f"successfully set klog.logging.verbosity to {text}".encode(), _PLAIN)
 
     server.route("/debug/flags/v", verbosity, listed=False)

@@ -14,20 +14,21 @@ from twisted.web import http
 from twisted.web.http_headers import Headers
 
 from kapi.request.http import HTTPRequest, Waiting
-from kapi.request.pending import COUNTED, Share
+from kapi.request.pending import MIN_COUNTED_BYTES, PendingBytes
+from kapi.request.response import CLOSE, SLICE
 from kapi.request.streamed_body import StreamedBody
 from kapi.server.request_headers import RequestHeaders, canonical
 from kapi.server.runner import RequestRunner
 
 MAX_BODY = 3 * 1024 * 1024  # bytes
-#: what is still read of a body beyond the limit, so that its sender sees the answer instead of a reset
+#: so much of a too large body is still read, so that its sender sees the answer instead of a reset
 _MAX_DRAINED_BYTES = 64 * 1024 * 1024
-#: seconds until a request is passed on though its body has not come
+#: seconds until a request is forwarded although its body is incomplete
 _STREAM_DELAY_SECONDS = 0.05
-#: request headers that are still asked for when a long answer ends: by the logs
-_LASTING = (b"User-Agent", b"X-Forwarded-For", b"X-Real-Ip")
+#: request headers that the logs still need when a long answer ends
+_KEPT_HEADERS = (b"User-Agent", b"X-Forwarded-For", b"X-Real-Ip")
 _NO_ARGUMENTS: dict[bytes, list[bytes]] = {}
-#: looked up once: twisted.web.http has deprecated names, and stands behind a proxy for their sake
+#: looked up once: twisted.web.http is a proxy module, because of its deprecated names
 _BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
 
 
@@ -36,19 +37,23 @@ class APIRequest(http.Request):
 
     runner: RequestRunner
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
-    body_refused = False  # too much waits already
-    _share: Share | None = None  # of a large body
+    body_refused = False  # too many bytes wait for slow clients already
+    _pending_bytes: PendingBytes | None = None  # of a large body
     waiting: Waiting | None = None  # an answer that has not come yet: notified when the client leaves
-    streamed: StreamedBody | None = None  # the request was passed on before its body had come
-    _early: tuple[bytes, bytes, bytes, int | None] | None = None  # what it needs to be passed on
-    _soon: IDelayedCall | None = None  # the timer that passes it on
+    streamed: StreamedBody | None = None  # set when the request was forwarded before its whole body had come
+    _request_line: tuple[bytes, bytes, bytes, int | None] | None = (
+        None  # (method, uri, version, length) of a request that may be forwarded early
+    )
+    _stream_call: IDelayedCall | None = None  # the timer that forwards it
+    _head = b""  # of an answer whose first part is to come
+    _follows = False  # the other parts come, as they are
 
     @property
     def body_too_large(self) -> bool:
         return self.body_size > MAX_BODY
 
     def __init__(self, channel: Any, queued: bool = False) -> None:
-        # the base class asks the socket for both addresses on every request; here they are looked up when asked for
+        # unlike the base class, does not read both addresses from the socket for every request
         self.notifications = []
         self.channel = channel
         self.requestHeaders = RequestHeaders()  # type: ignore[assignment]
@@ -61,7 +66,7 @@ class APIRequest(http.Request):
 
     @property
     def client(self) -> IAddress:
-        """Known also when the answer is out and the channel is taken away."""
+        """The client's address, also after the answer, when the channel is gone."""
         peer: IAddress = self._connection().getPeer()
         return peer
 
@@ -79,7 +84,7 @@ class APIRequest(http.Request):
         return values[0] if values else None
 
     def parseCookies(self) -> None:
-        """Nobody reads cookies here."""
+        """Does nothing: cookies are not used."""
 
     def gotLength(self, length: int | None) -> None:
         self.content = io.BytesIO()
@@ -89,9 +94,9 @@ class APIRequest(http.Request):
         if self.streamed is not None:
             self.streamed.received(data)
             return
-        if self._soon is not None and self.body_size > COUNTED:
-            self._soon.reset(0)  # not now: the channel is in the middle of what it reads
-        if self.body_size > COUNTED and not self._count(len(data)):
+        if self._stream_call is not None and self.body_size > MIN_COUNTED_BYTES:
+            self._stream_call.reset(0)  # not now: the channel is still reading
+        if self.body_size > MIN_COUNTED_BYTES and not self._count(len(data)):
             return
         if self.body_size <= MAX_BODY:
             self.content.write(data)  # type: ignore[union-attr]
@@ -99,10 +104,10 @@ class APIRequest(http.Request):
             self.abort()
 
     def _count(self, size: int) -> bool:
-        """Whether there is memory for more of a large body; else none of it is kept, and it is answered with 429."""
+        """Counts a large body.  Returns False when there is no memory for it: it is dropped, and answered with 429."""
         pending = self.runner.pending
-        if self._share is None:
-            self._share = Share(pending, self.body_size - size)
+        if self._pending_bytes is None:
+            self._pending_bytes = PendingBytes(pending, self.body_size - size)
         if not self.body_refused and pending.full:
             pending.shrink()
             if pending.full:
@@ -110,39 +115,39 @@ class APIRequest(http.Request):
                 pending.refused += 1
                 self.content = io.BytesIO()
         if self.body_refused:
-            self._share.set(0)
+            self._pending_bytes.set(0)
             if self.body_size > _MAX_DRAINED_BYTES:
                 self.abort()
             return False
         if self.body_size <= MAX_BODY:
-            self._share.set(self.body_size)
+            self._pending_bytes.set(self.body_size)
         pending.progress(self)
         return True
 
     def cut_off(self) -> None:
-        """Nothing more has come of the body for long, or was taken of it, and others need the memory."""
-        self._share = None
+        """Frees the body, which was without progress for long, and closes the connection."""
+        self._pending_bytes = None
         self.content = io.BytesIO()
         self.abort()
 
-    # -- a body that is passed on while it comes
+    # -- a body that is forwarded while it comes
 
     def stream_soon(self, method: bytes, uri: bytes, version: bytes, length: int | None) -> None:
-        """The body goes to another server: the request begins when it is long in coming, or large.
+        """The body goes to another server: the request begins early when the body is slow or large.
 
-        ``length`` in bytes, None when the client does not say.
+        ``length`` is in bytes, None when unknown.
         """
-        self._early = method, uri, version, length
-        self._soon = self.runner.reactor.callLater(_STREAM_DELAY_SECONDS, self._stream)
+        self._request_line = method, uri, version, length
+        self._stream_call = self.runner.reactor.callLater(_STREAM_DELAY_SECONDS, self._stream)
 
     def _stream(self) -> None:
-        assert self._early is not None
-        self._soon = None
-        method, uri, version, length = self._early
+        assert self._request_line is not None
+        self._stream_call = None
+        method, uri, version, length = self._request_line
         start = self.content.getvalue()  # type: ignore[union-attr]
         if self.body_refused or self.body_size > len(start):
-            return  # it is answered for what it is when all has come
-        self._share = None
+            return  # refused or too large: answered when the whole body has come
+        self._pending_bytes = None
         self.content = io.BytesIO()
         channel: Any = self.channel
         channel.stream_body(self, len(start))
@@ -150,28 +155,28 @@ class APIRequest(http.Request):
         self._begin(method, uri, version)
 
     def body_waits(self, size: int) -> None:
-        """What waits of a body that is passed on counts as what waits for other clients does."""
+        """Counts the waiting bytes of a forwarded body, and pauses the client while there are any."""
         pending = self.runner.pending
         if size:
-            if self._share is None:
-                self._share = Share(pending)
-            self._share.set(size)
+            if self._pending_bytes is None:
+                self._pending_bytes = PendingBytes(pending)
+            self._pending_bytes.set(size)
             pending.wait(self)
-        elif self._share is not None:
-            self._share = None
+        elif self._pending_bytes is not None:
+            self._pending_bytes = None
             pending.leave(self)
         channel: Any = getattr(self, "channel", None)
         if channel is not None:
             channel.hold_body(size > 0)
 
     def body_taken(self, size: int) -> None:
-        """The body may go on: what came was taken."""
+        """``size`` bytes were taken: the client may send more."""
         channel: Any = getattr(self, "channel", None)
         if channel is not None:
             channel.body_taken(size)
 
     def end_streaming(self) -> None:
-        """The answer is out: the rest of the body is of no use."""
+        """The answer is complete: the rest of the body is not needed."""
         if self.streamed is not None:
             self.streamed.fail(Failure(ConnectionAborted("the answer is over")))
             self.streamed.stop()
@@ -181,10 +186,10 @@ class APIRequest(http.Request):
         if self.streamed is not None:
             self.streamed.end()
             return
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
-        if self._share is not None:
+        if self._stream_call is not None:
+            self._stream_call.cancel()
+            self._stream_call = None
+        if self._pending_bytes is not None:
             self.runner.pending.leave(self)
         self._begin(command, path, version)
 
@@ -198,49 +203,49 @@ class APIRequest(http.Request):
         self.runner.serve(self)
 
     def shrink(self) -> None:
-        """The answer has begun and will take long: lets go of what only its beginning needed."""
+        """Frees what is no longer needed once a long answer has begun."""
         kept = RequestHeaders()
-        for name in _LASTING:
+        for name in _KEPT_HEADERS:
             values = self.requestHeaders.getRawHeaders(name)
             if values:
                 kept.setRawHeaders(name, values)
         self.requestHeaders, self.responseHeaders = kept, Headers()  # type: ignore[assignment]
-        self.content = self._share = None
+        self.content = self._pending_bytes = None
 
     @property
     def gone(self) -> bool:
-        """Whether the client has left, or has taken the request back."""
+        """Whether the client has left or reset the stream."""
         return bool(self._disconnected)
 
     def connectionLost(self, reason: Failure) -> None:
-        """The client has left: what writes the answer is stopped here, since HTTP/2 does not do so."""
+        """The client has left.  Stops the answer's producer here, since HTTP/2 does not."""
         channel, producer = getattr(self, "channel", None), self.producer
         self.producer = None
         waiting, self.waiting = self.waiting, None
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
+        if self._stream_call is not None:
+            self._stream_call.cancel()
+            self._stream_call = None
         if self.streamed is not None:
             self.streamed.fail(reason)
             self.streamed.stop()
-        if self._share is not None:
+        if self._pending_bytes is not None:
             self.runner.pending.leave(self)
         super().connectionLost(reason)
         if waiting is not None:
-            waiting.left()
+            waiting.client_gone()
         if producer is not None:
             if channel is not None:
-                channel.unregisterProducer()  # nothing is pulled any more
+                channel.unregisterProducer()  # stop pulling data
             producer.stopProducing()
 
     def abort(self) -> None:
-        """Ends an answer in the middle so that nobody takes it for a whole one."""
+        """Ends an answer in the middle, so that the client does not take it for complete."""
         channel: Any = self.channel
         if channel is not None:
             channel.transport.abortConnection()
 
     def chunk_writer(self) -> Callable[[bytes], None] | None:
-        """Takes what is framed as chunks already (see ``chunk``); None when this answer is not sent in chunks."""
+        """A function that sends data already framed as chunks; None when this answer is not chunked."""
         channel = self.channel
         if not self.chunked or not getattr(channel, "single_write", False):
             return None
@@ -248,13 +253,29 @@ class APIRequest(http.Request):
         return writer
 
     def write(self, data: bytes) -> None:
-        """As the base class does, but headers and first data leave in one piece."""
+        """Like the base class, but sends headers and first data in one write, unless the data is long."""
         channel = self.channel
+        if self._follows and not (self.finished or self._disconnected):
+            self.sentLength += len(data)
+            channel.transport.write(data)  # type: ignore[union-attr]
+            return
         if self.startedWriting or self.finished or self._disconnected or not getattr(channel, "single_write", False):
             super().write(data)
             return
         self.startedWriting = 1
+        head = self._head
+        if head:
+            self._head, self._follows = b"", True
+            self.sentLength = len(data)
+            if len(data) > SLICE:  # to copy it takes longer than another record
+                channel.transport.write(head)  # type: ignore[union-attr]
+                channel.transport.write(data)  # type: ignore[union-attr]
+            else:
+                channel.transport.write(head + data)  # type: ignore[union-attr]
+            return
         headers = self.responseHeaders
+        if headers.hasHeader(b"connection"):
+            channel.persistent = False
         bodyless = self.method == b"HEAD" or self.code in _BODYLESS_CODES
         if not bodyless and self.clientproto == b"HTTP/1.1" and not headers.hasHeader(b"content-length"):
             headers.setRawHeaders(b"transfer-encoding", [b"chunked"])
@@ -264,53 +285,76 @@ class APIRequest(http.Request):
             for value in values:
                 out += (name, b": ", value, b"\r\n")
         out.append(b"\r\n")
+        write = channel.transport.write  # type: ignore[union-attr]
         if bodyless:
             self.write = _discard  # type: ignore[method-assign]
         elif data:
             self.sentLength += len(data)
+            if len(data) > SLICE and not self.chunked:
+                write(b"".join(out))
+                write(data)
+                return
             if self.chunked:
                 out += (b"%x\r\n" % len(data), data, b"\r\n")
             else:
                 out.append(data)
-        channel.transport.write(b"".join(out))  # type: ignore[union-attr]
+        write(b"".join(out))
+
+    def begin(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> None:
+        """Sends these headers with the first part of a body of ``size`` bytes."""
+        self._head = self._made_head(fields, size)
+        if not self._head:
+            set_headers(self, fields, size)
 
     def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        """The answer with these headers, its body and its end."""
-        channel = self.channel
-        simple = not self.startedWriting and getattr(channel, "single_write", False) and not self._disconnected
-        if not simple or self.method == b"HEAD" or self.code in _BODYLESS_CODES:
+        """Sends a complete answer with these headers in one write."""
+        head = self._made_head(fields, len(body))
+        if not head:
             write_plainly(self, fields, body)
             return
+        self.startedWriting = 1
+        self.sentLength = len(body)
+        self.channel.transport.write(head + body)  # type: ignore[union-attr]
+        self.finish()
+
+    def _made_head(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> bytes:
+        """The status line and all headers as they are sent; empty when it takes more to make them."""
+        simple = not self.startedWriting and getattr(self.channel, "single_write", False) and not self._disconnected
+        if not simple or self.method == b"HEAD" or self.code in _BODYLESS_CODES:
+            return b""
+        if CLOSE in fields:
+            self.channel.persistent = False
         out = [_status_line(self.clientproto, self.code, self.code_message)]
         for name, values in self.responseHeaders.getAllRawHeaders():
             for value in values:
                 out += (name, b": ", value, b"\r\n")
         for name, value in fields:
             out += (canonical(name), b": ", value, b"\r\n")
-        out.append(b"Content-Length: %d\r\n\r\n" % len(body))
+        out.append(b"Content-Length: %d\r\n\r\n" % size)
         head = b"".join(out)
         lines = len(out) // 4 + 3  # the status, the length and an empty one
         if head.count(b"\n") != lines or head.count(b"\r") != lines:
-            write_plainly(self, fields, body)  # a value would be more than one line
-            return
-        self.startedWriting = 1
-        self.sentLength = len(body)
-        channel.transport.write(head + body)  # type: ignore[union-attr]
-        self.finish()
+            return b""  # a value has a line break
+        return head
 
 
-def write_plainly(request: HTTPRequest, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-    """A whole answer by what every request has; the values of headers are made single lines."""
+def set_headers(request: HTTPRequest, fields: Sequence[tuple[bytes, bytes]], size: int) -> None:
+    """Sets headers as any request does: line breaks in their values are removed."""
     headers = request.responseHeaders
     for name, value in fields:
         headers.addRawHeader(name, value)
-    headers.setRawHeaders(b"content-length", [b"%d" % len(body)])
+    headers.setRawHeaders(b"content-length", [b"%d" % size])
+
+
+def write_plainly(request: HTTPRequest, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+    """Sends a complete answer by the methods of any request; line breaks in header values are removed."""
+    set_headers(request, fields, len(body))
     request.write(body)
     request.finish()
 
 
 def _discard(data: bytes) -> None:
-    """The body of an answer that may not have one."""
+    """Drops the body of an answer that must not have one."""
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,6 +1,6 @@
-"""The header fields of a request: what kapi and ``twisted.web``'s channel ask of its ``Headers``, in a third of the time.
+"""The header fields of a request: the part of twisted.web's ``Headers`` that is used here, in a third of the time.
 
-Names are kept as Go writes them (``net/textproto``, CanonicalMIMEHeaderKey); what came in has no line breaks.
+Names are stored as Go writes them (``net/textproto``, CanonicalMIMEHeaderKey); values have no line breaks.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from functools import lru_cache
 from typing import TypeVar
 
 T = TypeVar("T")
-_MAX_NAME = 64  # bytes of a name that is remembered
+_MAX_CACHED_NAME_BYTES = 64  # the canonical form of a longer name is not cached
 
 
 @lru_cache(1000)
 def canonical(name: bytes | str) -> bytes:
-    """As Go writes it.  For names that are not long: it is remembered."""
+    """A name as Go writes it, cached: only for short names."""
     return _written(name.encode("latin-1") if isinstance(name, str) else name)
 
 
@@ -32,10 +32,10 @@ class RequestHeaders:
         self.fields: dict[bytes, list[bytes]] = {}
 
     def add(self, fields: Iterable[tuple[bytes, bytes]]) -> None:
-        """All of a request."""
+        """Adds all fields of a request."""
         found = self.fields
         for name, value in fields:
-            key = canonical(name) if len(name) <= _MAX_NAME else _written(name)
+            key = canonical(name) if len(name) <= _MAX_CACHED_NAME_BYTES else _written(name)
             if key in found:
                 found[key].append(value)
             else:
@@ -48,7 +48,7 @@ class RequestHeaders:
         self.fields[canonical(name)] = list(values)
 
     def removeHeader(self, name: bytes) -> None:
-        self.fields.pop(canonical(name) if len(name) <= _MAX_NAME else _written(name), None)
+        self.fields.pop(canonical(name) if len(name) <= _MAX_CACHED_NAME_BYTES else _written(name), None)
 
     def hasHeader(self, name: bytes) -> bool:
         return canonical(name) in self.fields

@@ -1,8 +1,7 @@
-"""Every request under upstream's names: how many, how long, how large (upstream: apiserver ``endpoints/metrics``).
+"""Metrics of requests under upstream's names: count, latency, size (upstream: apiserver ``endpoints/metrics``).
 
-What every request touches is counted in plain integers and turned into metric families only when somebody asks for
-/metrics.  Label values come from the catalogue or are empty, and the series of definitions that are gone go as well, so that no
-client can make series without bound.
+Values that change with each request are plain integers, turned into metric families only at a scrape.  Label values come from the
+catalogue or are empty, and series of deleted definitions are dropped, so that clients cannot make series without bound.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from kapi.request.context import Finisher, RequestContext
 LATENCY = (
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0,
 )  # fmt: skip
-_SLI_FROM = 2  # the buckets of the service level begin at 50 ms
+_SLI_FROM = 2  # index of the first bucket of the SLI metric: 50 ms
 SIZES = tuple(1000.0 * 10**power for power in range(7))
 _TEXTS = {
     "total": "[STABLE] Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, "
@@ -44,13 +43,13 @@ _BODY_VERBS = {
     "DELETECOLLECTION": "deletecollection",
 }  # fmt: skip
 _VALIDATED = frozenset({"POST", "PUT", "PATCH", "APPLY"})
-#: so many series are kept without asking whether their resources are still served, and later twice what was left then
+#: with more series, those of resources that are no longer served are dropped; the next time at twice of what was left
 _MIN_SERIES = 2_000
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 
 class Histogram:
-    """Counts by upper bound."""
+    """A histogram of plain integers."""
 
     __slots__ = ("bounds", "counts", "total")
 
@@ -68,15 +67,14 @@ class Histogram:
         return cumulative(self.bounds, self.counts)
 
 
-#: of a request whose labels were worked out before: method, verb, group, version, resource, subresource, and whether name
-#: and namespace are empty
+#: cache key of a request's labels: method, verb, group, version, resource, subresource, and whether name and namespace are empty
 _Known = tuple[str, str, str, str, str, str, bool, bool]
 #: component labels: verb, group, version, resource, subresource, scope
 Key = tuple[str, str, str, str, str, str]
 
 
 class Series:
-    """One kind of request."""
+    """The metrics of one kind of request."""
 
     __slots__ = (
         "bodies", "codes", "executing", "finisher", "kind", "latency", "long", "running", "sizes", "validated", "waited",
@@ -90,7 +88,7 @@ class Series:
         self.bodies = BodySizes()
         self.codes: dict[tuple[int, str], int] = {}
         self.latency = Histogram()
-        #: what others' time is less in each bucket of ``latency``, and in its sum
+        #: the difference between ``latency`` with and without waits (queues, webhooks), by bucket and in the sum
         self.waits: list[int] = []
         self.waited = 0.0
         self.sizes = Histogram(SIZES)
@@ -116,7 +114,7 @@ class Series:
             self.validated.observe(took, given if given in _VALIDATIONS else "invalid" if given else "")
 
     def wait(self, total: float, waited: float) -> None:
-        """Of an observed latency, ``waited`` was not ours."""
+        """Notes that of an observed latency ``total`` the request spent ``waited`` in queues and for webhooks (seconds)."""
         bounds = self.latency.bounds
         if not self.waits:
             self.waits = [0] * len(self.latency.counts)
@@ -125,7 +123,7 @@ class Series:
         self.waited += min(waited, total)
 
     def own(self) -> tuple[list[tuple[str, float]], float]:
-        """Buckets and sum of the latency without what others took."""
+        """(buckets, sum) of the latency without waits."""
         counts = self.latency.counts
         if self.waits:
             counts = [count + more for count, more in zip(counts, self.waits, strict=True)]
@@ -138,14 +136,14 @@ class RequestMetrics:
     def __init__(self) -> None:
         self.series: dict[Key, Series] = {}
         self.concurrency = Concurrency()
-        #: the series of what was asked for before, so that its labels are worked out once
+        #: cache of the series by what is known of a request before its labels
         self._known: dict[_Known, Series] = {}
         self._sweep_beyond = _MIN_SERIES
-        #: called with resources, by group and name, that are not served any more, after their series have gone
+        #: called with (group, resource) of resources whose series were dropped
         self.on_forgotten: Callable[[Set[tuple[str, str]]], None] = lambda resources: None
         #: of writes that name how fields are to be validated
         self._validated = LabelledHistogram(_FIELD_VALIDATION, "", ("field_validation",), LATENCY[_SLI_FROM:])
-        #: in which release a deprecated (sub)resource goes, "" when that is not known; None for what is not deprecated
+        #: the release that removes a deprecated resource, "" when unknown; None when it is not deprecated
         self.deprecated: Callable[[str, str, str], str | None] = lambda group, version, resource: None
 
     def of(self, key: Key) -> Series:
@@ -155,7 +153,7 @@ class RequestMetrics:
         return found
 
     def filter(self, known: Callable[[str, str, str, str], bool]) -> Callable[[RequestContext], None]:
-        """The filter that counts every request; ``known`` says which (sub)resources may be label values."""
+        """The filter that counts every request; ``known`` says whether a (sub)resource exists and may be a label value."""
         memory, of = self._known, self.of
 
         def count(ctx: RequestContext) -> None:
@@ -191,7 +189,7 @@ class RequestMetrics:
         return count
 
     def _sweep(self, known: Callable[[str, str, str, str], bool]) -> None:
-        """Drops the series of what is not served any more, but for requests that go on."""
+        """Drops the series of resources that are no longer served, unless requests are running."""
         kept = {
             key: series
             for key, series in self.series.items()
@@ -282,7 +280,7 @@ class RequestMetrics:
         return family
 
     def _field_validation(self) -> Metric:
-        """Those that name none are what is left of all writes."""
+        """The histogram of writes by field validation; writes that name none are all others."""
         family = HistogramMetricFamily(
             _FIELD_VALIDATION,
             "[ALPHA] Response latency distribution in seconds for each field validation value",

@@ -7,7 +7,7 @@ import platform
 import orjson
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from kapi.codecs.accept import on_route
+from kapi.codecs.accept import route_accepts
 from kapi.machinery import status
 from kapi.machinery.checkpoint import in_slices, steps
 from kapi.request.context import RequestContext
@@ -35,7 +35,7 @@ VERSION = {
 
 
 def nothing(ctx: RequestContext) -> Response:
-    """404 for what does not exist below a fixed path; no other server is asked."""
+    """Raises NotFound for a path below a fixed path, so that no delegate answers it."""
     raise status.no_such_resource()
 
 
@@ -43,7 +43,7 @@ def install_version(server: GenericServer) -> None:
     body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
 
     def version(ctx: RequestContext) -> Response:
-        if not on_route(ctx.header("accept") or "", ("application/json",)):
+        if not route_accepts(ctx.header("accept") or "", ("application/json",)):
             raise status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: application/json", details={})
         return Response(200, body, JSON)
 

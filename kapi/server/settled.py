@@ -1,8 +1,8 @@
-"""``GET /kapi/settled``: answers when nothing is left to be done, so that tests need not sleep.
+"""``GET /kapi/settled``: answers when all work is done, so that tests need not sleep.
 
-That is: the caches have seen the revision that is asked for, every watch has been sent what it selects, no other request is being
-answered, and the controllers in the process have nothing to do now or within a second.  Work that comes later by its time
-(the resync of a quota, the end of a Job's life) and what goes on failing is not waited for.
+That is the case when the caches have the requested revision, every watch has been sent its events, no other request is being
+answered, and the controllers in the process have nothing to do now or within a second.  It does not wait for work that is due
+later (the resync of a quota, the end of a Job's life), or that keeps failing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kapi.watchcache.split_caches import AnyCaches
 
 PATH = "/kapi/settled"
 DEFAULT_TIMEOUT, MAX_TIMEOUT = 10.0, 50.0  # seconds
-WITHIN = 1.1  # seconds: a namespace that goes is emptied after one
-_MARGIN_SECONDS = 0.1  # seconds before the request's own deadline, which would not say what goes on
-_POLL_SECONDS = 0.01  # seconds between two looks
+BUSY_WITHIN_SECONDS = 1.1  # work that is due so soon counts: a deleted namespace is emptied after 1 s
+_MARGIN_SECONDS = 0.1  # before the request's own deadline, whose error would not tell what is left
+_POLL_SECONDS = 0.01  # between two checks
 
 
 class Settled:
-    """``requests`` counts what is being answered."""
+    """Answers when all work is done.  ``requests`` counts the requests under way."""
 
     def __init__(self, caches: AnyCaches, requests: RequestWaitGroup, reactor: IReactorTime) -> None:
         self._caches = caches
@@ -42,7 +42,7 @@ class Settled:
         server.route(PATH, self.handle, methods=("GET",), listed=False)
 
     async def handle(self, ctx: RequestContext) -> Response:
-        """Raises BadRequest, and Timeout, which says what is still to be done."""
+        """Waits until all work is done.  Raises BadRequest, and Timeout with what is left."""
         revision = _revision(ctx)
         end = self._reactor.seconds() + min(_seconds(ctx), MAX_TIMEOUT) - _MARGIN_SECONDS
         self._waiting += 1
@@ -52,8 +52,8 @@ class Settled:
                 await waiting
             quiet = False
             while True:
-                why = self.unsettled(revision)
-                if not why and quiet:  # nor has the turn in between brought anything
+                why = self.unfinished(revision)
+                if not why and quiet:  # two checks in a row, with a turn of the reactor in between
                     return Response(200, orjson.dumps({"revision": self._caches.revision}))
                 quiet = not why
                 if why and self._reactor.seconds() >= end:
@@ -62,14 +62,14 @@ class Settled:
         finally:
             self._waiting -= 1
 
-    def unsettled(self, revision: int) -> str:
-        """What is left to be done; "" for nothing."""
+    def unfinished(self, revision: int) -> str:
+        """What is left to be done; "" when nothing is."""
         if self._caches.revision < revision:
             return f"revision {self._caches.revision} is older than {revision}"
         others = self._requests.count - self._waiting
         if others > 0:
             return f"{others} requests are being answered"
-        if work.busy(self._reactor, WITHIN):
+        if work.busy(self._reactor, BUSY_WITHIN_SECONDS):
             return "controllers are busy"
         return self._caches.behind()
 
@@ -83,6 +83,6 @@ def _revision(ctx: RequestContext) -> int:
 
 
 def _seconds(ctx: RequestContext) -> float:
-    """The filter of deadlines has refused what is no duration."""
+    """The time-out in seconds; the deadline filter has refused invalid ones."""
     asked = parse_duration(ctx.first("timeout") or "0")
     return asked if asked > 0 else DEFAULT_TIMEOUT

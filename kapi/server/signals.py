@@ -1,24 +1,57 @@
-"""Signals of the process, and the end that it makes of itself."""
+"""Signal handlers, and stopping the reactor."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from functools import partial
+
+from twisted.internet.error import ReactorNotRunning
+from twisted.logger import Logger
 
 from kapi.request.reactor import Reactor
 
+log = Logger()
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
 
 def on_signal(number: int, action: Callable[[], object]) -> None:
-    """Calls ``action`` from the signal's handler; not where the server is embedded, in another thread than the main one."""
+    """Calls ``action`` from the signal's handler.  Does nothing in another than the main thread (an embedded server)."""
     try:
         signal.signal(number, lambda *_: action())
     except ValueError:
         pass  # not the main thread
 
 
+def stop_at_signals(reactor: Reactor, again: Callable[[], object]) -> None:
+    """SIGTERM or SIGINT stops the reactor, which runs; every one after it calls ``again`` from the signal's handler.
+
+    Twisted's own handlers stop it once more for each, which fails.  What is ignored stays so.
+    """
+
+    def stop(number: signal.Signals) -> None:
+        leave_at_signals(again)
+        log.info("Received {signal}, shutting down.", signal=number.name)
+        reactor.callFromThread(stop_reactor, reactor)
+
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            on_signal(number, partial(stop, number))
+
+
+def leave_at_signals(action: Callable[[], object]) -> None:
+    """From now on SIGTERM and SIGINT call ``action`` from the signal's handler.  What is ignored stays so."""
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            on_signal(number, action)
+
+
 def stop_reactor(reactor: Reactor) -> None:
-    """Now, or as soon as it runs."""
-    if reactor.running:
+    """Stops the reactor now, or as soon as it runs.  Does nothing when it is stopping already."""
+    if not reactor.running:
+        reactor.callWhenRunning(stop_reactor, reactor)
+        return
+    try:
         reactor.stop()
-    else:
-        reactor.callWhenRunning(reactor.stop)
+    except ReactorNotRunning:
+        pass

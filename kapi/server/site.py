@@ -1,6 +1,6 @@
-"""A request of any twisted.web Site, as the rest of kapi wants a request to be.
+"""Adapts requests of any twisted.web Site to the runner.
 
-The Site has read it whole before it comes here, over whatever transport the Site serves.
+The Site has read the whole request, over whatever transport it serves.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from twisted.web.server import NOT_DONE_YET
 
 from kapi.request.http import HTTPRequest, Waiting
 from kapi.request.target import origin_form
-from kapi.server.request import MAX_BODY, write_plainly
+from kapi.server.request import MAX_BODY, set_headers, write_plainly
 
 
 class SiteResource(Resource):
-    """Whatever is asked of the Site; ``answer`` is given each request."""
+    """A resource that passes each request to ``answer``."""
 
     isLeaf = True
 
@@ -42,7 +42,7 @@ class SiteResource(Resource):
 
 
 class SiteRequest:
-    """Raises ValueError for a request target that is none."""
+    """An HTTPRequest over a request of a Site.  Raises ValueError for an invalid request target."""
 
     def __init__(self, request: Any) -> None:
         self._request = request
@@ -59,24 +59,28 @@ class SiteRequest:
         self.body_too_large = size > MAX_BODY
         request.content.seek(0)
         self.content = io.BytesIO(b"" if self.body_too_large else request.content.read())
-        # the Site's own headers that kapi says itself
+        # headers of the Site that kapi sets itself
         for name in (b"content-type", b"server", b"date"):
             self.responseHeaders.removeHeader(name)
-        request.notifyFinish().addErrback(self._left)
+        request.notifyFinish().addErrback(self._client_gone)
 
-    def _left(self, _: Failure) -> None:
+    def _client_gone(self, _: Failure) -> None:
         self.gone = True
         producer, self._producer = self._producer, None
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
-            waiting.left()
+            waiting.client_gone()
         if producer is not None:
-            producer.stopProducing()  # over HTTP/2 nobody else says so
+            producer.stopProducing()  # over HTTP/2 Twisted does not do it
 
     @property
     def sentLength(self) -> int:
         """Bytes of the answer's body."""
         return int(self._request.sentLength)
+
+    @property
+    def finished(self) -> bool:
+        return bool(self._request.finished)
 
     def getHeader(self, name: str) -> str | None:
         values: list[str] | None = self._request.requestHeaders.getRawHeaders(name)
@@ -97,8 +101,12 @@ class SiteRequest:
         if not self.gone:
             self._request.write(data)
 
+    def begin(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> None:
+        """Sets the headers of an answer with a body of so many bytes."""
+        set_headers(self, fields, size)
+
     def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        """The answer with these headers, its body and its end."""
+        """Sends a complete answer with these headers."""
         write_plainly(self, fields, body)
 
     def finish(self) -> None:
@@ -118,18 +126,18 @@ class SiteRequest:
             self._request.unregisterProducer()
 
     def shrink(self) -> None:
-        """The answer has begun and will take long: lets go of the body."""
+        """Frees the body once a long answer has begun."""
         self.content = io.BytesIO()
 
     def abort(self) -> None:
-        """Ends an answer in the middle so that nobody takes it for a whole one."""
+        """Ends an answer in the middle, so that the client does not take it for complete."""
         if not self.gone:
             channel = self._request.channel
             (getattr(channel, "abortConnection", None) or channel.transport.abortConnection)()
 
 
 def _below(request: Any) -> bytes:
-    """Path and query below the place at which the resource is mounted.  Raises ValueError."""
+    """Path and query relative to the mount point of the resource.  Raises ValueError."""
     found = origin_form(request.method, request.uri)
     if found is None:
         raise ValueError("the request target is none")

@@ -1,6 +1,6 @@
 """``/metrics/slis``: the outcome of every health check as metrics (KEP-3466; upstream: component-base ``metrics/slis``).
 
-A scrape runs the checks, so that the figures do not depend on somebody probing.
+A scrape runs the checks, so that the metrics do not depend on probes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOTAL = (
 
 
 class HealthIndicators:
-    """Counts outcomes by check and endpoint; the number of series is that of the checks."""
+    """Counts outcomes by check and endpoint."""
 
     def __init__(self, endpoints: Sequence[HealthChecks]) -> None:
         self._endpoints = tuple(endpoints)

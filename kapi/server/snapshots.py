@@ -1,7 +1,7 @@
-"""Named states of logical clusters: what forks begin with, and what a cluster is reset to.
+"""Named snapshots of logical clusters: the beginning of a fork, or what a cluster is reset to.
 
-A snapshot shares its objects' bytes with the cluster it was taken of.  Its file has a line of JSON for each object, after
-one that says what it is.  ``/snapshots`` is for members of system:masters, with ``--enable-logical-clusters``.
+A snapshot shares the bytes of objects with its cluster.  As a file it has a header line and a line of JSON for each object.
+``/snapshots`` is for members of system:masters, with ``--enable-logical-clusters``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PREFIX = PATH + "/"
 
 
 class Snapshots:
-    """By name.  ``take`` gives the state of the logical cluster of a name; it raises NotFound."""
+    """Snapshots by name.  ``take(name)`` returns the state of a logical cluster, or raises NotFound."""
 
     def __init__(self, take: Callable[[str], Snapshot]) -> None:
         self._take = take
@@ -51,8 +51,9 @@ class Snapshots:
         server.route_below(PATH, self.answer)
 
     def answer(self, ctx: RequestContext) -> Answer:
-        """GET describes all, or one (``?content=1``: its file); PUT takes one of a cluster, or from a file, to which POST adds
-        further lines; DELETE removes one.  Raises StatusError.
+        """GET describes all snapshots, or one (``?content=1``: its file).  PUT takes one from a cluster or a file.
+
+        POST adds further lines of a file.  DELETE removes one.  Raises StatusError.
         """
         require_masters(ctx, "snapshots are for members of system:masters")
         name = ctx.path[len(_PREFIX) :]
@@ -92,7 +93,8 @@ class Snapshots:
 
 def lines_of(snapshot: Snapshot) -> Iterator[bytes]:
     """The file of a snapshot."""
-    yield orjson.dumps({"format": FORMAT, "revision": snapshot.revision}, option=orjson.OPT_APPEND_NEWLINE)
+    head = {"format": FORMAT, "revision": snapshot.revision, "realm": snapshot.realm}
+    yield orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
     for value in steps(snapshot.values()):
         key = value.key
         line: Object = {"key": key, "revision": value.revision, "object": orjson.Fragment(value.data)}
@@ -107,17 +109,17 @@ def lines_of(snapshot: Snapshot) -> Iterator[bytes]:
 
 
 def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
-    """What a file says, or the further lines of one.  Raises Value-, Key-, Type- and AttributeError for what is none."""
+    """The snapshot of a file's lines, added to ``before``.  Raises Value-, Key-, Type- and AttributeError for invalid lines."""
     made = before or Snapshot(0, {}, {}, {}, {})
     values: list[Value] = []
     tables = {name: dict(getattr(made, name)) for name in ("expires", "counted", "charged")}
-    revision = made.revision
+    revision, realm = made.revision, made.realm
     for text in steps(lines.splitlines()):
         line = orjson.loads(text)
         if "format" in line:
             if line["format"] != FORMAT:
                 raise ValueError(f"unknown format {line['format']}")
-            revision = _revision(line["revision"])
+            revision, realm = _revision(line["revision"]), str(line.get("realm", ""))
             continue
         key, at = line["key"], _revision(line["revision"])
         if len(key.split("/")) != 4 or not at:
@@ -128,18 +130,18 @@ def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
         for name, table in tables.items():
             if name in line:
                 table[key] = _seconds(line[name]) if name == "expires" else _revision(line[name])
-    return Snapshot(revision, made.with_objects(values).tables, foreign=True, **tables)
+    return Snapshot(revision, made.with_objects(values).tables, foreign=True, realm=realm, **tables)
 
 
 def _revision(value: object) -> int:
-    """Raises ValueError for what is none, and for one above which there may be no space for further ones."""
+    """A revision below MAX_REVISION, so that further ones fit into 64 bits.  Raises ValueError."""
     if type(value) is not int or not 0 <= value < MAX_REVISION:
         raise ValueError(f"no revision: {value}")
     return value
 
 
 def _seconds(value: Tree) -> float:
-    """Raises ValueError."""
+    """Unix seconds.  Raises ValueError."""
     if type(value) not in (int, float):
         raise ValueError(f"no unix seconds: {value}")
     return float(value)

@@ -1,8 +1,8 @@
-"""How long the reactor was busy without looking at its sockets: meanwhile nobody is served.
+"""Measures how long the reactor was busy without polling its sockets: meanwhile no request is served.
 
-Each turn is measured between two polls, and a poll gives a bounded number of sockets: the others are in the next ones, as the
-kernel goes round.  What takes long is counted, and of what takes very long one line is logged, with the
-request and the stack as another thread saw them; the thread looks four times a second.
+Each turn is measured between two polls.  A poll returns a bounded number of sockets; the kernel returns the others with the next
+polls.  Long turns are counted.  Very long ones are logged, with the request and the stack that another thread saw; that thread
+samples four times a second.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kapi.request.context import RequestContext
 from kapi.server.request_metrics import Histogram
 
 log = Logger()
-COUNTED = 0.01  # seconds: shorter turns are no stalls
-LOGGED = 0.25  # seconds
-_LOG_INTERVAL_SECONDS = 10.0  # seconds between two lines in the log
+MIN_STALL_SECONDS = 0.01  # shorter turns are not counted
+MIN_LOGGED_SECONDS = 0.25  # shorter turns are not logged
+_LOG_INTERVAL_SECONDS = 10.0  # between two log lines
 _BOUNDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-MAX_SOCKETS = 128  # that one poll gives: a thousand connections that end at once would make a turn of 50 ms
-_MAX_FRAMES = 25  # innermost frames of a stack that are logged
+MAX_SOCKETS = 128  # of one poll: a thousand connections that end at once would make a turn of 50 ms
+_MAX_FRAMES = 25  # innermost frames of a logged stack
 
 
 class StallMonitor:
@@ -36,15 +36,15 @@ class StallMonitor:
     def __init__(self, timer: Callable[[], float] = perf_counter) -> None:
         self.turns = Histogram(_BOUNDS)
         self.busy_since = 0.0  # 0 while the reactor waits for something to do
-        self._timer = timer
-        self._seen: tuple[float, str, str] | None = None  # since when, the request, the stack
+        self.timer = timer
+        self._seen: tuple[float, str, str] | None = None  # (busy since, request, stack)
         self._logged = float("-inf")
         self._unlogged = 0
         self._stopped = threading.Event()
         self._reactor_thread = 0
 
     def install(self, reactor: Any) -> None:
-        """Measures this reactor, if it is one that can be measured, from its own thread."""
+        """Measures a reactor with epoll, does nothing with others; called in the reactor's thread."""
         poller = getattr(reactor, "_poller", None)
         if poller is None:
             return
@@ -54,14 +54,14 @@ class StallMonitor:
         reactor.addSystemEventTrigger("after", "shutdown", self._stopped.set)
 
     def ended(self, now: float) -> None:
-        """The turn is over."""
+        """A turn has ended."""
         since, self.busy_since = self.busy_since, 0.0
         seconds = now - since
-        if seconds < COUNTED or not since:
+        if seconds < MIN_STALL_SECONDS or not since:
             return
         self.turns.observe(seconds)
         seen, self._seen = self._seen, None
-        if seconds < LOGGED:
+        if seconds < MIN_LOGGED_SECONDS:
             return
         if now - self._logged < _LOG_INTERVAL_SECONDS:
             self._unlogged += 1
@@ -77,20 +77,20 @@ class StallMonitor:
         self._logged, self._unlogged = now, 0
 
     def look(self, stack: Callable[[], FrameType | None]) -> float:
-        """Notes what the reactor does when it has done it for too long.  Seconds until the next look."""
+        """Records request and stack when the turn lasts too long.  Returns the seconds until the next call."""
         since = self.busy_since
         if not since or self._seen is not None and self._seen[0] == since:
-            return LOGGED
-        left = since + LOGGED - self._timer()
+            return MIN_LOGGED_SECONDS
+        left = since + MIN_LOGGED_SECONDS - self.timer()
         if left > 0:
             return left
         frame = stack()
         if frame is not None and self.busy_since == since:
             self._seen = since, _request_of(frame), "".join(traceback.format_stack(frame)[-_MAX_FRAMES:])
-        return LOGGED
+        return MIN_LOGGED_SECONDS
 
     def _watch(self) -> None:
-        pause = LOGGED
+        pause = MIN_LOGGED_SECONDS
         while not self._stopped.wait(pause):
             pause = self.look(lambda: sys._current_frames().get(self._reactor_thread))
 
@@ -105,27 +105,28 @@ class StallMonitor:
 
 
 class _Measured:
-    """The epoll object of Twisted's reactor (its private name ``_poller``), between whose calls the reactor is busy."""
+    """Wraps the epoll object of Twisted's reactor (its private attribute ``_poller``) to measure the time between polls."""
 
     def __init__(self, poller: Any, monitor: StallMonitor) -> None:
         self._poll = poller.poll
         self.register, self.modify, self.unregister = poller.register, poller.modify, poller.unregister
         self._monitor = monitor
+        self._timer = monitor.timer
 
     def poll(self, timeout: float, events: int) -> Any:
         monitor = self._monitor
-        now = perf_counter()
-        if now - monitor.busy_since >= COUNTED:
+        now = self._timer()
+        if now - monitor.busy_since >= MIN_STALL_SECONDS:
             monitor.ended(now)
         monitor.busy_since = 0.0
         try:
             return self._poll(timeout, min(events, MAX_SOCKETS))
         finally:
-            monitor.busy_since = perf_counter()
+            monitor.busy_since = self._timer()
 
 
 def _request_of(frame: FrameType) -> str:
-    """The request that a stack belongs to: no part of it but what the log of requests shows."""
+    """A description of the request that a stack belongs to, with the same fields as the request log."""
     at: FrameType | None = frame
     while at is not None:
         ctx = at.f_locals.get("ctx") if "ctx" in at.f_code.co_varnames else None

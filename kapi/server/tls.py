@@ -1,8 +1,8 @@
-"""TLS contexts: minimum version, suites, ALPN, a certificate per server name, and reload without a restart.
+"""TLS contexts: minimum version, cipher suites, ALPN, a certificate for each server name, reload without a restart.
 
-Client certificates are asked for but not demanded, and not judged here: the authenticator does, on every request, against the
-CA bundle of that moment (upstream: ``RequestClientCert``, dynamic certificates).  Sessions are never resumed, so that
-nothing of an earlier identity survives in a ticket.
+Client certificates are requested but not required (upstream: ``RequestClientCert``).  They are not verified here: the
+authenticator verifies them for every request, with the current CA bundle.  Sessions are never resumed, so that no earlier
+identity survives in a ticket.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DEFAULT_CIPHERS = (
 _TLS13_CIPHERS = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
 
-_SET_CURVES = _util.lib.SSL_CTX_set1_curves_list  # pyOpenSSL itself can set but one
+_SET_CURVES = _util.lib.SSL_CTX_set1_curves_list  # pyOpenSSL itself can set only one curve
 _CLEAR_MODE = _util.lib.SSL_CTX_clear_mode  # public since pyOpenSSL 25.2
 _PARTIAL_WRITE = _util.lib.SSL_MODE_ENABLE_PARTIAL_WRITE
 
@@ -38,7 +38,7 @@ class CertificateError(ValueError):
 
 
 class KeyPair(msgspec.Struct, frozen=True):
-    """Files of a certificate chain and its key; ``names`` are host patterns ("" of the certificate's own)."""
+    """Files of a certificate chain and its key; ``names`` are host patterns, by default the certificate's DNS names."""
 
     certificate: str
     key: str
@@ -91,7 +91,7 @@ def host_names(certificate: x509.Certificate) -> tuple[str, ...]:
 
 
 class ServerContexts:
-    """Makes a TLS connection per client from the certificates of the moment."""
+    """Makes a TLS connection for each client, with the current certificates."""
 
     def __init__(self, settings: TLSSettings) -> None:
         self.settings = settings
@@ -117,7 +117,7 @@ class ServerContexts:
         self._default, self._named, self._stamp = default, named, stamp
 
     def reload(self) -> bool:
-        """Reads the files again; connections that are open stay.  False (and a log line) when they cannot be used."""
+        """Reads the files again.  Open connections stay.  Returns False when they are unchanged, or invalid (logged)."""
         try:
             if self._fingerprint() == self._stamp:
                 return False
@@ -183,5 +183,5 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _accept_any(connection: object, certificate: object, error: int, depth: int, ok: int) -> bool:
-    """A certificate proves possession of its key; what it is worth is decided by the authenticator."""
+    """Accepts any certificate: the handshake proves possession of the key, and the authenticator decides about the rest."""
     return True

@@ -1,7 +1,7 @@
 """A TLS connection whose OpenSSL end reads and writes the socket itself.
 
-Twisted's TLS protocol stands between two memory buffers: a byte is copied through four places and each write costs two
-more calls.  Here one call encrypts and sends, and an idle connection holds nothing but OpenSSL's own state.
+Twisted's TLS protocol works on two memory buffers: a byte is copied four times, and each write costs two more calls.  Here one
+call encrypts and sends, and an idle connection has only OpenSSL's own state.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from kapi.client.tls_writing import READS, RECORD, TLSWriting
+from kapi.client.tls_writing import MAX_READS, RECORD_BYTES, TLSWriting
 from kapi.request.flow import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 log = Logger()
 
-_MAX_SMALL_READS = 2 * READS  # records read in one turn when they are not full
-_READS_PER_LOOK = 16  # reads of a connection of which one looks for more in vain
-_LINGER_SECONDS = 5.0  # seconds in which the client may take in the last bytes before the socket is closed
+_MAX_SMALL_READS = 2 * MAX_READS  # records read in one turn when they are not full
+_READS_PER_LOOK = 16  # after a read that found nothing more, so many reads do not try
+_LINGER_SECONDS = 5.0  # for the client to read the last bytes, before the socket is closed
 #: what Go's server answers a client that speaks HTTP without TLS
 _WRONG_SCHEME = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _SILENT = (-1, "Unexpected EOF")
@@ -53,35 +53,37 @@ def _is_plain_http(error: SSL.Error) -> bool:
 
 @implementer(INegotiated, ISSLTransport)
 class TLSConnection(TLSWriting, tcp.Server):
-    """A transport.  ``create`` makes the OpenSSL connection for a socket; ``scheduler`` says whose turn it is to be read.
+    """A transport.
 
-    Nothing can be written before the handshake is done, that is before the protocol was given its first bytes.
+    ``create`` makes the OpenSSL connection for a socket; ``scheduler`` decides when it is read.  Nothing can be written before
+    the handshake is done, that is before the protocol has received its first bytes.
     """
 
     create: Callable[[socket.socket], SSL.Connection]
     scheduler: ThreadScheduler | None = None
-    #: what was wrong with the handshake; None also for a client that left without a word, as those do that look for a port
+    #: the error of the handshake; None also for a client that closed the connection without a handshake, as port scans do
     problem: SSL.Error | None = None
-    #: what its last requests were of, as priority and fairness has found; before that a newcomer's
+    #: the flows of its last requests, the latest first; before the first request the flow of a new connection
     flows: tuple[Flow, ...] = ()
-    flow: Flow | None = None  # the one that it is read for
-    _awaits_turn = False  # there is something to read, and it is not this connection's turn: the socket is not watched
+    flow: Flow | None = None  # whose time the next read counts for
+    _keeps_early = False
+    _awaits_turn = False  # it is readable and waits for its turn; meanwhile the socket is not polled
     _awaited_write: _Write | None = None  # the same for writing
     _multiplexed = False
-    _unsure = 0  # reads after which it is looked for more again: the last look was in vain
+    _skipped_looks = 0  # reads until it is tried again to read more than one record
     _reading = False
-    _closing: IDelayedCall | None = None  # the timer that ends the wait for the client's end
+    _closing: IDelayedCall | None = None  # the timer that closes the socket
 
     def __init__(self, sock: socket.socket, *arguments: Any) -> None:
         self._tlsConnection = self.create(sock)
         self._tlsConnection.set_accept_state()
         super().__init__(sock, *arguments)
         if self.scheduler is not None:
-            self.flows = (self.scheduler.newcomer(str(self.client[0])),)
+            self.flows = (self.scheduler.new_connection_flow(str(self.client[0])),)
 
     @property
     def wrappedProtocol(self) -> object:
-        """As a transport of Twisted's that adds TLS to another would say."""
+        """The protocol, under the name that Twisted's TLS transports use."""
         return self.protocol
 
     @property
@@ -115,7 +117,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         if scheduler is None:
             return self._read()
         if self._established and not scheduler.shared():
-            return self._read()  # handshakes always wait for one another: they take long
+            return self._read()  # a handshake always waits for its turn: it takes long
         if not scheduler.busy():
             before = scheduler.begin_turn(scheduler.first(self.flows))
             try:
@@ -130,7 +132,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         return None
 
     def take_turn(self) -> None:
-        """Reads what was put off, as the reactor would."""
+        """Does the read that had to wait, as the reactor would."""
         self._awaits_turn = False
         if not self._reading or not self.connected:
             return
@@ -145,17 +147,17 @@ class TLSConnection(TLSWriting, tcp.Server):
             self.reactor.addReader(self)
 
     def _may_go_on(self) -> bool:
-        """Whether it is worth looking for more than is known to be there: of a connection with several requests at once.
+        """Whether to try to read another record: only of HTTP/2, where several requests may come at once.
 
-        Clients write each request by itself; those that are read together are answered together.
+        A client writes each request separately; requests that are read together are answered together.
         """
         if not self._multiplexed:
             return False
         scheduler = self.scheduler
         if scheduler is not None and scheduler.shared():
             return not scheduler.over()
-        self._unsure = max(0, self._unsure - 1)
-        return not self._unsure
+        self._skipped_looks = max(0, self._skipped_looks - 1)
+        return not self._skipped_looks
 
     def _read(self) -> BaseException | None:
         tls = self._tlsConnection
@@ -167,14 +169,16 @@ class TLSConnection(TLSWriting, tcp.Server):
                 self._multiplexed = self.negotiatedProtocol == b"h2"
                 return None
             for count in range(_MAX_SMALL_READS):
-                data = tls.recv(RECORD)
+                data = tls.recv(RECORD_BYTES)
                 self.protocol.dataReceived(data)
                 # a record is never read in part: nothing is left in OpenSSL
-                if not self._reading or (count + 1 >= READS if len(data) >= RECORD else not self._may_go_on()):
+                if not self._reading or (
+                    count + 1 >= MAX_READS if len(data) >= RECORD_BYTES else not self._may_go_on()
+                ):
                     break
         except SSL.WantReadError:
             if count == 1:
-                self._unsure = _READS_PER_LOOK
+                self._skipped_looks = _READS_PER_LOOK
             return None
         except SSL.WantWriteError:
             self._read_wants_write = True
@@ -184,9 +188,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         except SSL.Error as error:
             if not self._established and _is_plain_http(error):
                 with suppress(OSError):
-                    self.socket.recv(
-                        RECORD
-                    )  # what is left unread would reset the connection, and take the answer along
+                    self.socket.recv(RECORD_BYTES)  # unread bytes would reset the connection and lose the answer
                     self.socket.send(_WRONG_SCHEME)
             if not self._established and error.args != _SILENT:
                 self.problem = error
@@ -212,7 +214,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         return None
 
     def write_now(self) -> None:
-        """Writes what was put off, as the reactor would."""
+        """Does the write that had to wait, as the reactor would."""
         self._awaited_write = None
         if not self.connected:
             return
@@ -225,23 +227,18 @@ class TLSConnection(TLSWriting, tcp.Server):
         if why:
             self.connectionLost(Failure(why))
 
-    def write(self, data: bytes) -> None:
-        if self._established and not self._writeDisconnected:
-            super().write(data)
-
     # -- ending
 
     def loseConnection(self, *arguments: object) -> None:
         if not self._established:
-            self.abortConnection()  # there is nobody to say anything to
+            self.abortConnection()  # nothing can be sent before the handshake
         elif not self._writeDisconnected:
             super().loseConnection(*arguments)
 
     def _postLoseConnection(self) -> Any:
-        """All is written: says so, and lets the client read it before the socket goes.
+        """Everything is written: sends the end, and closes the socket only when the client has closed its side.
 
-        A socket that is closed while something of its peer is unread answers with a reset, and the peer loses what it has
-        not read yet.
+        A socket that is closed with unread bytes sends a reset, and then the peer loses what it has not read yet.
         """
         self._close_notify()
         self._writeDisconnected = True
@@ -258,11 +255,11 @@ class TLSConnection(TLSWriting, tcp.Server):
         return None
 
     def end(self) -> None:
-        """Closes the socket, when all has been said."""
+        """Closes the socket."""
         self.connectionLost(Failure(main.CONNECTION_DONE))
 
     def _drain(self) -> BaseException | None:
-        """What comes after the end is not listened to; as it may be no TLS any more, it is not decrypted either."""
+        """Drops bytes after the end, without decrypting them: they may be no TLS any more."""
         try:
             return None if self.socket.recv(1 << 16) else main.CONNECTION_DONE
         except BlockingIOError:

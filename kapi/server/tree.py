@@ -1,8 +1,8 @@
 """The delegation chain as a tree of Klein resources (upstream: apiserver ``server/handler.go``, APIServerHandler and director).
 
-Each server of the chain has a Klein app; its routes are what it serves, and its last branch is the next server's resource.
-What travels down the tree is a request whose filters have run: an endpoint leaves its answer there as a value, and whoever
-sent the request down writes it, so that errors, deadlines and waiting are the same whichever way an endpoint was found.
+Each server of the chain has a Klein app; its routes are what it serves, and its last branch is the next server's resource.  A
+request has passed the filters before it enters the tree.  An endpoint stores its answer in it as a value, and the caller of the
+tree writes the answer.  So errors, deadlines and waiting are the same with and without the tree.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kapi.server.delegation import Answer, Delegate, Handler
 
 
 class Rest(BaseConverter):
-    """All that is left of a path, slashes and nothing at all included (``path`` takes no slash at its start)."""
+    """The rest of a path: may be empty, and may begin with a slash (werkzeug's ``path`` may not)."""
 
     part_isolating = False
     regex = "(?s:.*)"
@@ -34,20 +34,20 @@ class Rest(BaseConverter):
 
 @implementer(IKleinRequest)
 class RoutedRequest:
-    """What Klein asks of a request while it looks for the endpoint, and the answer that the endpoint leaves."""
+    """The request as Klein sees it, with the endpoint's answer."""
 
     def __init__(self, ctx: RequestContext) -> None:
         self.ctx = ctx
         self.method = ctx.method.encode()
         self.prepath: list[bytes] = []
         self.postpath: list[bytes] = []
-        self.mapper: Any = None  # Klein's, of the resource that was entered last
+        self.mapper: Any = None  # Klein's URL mapper of the current resource
         self.branch_segments = [""]
         self.answer: Answer = None
         self.failure: Failure | None = None
 
     def render(self, resource: Any) -> None:
-        """Enters a resource; each server of the chain sees the whole path."""
+        """Renders a resource; each server of the chain sees the whole path."""
         self.prepath, self.postpath = [], self.ctx.path.removeprefix("/").encode().split(b"/")
         resource.render(self)
 
@@ -72,18 +72,18 @@ class RoutedRequest:
         return False
 
     def notifyFinish(self) -> Deferred[None]:
-        """Never fires: an answer is found at once, or waits outside of the tree."""
+        """Never fires: an answer exists at once, or is awaited outside of the tree."""
         return Deferred()
 
     def finish(self) -> None:
-        """The endpoint has left its answer."""
+        """Does nothing: the answer is a value."""
 
     def processingFailed(self, failure: Failure) -> None:
         self.failure = failure
 
 
 class End(Resource):
-    """The leaf behind the last branch."""
+    """The leaf after the last server."""
 
     isLeaf = True
 
@@ -98,14 +98,14 @@ class End(Resource):
 
 
 class Served(Protocol):
-    """What a server of the chain serves."""
+    """A server of the chain, as its Klein app sees it."""
 
     delegate: Delegate
     exact: dict[str, Handler]
     below: dict[str, Handler]
 
     def api(self, ctx: RequestContext) -> Answer:
-        """What lies under /api and /apis."""
+        """Answers paths below /api and /apis."""
 
 
 def klein_app(server: Served) -> Klein:
@@ -118,7 +118,7 @@ def klein_app(server: Served) -> Klein:
             request.answer = answer = find()(request.ctx)
             return server.delegate.resource() if answer is None else None
 
-        # our endpoints take requests of the tree where Klein's take those of twisted.web
+        # our endpoints take a RoutedRequest, where Klein's type is twisted.web's request
         app.route(rule, strict_slashes=True, merge_slashes=False, endpoint=rule)(cast(Any, endpoint))
 
     for prefix in ("/api", "/apis"):
@@ -133,13 +133,13 @@ def klein_app(server: Served) -> Klein:
 
 
 def _pass_on(ctx: RequestContext) -> None:
-    """Whatever is left is the next server's."""
+    """Passes a request to the next server."""
 
 
 def descend(outermost: Delegate, ctx: RequestContext) -> Answer:
-    """What the tree answers.  Raises what its endpoint raises."""
+    """The answer of the tree.  Raises what its endpoint raises."""
     routed = RoutedRequest(ctx)
-    # no route begins with two slashes, but werkzeug takes all at the start of a path for one
+    # no route begins with two slashes, but werkzeug would merge them into one
     routed.render(outermost.end() if ctx.path.startswith("//") else outermost.resource())
     if routed.failure is not None:
         routed.failure.raiseException()

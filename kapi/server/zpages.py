@@ -1,6 +1,6 @@
-"""``/statusz`` and ``/flagz``: how long this server runs, and with which flags (KEP-4827, KEP-4828).
+"""``/statusz`` and ``/flagz``: the server's uptime and its flags (KEP-4827, KEP-4828).
 
-As text, or as an object of ``config.k8s.io`` when that is asked for. Upstream: apiserver ``server/statusz``, ``server/flagz``.
+As text, or on request as an object of ``config.k8s.io``.  Upstream: apiserver ``server/statusz``, ``server/flagz``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ debugging purposes only.
 _GROUP = "config.k8s.io"
 _VERSIONS = {"v1alpha1": True, "v1beta1": False}  # version -> deprecated
 _TEXT = ("text/plain", "text/*", "*/*")
-#: endpoints that say nothing about the server itself
+#: prefixes of API paths, which are not listed
 _OTHERS = ("/apis", "/api", "/openid", "/openapi", "/.well-known")
 _TYPES = ("text/plain", "application/json", "application/yaml")
 
 
 def _wanted(accept: str, kind: str) -> tuple[str, str]:
-    """Media type and version of the answer; no version for text.  Raises NotAcceptable."""
+    """(media type, version) of the answer; the version is "" for text.  Raises NotAcceptable."""
     for clause in accept.split(",") if accept.strip() else ("text/plain",):
         media, *rest = (part.strip() for part in clause.split(";"))
         parameters = dict(part.partition("=")[::2] for part in rest)
@@ -49,7 +49,7 @@ def _wanted(accept: str, kind: str) -> tuple[str, str]:
 
 
 class Page:
-    """``text`` makes what stands below the heading, ``fields`` those of the object."""
+    """A page: ``text`` makes the text below the heading, ``fields`` the fields of the object."""
 
     def __init__(self, name: str, text: Callable[[], str], fields: Callable[[], Mapping[str, object]]) -> None:
         self.name, self.kind = name, name.capitalize()
@@ -69,7 +69,7 @@ class Page:
             **self._fields(),
         }
         if media == "application/yaml":
-            import yaml  # for those alone who ask for it
+            import yaml  # imported only when it is used
 
             return Response(200, yaml.safe_dump(tree, sort_keys=False).encode(), b"application/yaml")
         return Response(200, orjson.dumps(tree), JSON)
@@ -109,6 +109,6 @@ def install_statusz(server: GenericServer, clock: Callable[[], float] = time.tim
 
 
 def install_flagz(server: GenericServer, settings: Mapping[str, str]) -> None:
-    """``settings``: every flag's value, without secrets."""
+    """``settings`` are the values of all flags, without secrets."""
     text = "".join(f"{name}={value}\n" for name, value in sorted(settings.items()))
     server.route("/flagz", Page("flagz", lambda: text, lambda: {"flags": dict(settings)}).handle)

@@ -1,4 +1,4 @@
-"""Where a store is: URLs, and the endpoints they lead to.
+"""The address of a store: its URL, and the Twisted endpoints made from it.
 
 ::
 
@@ -6,8 +6,8 @@
     rediss://host:6380/0?ca=ca.pem&cert=c.pem&key=k.pem        TLS; the certificate is always verified
     redis+sentinel://host1:26379,host2:26379/mymaster/0        (rediss+sentinel: TLS to Sentinels and server)
 
-``password-file=`` in the query keeps the password out of the command line.  Sentinels that want a password get that of
-``sentinel-password-file=`` (and ``sentinel-username=``), else the server's.
+``password-file=`` in the query keeps the password out of the command line.  Sentinels that require a password get the one in
+``sentinel-password-file=`` (with ``sentinel-username=``), else the server's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Address:
     server_name: str = ""
     sentinel_username: str = ""
     sentinel_password: str = field(default="", repr=False)
-    #: makes the endpoint of a host and a port; None: directly
+    #: makes the endpoint for a host and a port; None: connect directly
     dial: Dial | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -88,7 +88,7 @@ class Address:
         return wrapClientTLS(self._tls_options(host), plain) if self.tls else plain
 
     def _tls_options(self, host: str) -> IOpenSSLClientConnectionCreator:
-        """Verifies the server's certificate and name; txredisapi's own context would not."""
+        """Options that verify the server's certificate and name; txredisapi's own context would not."""
         try:
             trust: Any = None
             if self.ca:
@@ -118,7 +118,7 @@ def _certificates(path: str) -> list[Certificate]:
 
 
 def parse(url: str) -> Address:
-    """Raises ValueError with what is wrong; never quotes a password."""
+    """The address of a URL.  Raises ValueError, whose text never contains a password."""
     parts = urlsplit(url)
     scheme = parts.scheme
     if scheme not in _SCHEMES:

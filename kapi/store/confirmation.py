@@ -1,14 +1,14 @@
-"""Waiting until replicas have what was written: a write counts when fail-over cannot lose it (docs/adr/0016).
+"""Waiting until replicas have a write: it is acknowledged when a fail-over cannot lose it (docs/adr/0016).
 
-``WAITAOF`` and ``WAIT`` block the connection they come on until replicas have what that connection wrote. So that writes
-need not stand in line behind that, they have a connection of their own, and one cycle at a time confirms all of them: on
-the *fence* connection a script writes a key and answers the revision counter, and ``WAITAOF`` after it waits. What the
-counter shows was written before the key, so it is confirmed with it. Replies to writes and reads that must not show
-what may be lost are held until a cycle that began after them has ended.
+``WAITAOF`` and ``WAIT`` block their connection until replicas have everything that this connection wrote.  So that writes do
+not queue behind them, they are sent on a connection of their own, the *fence*.  One cycle at a time confirms all writes: a
+script on the fence writes a key and returns the revision counter, and the ``WAITAOF`` after it waits.  All revisions up to the
+counter were written before the key, so they are confirmed together with it.  Replies that must not show what may be lost are
+held until a cycle that began after them has ended.
 
-A replica reports what it has on disk when it is asked; it is asked when the wait begins, which is too early, and then once
-a second. A third connection always waits for more replicas than there are; unblocking it begins its next wait, and with
-it the replicas are asked again, some milliseconds later each time.
+A replica reports what it has on disk when the server requests it: when a wait begins, which is too early, and then once a second.
+A third connection therefore always waits for more replicas than exist.  Unblocking it starts its next wait, which requests the
+reports again, some milliseconds later each time.
 """
 
 from __future__ import annotations
@@ -25,35 +25,37 @@ from twisted.python.failure import Failure
 from kapi.store.connection import Connection
 from kapi.store.entries import counter_of
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
-from kapi.store.replicas import LAG, Replicas
+from kapi.store.replicas import MAX_LAG_MS, Replicas
 from kapi.store.reply import Reply
 from kapi.store.script import FENCE, Keys
 
 log = Logger()
 
-CONFIRMATION_TIMEOUT = 5.0  # seconds until a write that is not confirmed is answered "the outcome is unknown"
-_CYCLE_MS = 1000  # milliseconds that the server waits for its replicas in one go
-_PAUSE_SECONDS = 0.05  # seconds between cycles that confirm nothing and did not wait
-_ASK_AGAIN_SECONDS = (0.001, 0.05)  # seconds until the replicas are asked again, and the most that doubling makes of it
-_MORE_THAN_ALL = 1000  # replicas: more than there can be
-_IDLE_MS = 4000  # milliseconds; its answers are signs of life
+CONFIRMATION_TIMEOUT = 5.0  # seconds; an unconfirmed write then fails with "the outcome is unknown"
+_CYCLE_MS = 1000  # how long the server waits for its replicas in one cycle
+_PAUSE_SECONDS = 0.05  # between cycles that ended at once and confirmed nothing
+_ASK_AGAIN_SECONDS = (0.001, 0.05)  # until reports are requested again: the first delay, and the maximum after doubling
+_MORE_THAN_ALL = 1000  # more replicas than there can be
+_IDLE_MS = 4000  # how long the third connection waits; its replies also show that the server lives
 
 
 class _Held(NamedTuple):
+    """A reply that is held until a cycle has confirmed it."""
+
     since: float  # reactor seconds
     deferred: Deferred[Reply]
-    result: Reply  # the revision or the error of a write; None: the revision that is confirmed
+    result: Reply  # the revision or the error of a write; None: the confirmed revision is the reply
     write: bool
 
 
 class _Cycle:
-    """``waiting`` are those who get an answer when it has confirmed."""
+    """One cycle; ``waiting`` are the replies that it releases."""
 
     def __init__(self, fence: Connection, replicas: int, waiting: list[_Held]) -> None:
         self.fence = fence
         self.waiting = waiting
         self.revision = -1
-        self.problem = "the store's server does not take the fence"  # why it confirms nothing
+        self.problem = "the store's server does not take the fence"  # why nothing is confirmed
         self._replicas = replicas
 
     def fenced(self, revision: Reply) -> None:
@@ -76,9 +78,9 @@ class _Cycle:
 
 
 class Confirmation:
-    """``distrust`` says why nothing may be confirmed though replicas have it; "" when it may.
+    """``distrust()`` returns why nothing may be confirmed although replicas have it; "" when it may.
 
-    ``listed`` looks after the replicas that the primary lists, where one of them may be made the primary.
+    ``listed`` follows the replicas of the primary, where Sentinels may promote one of them.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class Confirmation:
         listed: Replicas | None = None,
     ) -> None:
         self.replicas = replicas
-        self.confirmed = 0  # all revisions up to this one are
+        self.confirmed = 0  # all revisions up to this one are confirmed
         self.problem = ""  # why writes are not confirmed; "" when they are
         self._reactor = reactor
         self._keys = keys
@@ -100,17 +102,17 @@ class Confirmation:
         self._fence: Connection | None = None
         self._asker_id = 0
         self._wait: tuple[object, ...] = ()
-        self._cycle: _Cycle | None = None  # the one that runs
+        self._cycle: _Cycle | None = None  # the running one
         self._waiting: list[_Held] = []  # for the next cycle
-        self._due: IDelayedCall | None = None  # the call that begins a cycle or asks the replicas again
+        self._due: IDelayedCall | None = None  # the delayed call that starts a cycle or requests reports again
         self._ask_in = 0.0
 
     # -- the connections
 
     async def attach(self, commands: Connection, fence: Connection, asker: Connection, disk: bool) -> None:
-        """Begins with new connections, on which nothing is confirmed yet: they may lead to another history.
+        """Starts with new connections.  Nothing is confirmed at first: the server may have another history.
 
-        ``disk``: wait until the replicas have it on disk.  Raises ConnectionGone, txredisapi.ResponseError.
+        ``disk``: wait until the replicas have writes on disk.  Raises ConnectionGone, txredisapi.ResponseError.
         """
         if disk:
             self._wait = ("WAITAOF", 1, self.replicas, _CYCLE_MS)
@@ -127,10 +129,11 @@ class Confirmation:
         self._commands, self._fence = commands, fence
         self.confirmed = 0
         self._cycle = None
-        self._hold(Deferred(), None, False).addErrback(lambda _: None)  # says soon whether there are replicas
+        # finds out early whether there are replicas
+        self._hold(Deferred(), None, write=False).addErrback(lambda _: None)
 
     def continues(self, revision: int) -> None:
-        """The history at the other end is found to be one that is confirmed up to this revision."""
+        """Called when the server's history was found to be the known one, which is confirmed up to this revision."""
         self.confirmed = max(self.confirmed, revision)
 
     def _ask_on(self, asker: Connection) -> None:
@@ -138,27 +141,30 @@ class Confirmation:
         asked.addCallbacks(lambda _: self._ask_on(asker), lambda _: None)
 
     def detach(self, why: str) -> None:
-        """The connections are gone."""
+        """Called when the connections are gone: fails all held replies."""
         self._fence = self._commands = None
         self._cancel()
         held, self._waiting = [*self._in_cycle(), *self._waiting], []
         self._cycle = None
         self._fail(held, why)
 
-    # -- what is held
+    # -- held replies
 
     def hold(self, deferred: Deferred[Reply], result: object) -> None:
-        """Fires the Deferred of a write with its result, a revision or a StoreError, once it is confirmed."""
-        self._hold(deferred, result, True)
+        """Fires the Deferred of a write with its result, a revision or a StoreError, once that is confirmed."""
+        self._hold(deferred, result, write=True)
 
     def revision(self) -> Deferred[int]:
-        """A revision up to which all is confirmed, not older than the call.  Errs with StoreUnavailable."""
-        return self._hold(Deferred(), None, False)
+        """Waits for a cycle; its result is a revision, at least the newest one at the call, up to which all is confirmed.
+
+        Errs with StoreUnavailable.
+        """
+        return self._hold(Deferred(), None, write=False)
 
     async def first(self, where: str) -> None:
-        """A server that can write nothing cannot start: what it makes at its start would fail bit by bit.
+        """Waits until writes can be confirmed, before the server starts: otherwise each of its first writes would fail.
 
-        Raises StoreUnavailable that says what to do.
+        Raises StoreUnavailable with a text that tells what to do.
         """
         try:
             await self.revision()
@@ -169,10 +175,9 @@ class Confirmation:
             ) from None
 
     async def at_least(self, newest: int) -> int:
-        """A revision up to which all is confirmed, not older than the call; ``newest`` is what the counter has just said.
+        """As ``revision``, but it also succeeds while replicas are missing, if everything has been confirmed before.
 
-        While replicas are missing nothing new is confirmed; but where nothing new was written, the old is the newest.
-        Raises StoreUnavailable.
+        ``newest`` is the value of the revision counter, just read.  Raises StoreUnavailable.
         """
         why = self.problem
         if not why:
@@ -208,7 +213,7 @@ class Confirmation:
         last = fence.execute_command(*self._wait)
         last.addCallbacks(cycle.waited, cycle.not_waited)
         if listed is not None:
-            fence.execute_command("WAIT", listed.expected, LAG).addCallbacks(listed.confirmed, lambda _: None)
+            fence.execute_command("WAIT", listed.expected, MAX_LAG_MS).addCallbacks(listed.confirmed, lambda _: None)
             last = fence.execute_command("ROLE")
             last.addCallbacks(listed.take, listed.refused)
         last.addCallback(lambda _: self._ended(cycle))
@@ -241,8 +246,8 @@ class Confirmation:
         if self.problem:
             self.problem = ""
             log.info("writes to the store are confirmed again")
-        for held in cycle.waiting:  # who gets an answer may begin the next cycle at once
-            if held.deferred.called:  # given up, or answered when its connection broke
+        for held in cycle.waiting:  # code that gets a reply may start the next cycle at once
+            if held.deferred.called:  # timed out, or failed with its connection
                 continue
             if held.result is None:
                 held.deferred.callback(revision)
@@ -259,14 +264,14 @@ class Confirmation:
         if self._fence is not None and self._cycle is None and self._due is None:
             self._due = self._reactor.callLater(_PAUSE_SECONDS, self._begin)
 
-    def look(self) -> None:
-        """To be called once a second: the server may say nothing at all."""
+    def check(self) -> None:
+        """Must be called once a second: fails what waits too long when the server does not answer at all."""
         self._give_up(CONFIRMATION_TIMEOUT + _CYCLE_MS / 1000, "the store's server does not answer")
         if self._listed is not None and self._fence is not None and self._cycle is None:
             self._fence.execute_command("ROLE").addCallbacks(self._listed.take, self._listed.refused)
 
     def _give_up(self, seconds: float, why: str) -> None:
-        """On what has waited as long as that; the others may still be confirmed in their time."""
+        """Fails the replies that have been held for so long."""
         until = self._reactor.seconds() - seconds
         late = [held for held in (*self._in_cycle(), *self._waiting) if held.since <= until]
         if not late:
@@ -295,9 +300,9 @@ class Confirmation:
             self._due = None
 
     async def reached(self, revision: int) -> bool:
-        """True when everything up to the revision is confirmed, however long that takes.
+        """Waits until everything up to the revision is confirmed, however long that takes; returns True then.
 
-        False when the counter is not there yet, though the revision was seen before it was read: no cycle can confirm it.
+        Returns False when the revision counter is behind the revision, which was read from the stream: no cycle can confirm it.
         Raises StoreUnavailable when the connections are gone.
         """
         while self.confirmed < revision:

@@ -1,10 +1,10 @@
-"""One connection to the server: txredisapi's protocol with a lean, batching reply path.
+"""One connection to the server: txredisapi's protocol, with a faster path for replies that handles them in batches.
 
-txredisapi makes three Deferreds for a command and answers reply by reply.  Here a command is packed by hiredis, has
-one Deferred, and all replies that arrive together are looked at together, so that the changes they report reach the
-watch cache as one batch and before their writers go on.
+txredisapi makes three Deferreds for each command and handles replies one by one.  Here a command is packed by hiredis and has one
+Deferred.  All replies that arrive together are handled together: the changes that they report reach the watch cache as one batch,
+before the writers resume.
 
-Commands leave together at the end of the reactor's turn: written one by one they would leave no earlier.
+Commands are sent together at the end of the reactor's turn; single writes to the socket would not be sent earlier.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from kapi.store.reply import Reply
 
 log = Logger()
 
-#: What a write was: kind, key, expected, head, tail, when it was sent (seconds of perf_counter), further arguments, and the
+#: A sent write: kind, key, expected revision, head, tail, when it was sent (seconds of perf_counter), further arguments, and the
 #: newest revision that was known then.
 PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[object, ...], int]
-#: A reply still to come: who waits, and for a write, or several that were sent together, what it was.
+#: An expected reply: its Deferred, and the write or writes that it answers (None: another command).
 Pending = tuple["defer.Deferred[Reply]", "PendingWrite | list[PendingWrite] | None"]
 ReplyHandler = Callable[["list[tuple[Pending, Reply]]"], None]
-MAX_COMMANDS = 64  # that leave at once
-MAX_SENT = 4 * 1024 * 1024  # bytes that leave in a turn
+MAX_COMMANDS = 64  # collected commands that are sent without waiting for the end of the turn
+MAX_SENT_BYTES = 4 * 1024 * 1024  # given to the socket in one turn
 
 
 class ConnectionGone(Exception):
@@ -42,25 +42,25 @@ class ConnectionGone(Exception):
 
 
 class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
-    """``on_replies`` gets the batches; the default just fires the Deferreds.
+    """``on_replies`` gets the batches of replies; the default only fires the Deferreds.
 
-    Without a ``reactor`` each command leaves by itself.
+    Without a ``reactor`` each command is sent at once.
     """
 
     def __init__(self, reactor: IReactorTime | None = None) -> None:
         super().__init__(charset=None, convertNumbers=False)
         self._reactor = reactor
-        self._waiting: list[bytes] = []  # commands that leave together
-        self._scheduled = False  # to leave at the end of the turn
+        self._waiting: list[bytes] = []  # commands that are sent together
+        self._scheduled = False  # whether ``_end_turn`` will be called
         self.pending: deque[Pending] = deque()
         self.on_replies: ReplyHandler = fire
         self.lost: defer.Deferred[str] = defer.Deferred()
         self.gone = False
-        self._why = ""  # it was aborted
+        self._why = ""  # why it was aborted
         self.error: Exception = ConnectionGone("the connection was lost")  # what unanswered writes fail with
-        self.received = 0  # replies so far: a watchdog sees progress by it
+        self.received = 0  # number of replies; a watchdog sees progress by it
 
-    def connectionMade(self) -> None:  # AUTH and SELECT are done by who connects
+    def connectionMade(self) -> None:  # without AUTH and SELECT: see ``log_in``
         self.connected = 1
         self._ready = True
         take_large_commands(self.transport)
@@ -87,7 +87,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             while reply is not False:
                 batch.append((pending.popleft(), reply))
                 reply = reader.gets()
-        except Exception as error:  # no RESP, or a reply that nobody asked for; those before it count
+        except Exception as error:  # not RESP, or a reply without a command; the replies before it are valid
             why = str(reply if isinstance(reply, Exception) else error) or type(error).__name__
             if reply is not False and not isinstance(reply, Exception):
                 why = "a reply that nobody asked for"
@@ -115,25 +115,25 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             gone = "the connection was lost"
             pending[0].errback(ConnectionGone(gone) if pending[1] is None else StoreUnavailable(gone))
             return
-        command = hiredis.pack_command(args)  # type: ignore[arg-type]  # its stub says: of one word
-        self.pending.append(pending)  # only now: what cannot be packed has no reply
+        command = hiredis.pack_command(args)  # type: ignore[arg-type]  # the stub only allows one word
+        self.pending.append(pending)  # after the packing: when that fails nothing is sent, and there is no reply
         if self._reactor is None:
             self.transport.write(command)
             return
         waiting = self._waiting
         waiting.append(command)
         if len(waiting) >= MAX_COMMANDS:
-            self.depart()
+            self.flush()
         elif not self._scheduled:
             self._scheduled = True
             self._reactor.callLater(0, self._end_turn)
 
     def _end_turn(self) -> None:
         self._scheduled = False
-        self.depart()
+        self.flush()
 
-    def depart(self) -> None:
-        """Sends what waits, at once as far as the socket takes it: before others of the turn may have come."""
+    def flush(self) -> None:
+        """Sends the collected commands now, as far as the socket accepts them, without waiting for the end of the turn."""
         waiting, self._waiting = self._waiting, []
         if not waiting:
             return
@@ -141,34 +141,35 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         try:
             transport.writeSequence(waiting)
             if not transport.disconnecting:
-                transport.doWrite()  # an error comes again from the reactor, which ends the connection then
-        except Exception:  # without memory, say: replies to what was not sent would be taken from others
+                transport.doWrite()  # its error can be ignored: the reactor meets it again and ends the connection
+        except Exception:  # such as a MemoryError: unsent commands would get the replies of later ones
             log.failure("commands could not be sent to the store's server")
             self.abort("commands could not be sent")
 
     def abort(self, why: str = "") -> None:
-        """``why``, in words for an operator, is what ``lost`` and all who wait for replies get."""
+        """Ends the connection.  ``why``, a text for operators, goes to ``lost`` and to all waiting commands."""
         if not self.gone and self.transport is not None:
             self._why = self._why or why
             self.transport.abortConnection()
 
 
 def take_large_commands(transport: object) -> None:
-    """An object of 3 MB leaves in one turn: with 128 KiB a turn, as Twisted has it, every write behind it would wait for 23.
+    """Lets an object of 3 MB be sent in one turn.
 
-    A UNIX socket needs a buffer for that, as far as the system grants it; TCP finds out by itself.
+    Twisted sends 128 KiB a turn, so every later write would wait for 23 turns.  A UNIX socket needs a larger buffer for that, as
+    far as the system allows it; TCP adapts its buffer.
     """
     while isinstance(transport, ProtocolWrapper):  # TLS
         transport = transport.transport
     if isinstance(transport, tcp.Connection):
-        transport.SEND_LIMIT = MAX_SENT
+        transport.SEND_LIMIT = MAX_SENT_BYTES
         handle = transport.getHandle()
         if handle.family == socket.AF_UNIX:
-            handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_SENT)
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_SENT_BYTES)
 
 
 def fire(batch: list[tuple[Pending, Reply]]) -> None:
-    """Hands each reply to the Deferred that waits for it."""
+    """Fires the Deferred of each reply."""
     for (deferred, _), reply in batch:
         if isinstance(reply, Exception):
             deferred.errback(reply)

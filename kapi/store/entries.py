@@ -1,6 +1,6 @@
-"""What the hash and the stream hold, read strictly: another program may have written there, or half of a restore.
+"""Strict reading of the entries in the hash and in the stream: another program, or an incomplete restore, may have written there.
 
-What no kapi wrote is skipped, counted and named once in the log; everything else goes on.
+Entries that kapi did not write are skipped, counted, and logged once; they do not affect the others.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ log = Logger()
 
 OBJECTS, CHANGES = "objects", "changes"
 _KINDS = (CREATED, UPDATED, DELETED)
-_MAX_NAMED = 1000  # skipped entries that are remembered by name
-_MAX_SHOWN_BYTES = 200  # bytes of a name that the log shows
+_MAX_NAMED = 1000  # skipped entries that are logged by name
+_MAX_SHOWN_BYTES = 200  # of a name in the log
+_MAX_REVISION = 1 << 53  # the numbers of the store's scripts are exact up to here
+_MAX_DIGITS = len(str(_MAX_REVISION))  # int() refuses more than 4,300 of them
 
 
 class ForeignEntry(ValueError):
-    """An entry that no kapi wrote; the text says why."""
+    """An entry that kapi did not write; the text tells why it cannot be one of kapi's."""
 
 
 def read_value(key: bytes, value: bytes) -> StoredObject:
     """An object from its field and value in the hash.
 
-    A value without the header that kapi writes is an object at revision 0, whose data nobody can read.
-    Raises ForeignEntry for a field that is no text.
+    A value without the header that kapi writes is returned at revision 0; the caches take it for an unreadable object.
+    Raises ForeignEntry for a field that is not UTF-8.
     """
     try:
         name = key.decode()
@@ -36,7 +38,7 @@ def read_value(key: bytes, value: bytes) -> StoredObject:
         raise ForeignEntry("its name is not UTF-8") from None
     header, newline, data = value.partition(b"\n")
     number, colon, length = header.partition(b":")
-    if not (newline and colon and number.isdigit() and length.isdigit()):
+    if not (newline and colon and length.isdigit() and _is_revision(number)):
         return StoredObject(name, 0, value)
     return StoredObject(name, int(number), data)
 
@@ -45,7 +47,7 @@ def read_halves(value: bytes) -> tuple[int, bytes, bytes]:
     """Revision, head and tail of a value in the hash.  Raises ForeignEntry."""
     header, newline, data = value.partition(b"\n")
     number, colon, length = header.partition(b":")
-    if not (newline and colon and number.isdigit() and length.isdigit()):
+    if not (newline and colon and length.isdigit() and len(length) <= _MAX_DIGITS and _is_revision(number)):
         raise ForeignEntry("its value has no revision")
     cut = int(length)
     return int(number), data[:cut], data[cut + len(number) :]
@@ -61,7 +63,7 @@ def read_entry(entry: Sequence[Reply]) -> Change:
         raise ForeignEntry("its field is not UTF-8") from None
     except (TypeError, ValueError):
         raise ForeignEntry("it has not one field") from None
-    if sequence != b"0":
+    if sequence != b"0" or not _is_revision(number):
         raise ForeignEntry("its id is no revision")
     kind = text[:1]
     if kind not in _KINDS:
@@ -71,7 +73,11 @@ def read_entry(entry: Sequence[Reply]) -> Change:
 
 def counter_of(value: bytes | None) -> int:
     """The revision counter; 0 when there is none, or another program has put something else there."""
-    return int(value) if value is not None and value.isdigit() else 0
+    return int(value) if value is not None and _is_revision(value) else 0
+
+
+def _is_revision(digits: bytes) -> bool:
+    return digits.isdigit() and len(digits) <= _MAX_DIGITS and int(digits) <= _MAX_REVISION
 
 
 def identifier_of(entry: Sequence[Reply]) -> tuple[int, int]:
@@ -81,17 +87,17 @@ def identifier_of(entry: Sequence[Reply]) -> tuple[int, int]:
 
 
 def size_of(entries: Iterable[Sequence[Reply]]) -> int:
-    """Bytes of the values of XRANGE's and XREAD's entries, whoever wrote them."""
+    """The number of bytes in the fields and values of XRANGE's and XREAD's entries, foreign ones included."""
     return sum(len(part) for entry in entries for part in entry[1] or ())
 
 
 class Skipped:
-    """The entries that were skipped: counted for metrics, named once each in the log."""
+    """The skipped entries: counted for metrics, each logged once."""
 
     def __init__(self) -> None:
         self.counts = {OBJECTS: 0, CHANGES: 0}
         self._named: dict[tuple[str, bytes], None] = {}
-        self._silent = False  # there are more than the log names
+        self._silent = False  # whether there are too many to log more of them
 
     def add(self, where: str, name: bytes, why: object) -> None:
         """``where`` is OBJECTS (``name`` a field of the hash) or CHANGES (``name`` an id of the stream)."""
@@ -123,7 +129,7 @@ class Skipped:
         return found
 
     def objects(self, flat: Sequence[bytes]) -> list[StoredObject]:
-        """The objects among fields and values of the hash."""
+        """The objects among alternating fields and values of the hash."""
         found: list[StoredObject] = []
         for position in range(0, len(flat), 2):
             try:

@@ -1,18 +1,18 @@
-"""What can go wrong in a store; translated to API errors in one place, ``kapi.registry.errors``.
+"""The errors of a store; ``kapi.registry.errors`` translates them to API errors.
 
 ::
 
     StoreError
-     ├─ KeyExists           create of a key that is there
-     ├─ KeyMissing          update or delete of a key that is not there
-     ├─ RevisionConflict    compare-and-swap lost: somebody wrote in between
-     ├─ ObjectTooLarge      more bytes than one object may have
-     ├─ Outdated            a charge that was counted away meanwhile, or a count that misses a charge
-     ├─ Compacted           the history asked for is gone
-     ├─ NotEncryptable      there is no key to encrypt with now: nothing was written
-     ├─ StoreUnavailable    not reachable now: nothing was written
-     │   ├─ OutcomeUnknown  a write was sent, and whether it was done is not known
-     │   └─ StoreLoading    the server reads its own data: it will be there in a moment
+     ├─ KeyExists           create of a key that exists
+     ├─ KeyMissing          update or delete of a key that does not exist
+     ├─ RevisionConflict    a compare-and-swap failed: the object was written in between
+     ├─ ObjectTooLarge      the object has too many bytes
+     ├─ Outdated            an account (quota) was recounted after the charge, or charged after the count
+     ├─ Compacted           the requested history is gone
+     ├─ NotEncryptable      there is no encryption key at present: nothing was written
+     ├─ StoreUnavailable    not reachable at present: nothing was written
+     │   ├─ OutcomeUnknown  a write was sent, and it is unknown whether it was done
+     │   └─ StoreLoading    the server is loading its data, and will be ready soon
      └─ UnsuitableStore     a server that must not be used; reported once, at start
 """
 
@@ -20,11 +20,11 @@ from __future__ import annotations
 
 
 class StoreError(Exception):
-    """The root."""
+    """The base class."""
 
 
 class NotEncryptable(StoreError):
-    """A write that encryption at rest forbids to be stored as it is."""
+    """A write that must be encrypted, but cannot be now; nothing was written."""
 
 
 class KeyExists(StoreError):
@@ -41,7 +41,7 @@ class KeyMissing(StoreError):
 
 
 class RevisionConflict(StoreError):
-    """``revision`` is the one that is stored now."""
+    """``revision`` is the stored one."""
 
     def __init__(self, key: str, expected: int, revision: int) -> None:
         super().__init__(f"{key} is at revision {revision}, not {expected}")
@@ -61,7 +61,7 @@ class ObjectTooLarge(StoreError):
 
 
 class Outdated(StoreError):
-    """A charge or a count of an account is not true any more; nothing was written."""
+    """A charge to an account, or a count of one, is not valid any more (see ``Store.create``); nothing was written."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key}: its accounts have changed meanwhile")
@@ -69,7 +69,7 @@ class Outdated(StoreError):
 
 
 class Compacted(StoreError):
-    """``oldest`` is the first change that is still known; messages name the revision before it, after which watches may begin."""
+    """``oldest`` is the first change that is still known.  Messages name the revision before it, which watches can start from."""
 
     def __init__(self, requested: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {requested} ({oldest - 1})")
@@ -78,16 +78,16 @@ class Compacted(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """``str(error)`` says why, in words for an operator."""
+    """``str(error)`` tells operators why."""
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The write may have been done, or may still be."""
+    """The write may have been done, or may still be done."""
 
 
 class StoreLoading(StoreUnavailable):
-    """Worth waiting for, even at start."""
+    """The server is loading its data; also a starting kapi waits for it."""
 
 
 class UnsuitableStore(StoreError):
-    """The server cannot or must not be used; ``str(error)`` is the one line for an operator."""
+    """The server cannot or must not be used; ``str(error)`` is one line for operators."""

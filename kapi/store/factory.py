@@ -1,4 +1,4 @@
-"""Makes the store a configuration asks for."""
+"""Makes the store for a configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kapi.store.shared_revisions import SharedRevisions
 
 
 class EmbeddedStore(RedisStore):
-    """A Redis store whose server is ours: started before it and stopped after it."""
+    """A Redis store with its own server, which is started before it and stopped after it."""
 
     def __init__(self, directory: str | Path, reactor: Reactor, *, prefix: str = "kapi") -> None:
         self.server = EmbeddedValkey(directory, reactor)
@@ -48,7 +48,7 @@ class EmbeddedStore(RedisStore):
 
 
 def embedded_store(directory: str | Path, reactor: Reactor, *, prefix: str = "kapi") -> EmbeddedStore:
-    """The store in a data directory, whose server starts and ends with it."""
+    """The store in a data directory; its server starts and stops with it."""
     return EmbeddedStore(directory, reactor, prefix=prefix)
 
 
@@ -57,15 +57,15 @@ def shared_store(
     reactor: Reactor,
     *,
     prefix: str = "kapi",
-    patience: float = 0.0,
+    start_timeout: float = 0.0,
     shared: SharedRevisions | None = None,
 ) -> RedisStore:
-    """The same for one of several processes: another one starts and ends the server, and starts it again.
+    """The store of a worker process: the supervisor process starts, restarts and stops the server.
 
-    ``patience``: as below; ``shared`` is the memory of all workers.
+    ``start_timeout``: as for ``external_store``; ``shared`` is the memory that all workers share.
     """
     path = EmbeddedValkey(directory, reactor).socket_path
-    return RedisStore(Address(path=path), reactor, prefix=prefix, patience=patience, shared=shared)
+    return RedisStore(Address(path=path), reactor, prefix=prefix, start_timeout=start_timeout, shared=shared)
 
 
 def external_store(
@@ -74,19 +74,19 @@ def external_store(
     *,
     prefix: str = "kapi",
     min_replicas: int | None = None,
-    patience: float = 0.0,
+    start_timeout: float = 0.0,
     dial: Dial | None = None,
 ) -> RedisStore:
     """The store at a URL (see ``kapi.store.address``).  Raises UnsuitableStore when it cannot be read.
 
-    ``min_replicas`` must have a write before it is acknowledged: None is 1 where Sentinels choose the primary, else 0.
-    ``patience``: seconds that the server may be away when the store is started; ``dial`` makes the endpoints of hosts.
+    ``min_replicas`` is how many replicas must have a write before it is acknowledged; None means 1 with Sentinels, else 0.
+    ``start_timeout``: how many seconds ``start`` waits for the server; ``dial`` makes the endpoints of hosts.
     """
     try:
         address = parse(url)
     except ValueError as error:
         raise UnsuitableStore(f"--redis-servers: {error}") from None
-    return store_at(address, reactor, prefix=prefix, min_replicas=min_replicas, patience=patience, dial=dial)
+    return store_at(address, reactor, prefix=prefix, min_replicas=min_replicas, start_timeout=start_timeout, dial=dial)
 
 
 def store_at(
@@ -95,11 +95,11 @@ def store_at(
     *,
     prefix: str = "kapi",
     min_replicas: int | None = None,
-    patience: float = 0.0,
+    start_timeout: float = 0.0,
     dial: Dial | None = None,
 ) -> RedisStore:
-    """As ``external_store``, of a URL that was read."""
+    """As ``external_store``, for a parsed URL."""
     address = replace(address, dial=dial)
     if min_replicas is None:
         min_replicas = 1 if address.master else 0
-    return RedisStore(address, reactor, prefix=prefix, min_replicas=min_replicas, patience=patience)
+    return RedisStore(address, reactor, prefix=prefix, min_replicas=min_replicas, start_timeout=start_timeout)

@@ -1,8 +1,9 @@
-"""Following the Sentinels: who is the primary now, and whether we would hear of another one.
+"""Following the Sentinels: which server is the primary, and whether we would be told about another one.
 
-A subscription to each Sentinel brings ``+switch-master`` and what is held to be down. A primary that most Sentinels have
-been silent about for half the time they take to declare it down may have been replaced behind our back, and one that
-they hold to be down, or replace though it is not, is about to be; neither confirms anything (docs/adr/0016).
+A subscription to each Sentinel brings ``+switch-master`` and messages about servers that are down.  Nothing may be confirmed
+(docs/adr/0016) in two cases.  The primary may have been replaced without our knowledge, when most Sentinels have been silent
+for half the time after which they declare a server down.  And it is about to be replaced, when a Sentinel declares it down or
+has started a fail-over.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from kapi.store.sentinel import SENTINEL_TIMEOUT, Primary, ask
 
 log = Logger()
 
-#: seconds before the next attempt to reach a Sentinel: one that has come back may lead a fail-over that an operator orders,
-#: for which nobody votes, and it takes little more than this until a replica is promoted
+#: before the next attempt to reach a Sentinel.  It is short because a Sentinel that is back may be ordered by an operator to
+#: start a fail-over; that needs no votes, and promotes a replica after little more time than this
 _RETRY_SECONDS = 0.1
-_LOOK_SECONDS = 0.25  # seconds between questions whether a Sentinel is there
-_MAX_CONTACT = 3.0  # seconds of silence after which a Sentinel does not count
-_MAX_MESSAGE = 100_000  # bytes; a Sentinel's are some hundred
-_CALM_SECONDS = 5.0  # seconds after "-odown", or a vote, until a fail-over that has begun before it would have shown
-#: a fail-over under way, whether the primary is down or an operator wants it; only the leader announces the first
+_PING_SECONDS = 0.25  # between PINGs to the Sentinels
+_MAX_CONTACT = 3.0  # seconds of silence after which a Sentinel counts as unreachable
+_MAX_MESSAGE = 100_000  # bytes; Sentinels send some hundred
+_CALM_SECONDS = 5.0  # after "-odown" or a vote: by then an earlier fail-over would have been announced
+#: announcements of a running fail-over, automatic or ordered by an operator; only the leading Sentinel sends the first one
 _BEGUN = (b"+try-failover", b"+failover-state-select-slave", b"+selected-slave", b"+promoted-slave")
 _GIVEN_UP = (
     b"-failover-abort-not-elected",
@@ -39,13 +40,14 @@ _GIVEN_UP = (
     b"-failover-abort-slave-timeout",
     b"-failover-abort-master-timeout",
 )
-#: who leads has the votes of most, so one of those that can be reached says this, of whichever primary, though it cannot
+#: a leader needs the votes of most Sentinels.  So one of the reachable ones announces its vote, even when the leader cannot be
+#: reached; the announcement does not name the primary
 _VOTED = b"+vote-for-leader"
 _CHANNELS = (b"+switch-master", b"+odown", b"-odown", _VOTED, *_BEGUN, *_GIVEN_UP)
 
 
 class Subscription(Connection):
-    """A connection that gets messages it has not asked for."""
+    """A connection that receives published messages."""
 
     on_message: Callable[[bytes, bytes], None] = staticmethod(lambda channel, text: None)
     on_answer: Callable[[], None] = staticmethod(lambda: None)
@@ -54,7 +56,7 @@ class Subscription(Connection):
     def dataReceived(self, data: bytes, unpause: bool = False) -> None:
         try:
             self._read(data)
-        except Exception as error:  # no RESP, or a message that cannot be understood; who connects again asks
+        except Exception as error:  # not RESP, or an invalid message; a new connection asks for the present state
             log.error("a Sentinel said what it should not: {error}", error=str(error) or type(error).__name__)
             self.abort()
 
@@ -78,7 +80,7 @@ class Subscription(Connection):
 
 
 class Sentinels:
-    """``on_primary`` gets host and port whenever a Sentinel names a primary and its configuration is not an old one."""
+    """``on_primary`` gets host and port whenever a Sentinel names a primary, unless its configuration is outdated."""
 
     def __init__(self, reactor: IReactorTime, address: Address, on_primary: Callable[[tuple[str, int]], None]) -> None:
         self._reactor = reactor
@@ -87,7 +89,8 @@ class Sentinels:
         self._last_contact: dict[tuple[str, int], float] = {}  # Sentinel -> reactor seconds
         #: by Sentinel: the primary that it replaces or holds to be down, and until when at least (reactor seconds)
         self._leaving: dict[tuple[str, int], tuple[tuple[str, int], float]] = {}
-        self._voted: dict[tuple[str, int], tuple[tuple[str, int], float]] = {}  # likewise
+        #: by Sentinel that has voted for a leader: the primary then, and until when that matters (reactor seconds)
+        self._voted: dict[tuple[str, int], tuple[tuple[str, int], float]] = {}
         self._replacing: set[tuple[str, int]] = set()  # the Sentinels that lead a fail-over
         self._primary: tuple[str, int] | None = None  # the one that was named last
         self._epoch = -1
@@ -96,12 +99,12 @@ class Sentinels:
         self._connections: dict[tuple[str, int], Subscription] = {}
         self._following: list[Deferred[None]] = []
         self._stopped = False
-        self._loop = Repeated(self._look, reactor, "watching the Sentinels")
+        self._loop = Repeated(self._ping, reactor, "watching the Sentinels")
 
     def start(self) -> None:
         self._stopped = False
         self._following = [Deferred.fromCoroutine(self._follow(*sentinel)) for sentinel in self._address.hosts]
-        self._loop.start(_LOOK_SECONDS)
+        self._loop.start(_PING_SECONDS)
 
     def stop(self) -> None:
         self._stopped = True
@@ -113,9 +116,9 @@ class Sentinels:
             connection.abort()
 
     def distrust(self, used: tuple[str, int] | None = None) -> str:
-        """Why the primary may have been replaced, or is about to be; "" when it is what it seems.
+        """Why the primary may have been replaced, or is about to be; "" when there is no sign of that.
 
-        ``used`` is the one that the store is connected to, if that is another one than was named here.
+        ``used`` is the server that the store is connected to, which may be another one than the Sentinels named last.
         """
         now = self._reactor.seconds()
         signs = (*self._leaving.values(), *self._voted.values())
@@ -128,7 +131,7 @@ class Sentinels:
         return ""
 
     async def _follow(self, host: str, port: int) -> None:
-        """Keeps a subscription to one Sentinel."""
+        """Keeps a subscription to one Sentinel, connecting again whenever it is lost."""
         sentinel, problem = (host, port), ""
         while True:
             try:
@@ -136,7 +139,7 @@ class Sentinels:
             except CancelledError:
                 raise
             except Exception as error:
-                if self._stopped:  # an endpoint says in words of its own that it was cancelled
+                if self._stopped:  # endpoints have errors of their own for a cancelled connection
                     return
                 if problem != (problem := str(error) or type(error).__name__):  # it may be away for days
                     log.info("Sentinel {host}:{port}: {error}", host=host, port=port, error=problem)
@@ -148,7 +151,7 @@ class Sentinels:
             await deferLater(self._reactor, _RETRY_SECONDS, lambda: None)
 
     async def _subscribe(self, host: str, port: int) -> Subscription:
-        """Subscribes first and asks then, so that nothing is missed in between."""
+        """Subscribes, then requests the present primary: in this order no change is missed."""
         sentinel, address, reactor = (host, port), self._address, self._reactor
         before = self._leaving.get(sentinel)
         endpoint = address.endpoint(reactor, host, port)
@@ -157,7 +160,7 @@ class Sentinels:
         )
         asking: Connection | None = None
         try:
-            if address.sentinel_login:  # refused, and no matter, where there is no password
+            if address.sentinel_login:  # a Sentinel without a password refuses AUTH, which does no harm
                 subscription.send_command(b"AUTH", *(word.encode() for word in address.sentinel_login))
             subscription.on_answer = lambda: self._answered(sentinel)
             subscription.on_message = lambda channel, text: self._announced(sentinel, channel, text)
@@ -167,7 +170,7 @@ class Sentinels:
             if primary is None:
                 raise ValueError(f"does not know {address.master!r}")
             self._connections[sentinel] = subscription
-            if self._leaving.get(sentinel) is before:  # nothing was announced since
+            if self._leaving.get(sentinel) is before:  # nothing has been announced meanwhile
                 self._stays(sentinel)
             self._take(sentinel, primary)
         except BaseException:
@@ -189,12 +192,12 @@ class Sentinels:
             self._on_primary(primary.place)
 
     def _stays(self, sentinel: tuple[str, int]) -> None:
-        """As far as this Sentinel knows."""
+        """Notes that, as far as this Sentinel knows, the primary is not being replaced."""
         self._leaving.pop(sentinel, None)
         self._replacing.discard(sentinel)
 
     def _lost(self, sentinel: tuple[str, int]) -> None:
-        """A fail-over that it leads goes on without our hearing of it; for one that it begins now, others have to vote."""
+        """Called when a subscription is lost.  A fail-over led by this Sentinel goes on; a new one needs votes of the others."""
         if sentinel in self._leaving:
             place, until = self._leaving[sentinel]
             if sentinel not in self._replacing:
@@ -207,12 +210,12 @@ class Sentinels:
     def _announced(self, sentinel: tuple[str, int], channel: bytes, text: bytes) -> None:
         words = text.decode("utf-8", "replace").split()
         if channel == b"+switch-master":
-            self._voted.pop(sentinel, None)  # that was about this one, whichever it is
+            self._voted.pop(sentinel, None)  # the fail-over that the vote was about has ended
             if len(words) == 5 and words[0] == self._address.master:
                 place = words[3], int(words[4])
                 self._stays(sentinel)
-                if place != self._primary:  # else another Sentinel has said so
-                    self._epoch += 1  # at least: who still has the one before is not believed
+                if place != self._primary:  # else another Sentinel has announced it already
+                    self._epoch += 1  # at least by one: Sentinels that still have the former epoch are ignored
                     log.info("a Sentinel names another primary: {host}:{port}", host=words[3], port=words[4])
                 self._primary = place
                 self._on_primary(place)
@@ -221,7 +224,7 @@ class Sentinels:
             if self._primary is not None:
                 self._voted[sentinel] = self._primary, self._reactor.seconds() + _CALM_SECONDS
             return
-        if words[:1] == ["slave"] and "@" in words:  # what happens to a replica of a primary
+        if words[:1] == ["slave"] and "@" in words:  # about a replica, followed by its primary
             words = ["master", *words[words.index("@") + 1 :]]
         if words[:2] != ["master", self._address.master] or len(words) < 4:
             return
@@ -230,16 +233,16 @@ class Sentinels:
             self._replacing.add(sentinel)
             self._leaving[sentinel] = place, self._reactor.seconds() + 2 * self._failover_timeout
         elif channel == b"+odown":
-            self._replacing.discard(sentinel)  # of an earlier one; it says so again
+            self._replacing.discard(sentinel)  # an earlier fail-over has ended; a new one is announced again
             self._leaving[sentinel] = place, math.inf
         elif channel in _GIVEN_UP:
             self._stays(sentinel)
         elif sentinel not in self._replacing:
-            # the primary is back, but a fail-over that began meanwhile, here or at another Sentinel, goes on
+            # the primary is up again, but a fail-over may have begun meanwhile at this or another Sentinel
             self._leaving[sentinel] = place, self._reactor.seconds() + _CALM_SECONDS
 
-    def _look(self) -> None:
-        """Asks the Sentinels for a sign of life; who is silent is asked on a new connection."""
+    def _ping(self) -> None:
+        """Sends PING to each Sentinel; ends silent connections, which are then made again."""
         now = self._reactor.seconds()
         for sentinel, connection in list(self._connections.items()):
             if now - self._last_contact.get(sentinel, now) > 2 * SENTINEL_TIMEOUT:

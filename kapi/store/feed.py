@@ -1,7 +1,7 @@
 """The feed of a store: the follower gets each change once, in order, without gaps.
 
-A server that several processes write to is read by a blocking XREAD; of one that nobody else writes to, the replies
-to its own writes are the changes.  Upstream: client-go's Reflector: a change is applied first, then the position moves.
+When several processes write to the server, changes are read by a blocking XREAD.  When only this process does, the replies to
+its own writes are the changes.  Upstream: client-go's Reflector, which also applies a change before it moves its position.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 import txredisapi
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from kapi.request.repeated import Repeated
 from kapi.store.connection import Connection, ConnectionGone, Pending
 from kapi.store.entries import identifier_of, size_of
 from kapi.store.errors import StoreUnavailable
@@ -26,14 +26,15 @@ from kapi.store.script import Keys
 
 log = Logger()
 
-BLOCK = 5.0  # seconds an XREAD waits: it doubles as a sign of life
-CHECK_EVERY = 1.0  # seconds between looks at whether the store still has the history that we know
-_MAX_READ_CHANGES = 2000  # changes, when they are small
-_MAX_REPAIRS = 3  # in a row, before the connection is made anew
+BLOCK_SECONDS = 5.0  # how long an XREAD waits; its replies also show that the server lives
+CHECK_SECONDS = 1.0  # between checks that the store still has the known history
+MAX_COMPARED_BYTES = 64 * 1024  # bytes of the newest change that may be read for each check
+_MAX_READ_CHANGES = 2000  # in one XREAD, when they are small
+_MAX_REPAIRS = 3  # in a row; after that the connection is made again
 
 
 class StreamReader:
-    """Asks one connection for the next changes, again and again; ends the connection when it cannot go on."""
+    """Reads the next changes from one connection in a loop; ends the connection when that fails."""
 
     def __init__(
         self,
@@ -44,13 +45,13 @@ class StreamReader:
     ) -> None:
         self._connection = connection
         self._keys = keys
-        #: waits until fail-over cannot lose what is up to a revision; False when the counter has not come so far
+        #: waits until a fail-over cannot lose a revision; False when the revision counter is behind it
         self._confirmed = confirmed
         self._progress = progress
         self._after = (
             progress.revision,
             0,
-        )  # the id after which to read; beyond the revision when what is there is skipped
+        )  # the id after which to read; beyond ``progress.revision`` after skipped entries
         self._repairs = 0
         self._running: Deferred[None] | None = None
 
@@ -59,14 +60,21 @@ class StreamReader:
 
     async def _run(self) -> None:
         connection, keys = self._connection, self._keys
-        why = "its history is read anew"
-        block = int(BLOCK * 1000)
+        why = "its history is read again"
+        block = int(BLOCK_SECONDS * 1000)
         paging = Paging(_MAX_READ_CHANGES)
         try:
             while True:
                 number, sequence = self._after
                 reply = await connection.execute_command(
-                    "XREAD", "COUNT", paging.count, "BLOCK", block, "STREAMS", keys.stream, f"{number}-{sequence}"
+                    "XREAD",
+                    "COUNT",
+                    paging.count,
+                    "BLOCK",
+                    block,
+                    "STREAMS",
+                    keys.stream,
+                    f"{number}-{sequence}",
                 )
                 entries = reply[0][1] if reply else []
                 if len(entries) < paging.count:
@@ -79,15 +87,15 @@ class StreamReader:
             raise
         except (ConnectionGone, StoreUnavailable):
             pass
-        except txredisapi.ResponseError as error:  # the server's reason, as that it has become a replica
-            log.error("reading the store's history was refused; it is begun anew: {error}", error=error)
+        except txredisapi.ResponseError as error:  # such as READONLY: the server has become a replica
+            log.error("reading the store's history was refused; it is started again: {error}", error=error)
             why = str(error)
         except Exception:
-            log.failure("reading the store's history failed; it is begun anew")
+            log.failure("reading the store's history failed; it is started again")
         connection.abort(why)
 
     async def _take(self, entries: Sequence[Sequence[Reply]]) -> bool:
-        """Hands the changes on; False when the follower has to be brought up to date by other means."""
+        """Passes the changes to the follower; False when that is impossible, and the follower must be synchronized again."""
         progress = self._progress
         changes = progress.skipped.changes(entries)
         if changes and self._confirmed is not None:
@@ -101,23 +109,23 @@ class StreamReader:
             return False
         self._after = (progress.revision, 0)
         last = identifier_of(entries[-1])
-        if last > self._after:  # something that is no change
+        if last > self._after:  # a foreign entry
             if last[0] <= progress.revision:
                 self._after = last
-            else:  # in the way of all further changes
+            else:  # its id is beyond the revision counter, and prevents all further changes
                 return await self._repair()
         self._repairs = 0
         return True
 
     async def _repair(self) -> bool:
-        """False when that does not help."""
+        """Repairs the stream; False after too many repairs in a row."""
         self._repairs += 1
         await repair(self._connection, self._keys, self._progress.skipped)
         return self._repairs <= _MAX_REPAIRS
 
 
 def written(batch: Iterable[tuple[Pending, Reply]]) -> list[Change]:
-    """The changes that the replies to one's own writes report."""
+    """The changes that the replies to this process's writes report."""
     found: list[Change] = []
     for (_, write), reply in batch:
         if type(write) is tuple:
@@ -133,7 +141,7 @@ def written(batch: Iterable[tuple[Pending, Reply]]) -> list[Change]:
 
 
 def granted(batch: Iterable[tuple[Pending, Reply]]) -> list[tuple[int, int]]:
-    """The revisions that were given to one's own writes, each with the newest that was known when the write was sent."""
+    """The revisions of this process's writes, each with the newest one that was known when the write was sent."""
     found: list[tuple[int, int]] = []
     for (_, write), reply in batch:
         if type(write) is tuple:
@@ -145,10 +153,12 @@ def granted(batch: Iterable[tuple[Pending, Reply]]) -> list[tuple[int, int]]:
 
 
 class HistoryCheck:
-    """Looks every second whether the store still has the history that the follower was fed.
+    """Checks every second that the store still has the history that the follower has received.
 
-    A store that was emptied, restored from an older copy, or replaced by a replica that lagged says nothing by
-    itself.  ``connection`` answers the one to ask, None while there is none; ``went_back`` gets the reason.
+    The newest change is read to be compared; a large one so rarely that it is MAX_COMPARED_BYTES a second.
+
+    There is no other sign when a store was emptied, restored from an older copy, or replaced by a lagging replica.
+    ``connection()`` returns the connection to use, None while there is none; ``went_back`` is called with the reason.
     """
 
     def __init__(
@@ -163,35 +173,40 @@ class HistoryCheck:
         self._progress = progress
         self._connection = connection
         self._went_back = went_back
-        self._loop = LoopingCall(lambda: Deferred.fromCoroutine(self._look()))
-        self._loop.clock = reactor
+        self._allowance = 0  # bytes of a change that may be read
+        self._loop = Repeated(
+            lambda: Deferred.fromCoroutine(self._check_history()), reactor, "checking the store's history"
+        )
 
     def start(self) -> None:
-        self._loop.start(CHECK_EVERY, now=False)
+        self._loop.start(CHECK_SECONDS)
 
     def stop(self) -> None:
-        if self._loop.running:
-            self._loop.stop()
+        self._loop.stop()
 
-    async def _look(self) -> None:
+    async def _check_history(self) -> None:
         connection, progress = self._connection(), self._progress
         if connection is None or not progress.loaded:
             return
         revision, newest = progress.revision, progress.newest
+        self._allowance += MAX_COMPARED_BYTES
+        compares = newest is not None and len(newest.data) <= self._allowance
+        if compares:
+            self._allowance = 0
         try:
             why = self.judge(revision, *await position(connection, self._keys))
-            if not why and not await continues(connection, self._keys, revision, newest):
-                why = f"its change {revision} is another or gone"
+            if not why and compares and not await continues(connection, self._keys, revision, newest):
+                why = f"its change {revision} is another one or gone"
         except CancelledError:
             raise
-        except Exception as error:  # the connection's end, or a server in trouble: others say so
+        except Exception as error:  # a lost connection or an error of the server, which is reported elsewhere
             log.debug("the store's history was not checked: {error}", error=str(error))
             return
         if why and connection is self._connection():
             self._went_back(why)
 
     def judge(self, revision: int, counter: int, run: bytes) -> str:
-        """Why a store with this counter and name is not the one that was at ``revision``; "" when it may be."""
+        """Why a store with this revision counter and ``run`` cannot be the one that was at ``revision``; "" when it may be."""
         if run != self._progress.run:
             return "it is another one, or was emptied"
         if counter < revision:

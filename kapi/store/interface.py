@@ -2,8 +2,8 @@
 
 Upstream: apiserver ``storage/interfaces.go``.
 
-Stored bytes are ``head + str(revision) + tail``: the store alone knows the revision, so it splices it in.  Every write
-takes exactly one revision and makes exactly one change; revisions have no gaps.
+Stored bytes are ``head + str(revision) + tail``: only the store knows the revision, so it inserts it.  Every write takes
+exactly one revision and makes exactly one change; revisions have no gaps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DELETED = "d"
 
 
 class StoredObject(NamedTuple):
-    """An object as it is stored, the revision spliced in.  At revision 0: something that no kapi wrote."""
+    """A stored object; ``data`` contains the revision.  Revision 0: a value that kapi did not write."""
 
     key: str
     revision: int
@@ -28,7 +28,7 @@ class StoredObject(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One write.  ``data`` of a deletion is the last state with the deletion's revision spliced in."""
+    """One write.  ``data`` of a deletion is the last state with the deletion's revision."""
 
     revision: int
     kind: str  # CREATED, UPDATED or DELETED
@@ -37,14 +37,14 @@ class Change(NamedTuple):
 
 
 class Charge(NamedTuple):
-    """What a write has been charged to: an object that keeps an account, and the revision that the charge gave it."""
+    """An object that counts others (an account, such as a ResourceQuota), and its revision after a write was charged to it."""
 
     key: str
     revision: int
 
 
 class Deletion(NamedTuple):
-    """Of an object at a revision; ``head`` and ``tail`` are what is stored, for the event."""
+    """The deletion of an object at revision ``expected``; ``head`` and ``tail`` are the stored ones, for the event."""
 
     key: str
     expected: int
@@ -52,65 +52,64 @@ class Deletion(NamedTuple):
     tail: bytes
 
 
-#: deletions that go to the store by one command, and hold it meanwhile
+#: deletions in one command; the server executes nothing else meanwhile
 MAX_DELETIONS = 64
 
 
 class Follower(Protocol):
-    """Receives everything that is stored, and every change: the watch cache.  All calls come on the reactor's thread."""
+    """Receives all objects and every change: the watch cache.  All calls come on the reactor's thread."""
 
     def reset(self, objects: Iterable[StoredObject | Value], history: Sequence[Change], revision: int) -> None:
-        """Everything there is at ``revision``, and the changes up to it that are still known, oldest first.
+        """Gets all objects at ``revision``, and the changes up to it that are still known, oldest first.
 
-        Called once at the beginning, and again when changes were missed (the connection was away for
-        longer than the history lasts, or the server lost its data).  It may meet checkpoints before it changes
-        anything that others see.
+        Called once at the beginning, and again when changes were missed: the connection was lost for longer than the history
+        reaches back, or the server lost its data.  Others may run at checkpoints before it replaces its state.
         """
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Further changes, in order and without gaps; at most once a reactor turn when many writes run."""
+        """Gets further changes, in order and without gaps; at most once a turn of the reactor when there are many writes."""
 
 
 class SkippedEntries(Protocol):
-    """What is in the store and no kapi wrote."""
+    """The entries of the store that kapi did not write."""
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """By where it is."""
+        """Their numbers by place (``OBJECTS`` or ``CHANGES``)."""
 
     @property
     def total(self) -> int: ...
 
     def add(self, where: str, name: bytes, why: object) -> None:
-        """Once more: it is counted, and named in the log if it is new."""
+        """Counts and logs an entry, unless it was added before."""
 
 
 class Store(Protocol):
-    """Create, compare-and-swap, delete, get; and a feed of everything."""
+    """Create, compare-and-swap, delete, get; and a feed of all changes."""
 
-    #: True when no other process writes: then a change reaches the follower before its write is acknowledged.
+    #: whether no other process writes; a change then reaches the follower before its write is acknowledged
     exclusive: bool
 
     @property
     def skipped(self) -> SkippedEntries: ...
 
-    #: bytes of one object, without its revision; 0 is no limit (see ``kapi.store.size``)
+    #: maximum bytes of one object, without its revision; 0: no limit (see ``kapi.store.size``)
     max_object_bytes: int
 
     @property
     def run(self) -> bytes:
-        """What the store calls itself, once it is started: random; empty for what is in this process alone."""
+        """The random identifier of the store's contents, once it is started; empty for a store in memory."""
 
-    #: how often the store was found to have lost what it had fed us
+    #: how often the store was found to have lost data that the follower had received
     resets: int
 
     def create(
         self, key: str, head: bytes, tail: bytes, *, expires: float | None = None, charges: Sequence[Charge] = ()
     ) -> Awaitable[int]:
-        """The new revision.  ``expires`` is unix seconds.  Raises KeyExists, ObjectTooLarge, Outdated,
-        StoreUnavailable.
+        """Returns the new revision.  ``expires`` is unix seconds.
 
-        ``charges`` must still count: it is Outdated when an account was counted anew after the charge.
+        ``charges`` must be valid: Outdated is raised when an account was recounted after the charge.  Raises KeyExists,
+        ObjectTooLarge, Outdated, NotEncryptable, StoreUnavailable.
         """
 
     def update(
@@ -126,49 +125,49 @@ class Store(Protocol):
         replaced: int = 0,
         going: bool = False,
     ) -> Awaitable[int]:
-        """The new revision; ``expires`` None keeps the one there is.
+        """Returns the new revision; ``expires`` None keeps the present expiry.
 
-        ``replaced`` is how many bytes the object has until now, ``going`` that its deletion was asked for: what that means
-        for how large it may be is in ``kapi.store.size``.
+        ``replaced`` is the present size of the object in bytes.  ``going``: its deletion has been requested, so it is
+        terminating.  Both affect the allowed size (``kapi.store.size``).
 
-        ``counted`` says that the object is an account, counted anew from what was stored at that revision: it is Outdated
-        when something that was charged to it has been stored since.  Raises RevisionConflict, KeyMissing,
-        ObjectTooLarge, Outdated, StoreUnavailable.
+        ``counted`` is for an account that was recounted from the objects at that revision.  Outdated is raised when an object
+        that was charged to it has been stored since.  Raises RevisionConflict, KeyMissing, ObjectTooLarge, Outdated,
+        NotEncryptable, StoreUnavailable.
         """
 
     def delete(self, key: str, expected: int, head: bytes, tail: bytes) -> Awaitable[int]:
-        """The deletion's revision; ``head`` and ``tail`` are the last state, for the event, however large.
+        """Returns the deletion's revision; ``head`` and ``tail`` are the last state, for the event, of any size.
 
-        Raises RevisionConflict, KeyMissing, StoreUnavailable.
+        Raises RevisionConflict, KeyMissing, NotEncryptable, StoreUnavailable.
         """
 
     def delete_all(self, deletions: Sequence[Deletion]) -> Awaitable[Sequence[int | StoreError]]:
-        """For each its revision, or why it was not done: RevisionConflict, KeyMissing.
+        """Returns for each deletion its revision, or the error: RevisionConflict, KeyMissing.
 
-        Each is a write of its own; that they come together makes them cheap.  Their keys differ, and there are no more than
-        MAX_DELETIONS.  Raises StoreUnavailable or OutcomeUnknown of all of them.
+        Each is a write of its own; one command for all is cheaper.  The keys must differ, and there may be at most MAX_DELETIONS.
+        Raises StoreUnavailable or OutcomeUnknown when all fail.
         """
 
     def get(self, key: str) -> Awaitable[StoredObject | None]:
-        """What is stored now.  Raises StoreUnavailable."""
+        """The object as stored now; None when there is none.  Raises StoreUnavailable."""
 
     def revision(self) -> Awaitable[int]:
-        """The newest revision given out.  Raises StoreUnavailable, also when the store has lost what it fed us."""
+        """The newest revision.  Raises StoreUnavailable, also when the store has lost data that the follower had received."""
 
     def is_current(self, revision: int) -> bool:
-        """Whether nobody can know of anything newer; False when only ``revision()`` can tell."""
+        """Whether no client has seen a newer revision; False when that can only be found out by ``revision()``."""
 
     def stale(self, key: str) -> bool:
-        """Whether writing the same once more would change how it is stored: with another key of encryption."""
+        """Whether the object is stored with an outdated encryption key, so that writing it unchanged is useful."""
 
     def scan(self, prefix: str) -> Awaitable[Sequence[StoredObject]]:
-        """The objects whose keys have this prefix, each as it was at some moment during the scan.  Raises StoreUnavailable."""
+        """The objects whose keys have this prefix, each at some revision during the scan.  Raises StoreUnavailable."""
 
     def compact(self, revision: int) -> Awaitable[None]:
-        """Forgets changes up to and including ``revision``; the newest change always stays."""
+        """Drops the changes up to and including ``revision``, except the newest change."""
 
     def start(self, follower: Follower | None = None) -> Awaitable[None]:
-        """Connects, checks the server, and feeds the follower; done when ``reset`` has been called.
+        """Connects, checks the server, and calls the follower's ``reset``; changes follow from then on.
 
         Raises UnsuitableStore, StoreUnavailable.
         """
@@ -178,11 +177,11 @@ class Store(Protocol):
 
     @property
     def available(self) -> bool:
-        """Whether the store answers at the moment: a health check."""
+        """Whether the store can be used at the moment; for a health check."""
 
     @property
     def silence(self) -> float:
-        """For how many seconds the store has owed an answer; 0 while it owes none."""
+        """How many seconds the store has not answered a command; 0 when it has answered all."""
 
     def checks(self) -> dict[str, Callable[[], str]]:
-        """Further health checks by name; each answers what is wrong, or nothing."""
+        """Further health checks by name; each returns what is wrong, "" for nothing."""

@@ -1,10 +1,10 @@
-"""Reading all there is, and what came since: at start and after the connection was away.
+"""Synchronizes the follower with the store, at start and after the connection was lost.
 
-The objects are scanned while others may write; the changes since the scan began are then applied to what was seen,
-which gives the state at one revision.  The changes that are still known go along as history.
+All objects are scanned while others may write; then the changes since the beginning of the scan are applied.  The result is the
+state at one revision.  The changes that are still known are passed on as history.
 
-Where replicas have to confirm what is shown (docs/adr/0016), the follower gets no state that is not, and the changes it
-missed are left to who reads on from there.
+With replicas that must confirm writes (docs/adr/0016), the follower only gets confirmed states.  Changes that it missed are
+then not read here but by ``StreamReader``.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from kapi.store.script import Keys
 
 log = Logger()
 
-PAGE = 1000  # changes, when they are small
-_SCAN_COUNT = 500  # objects
+MAX_PAGE_CHANGES = 1000  # changes read at once, when they are small
+_SCAN_COUNT = 500  # objects scanned at once, when they are small
 
 
 class Progress:
-    """How far a follower has been fed, and of which history."""
+    """Up to which revision, and with which history, a follower has been fed."""
 
     def __init__(self, follower: Follower, skipped: Skipped | None = None, call: Call = execute) -> None:
         self.follower = follower
-        #: waits for what the follower needs to understand objects and changes; None when that is nothing
+        #: gets the encryption keys that objects and changes need; None without encryption
         self.prepare: Callable[[Iterable[StoredObject | Change]], Awaitable[None]] | None = None
-        self.call = call  # runs what takes long
-        self.fed = False  # everything was loaded before
+        self.call = call  # runs long computations in slices
+        self.fed = False  # whether the follower has been loaded before
         self.skipped = skipped if skipped is not None else Skipped()
-        self.loaded = False
+        self.loaded = False  # whether the follower is loaded; False: load everything again
         self.revision = 0
         self.newest: Change | None = None  # the last change, to recognise the history by
-        self.run = b""  # what the history's store calls itself, likewise
+        self.run = b""  # the identifier of the store's contents, also to recognise the history by
 
     def advance(self, changes: list[Change]) -> bool:
-        """Feeds further changes; False when one is missing before them, or the follower failed: load everything."""
+        """Passes further changes on; False when one is missing or the follower failed: everything must be loaded again."""
         for expected, change in enumerate(changes, self.revision + 1):
             if change.revision != expected:
                 return False
@@ -62,23 +62,23 @@ class Progress:
         return True
 
 
-#: done once replicas have all that the store had at the call
+#: waits until replicas have everything that the store had at the call
 Confirm = Callable[[], Awaitable[object]]
 
 
 async def synchronize(
     connection: Connection, keys: Keys, progress: Progress, where: str = "the store", confirm: Confirm | None = None
 ) -> None:
-    """Brings the follower up to date: by the changes it missed, else by everything.
+    """Brings the follower up to date: by the changes that it missed, else by loading everything.
 
-    With ``confirm`` the missed changes are not read, only found to be there.  Raises UnsuitableStore, and StoreUnavailable
-    when nothing is confirmed.
+    With ``confirm`` the missed changes are not read; it is only checked that they exist.  Raises UnsuitableStore, and
+    StoreUnavailable when nothing can be confirmed.
     """
     await check_types(connection, keys, where)
     await repair(connection, keys, progress.skipped)
     run = await _identify(connection, keys)
     if progress.loaded and run == progress.run and await _continues(connection, keys, progress):
-        paging = Paging(PAGE)
+        paging = Paging(MAX_PAGE_CHANGES)
         while True:
             counter, _ = await position(connection, keys)
             entries = await _entries(connection, keys, paging, progress.revision)
@@ -97,20 +97,20 @@ async def synchronize(
             if not page:
                 break
     if confirm is not None:
-        await confirm()  # while nothing is confirmed, nothing large is read and held
+        await confirm()  # first, so that large data are not read in vain and held in memory
     await _load(connection, keys, progress, run, confirm)
 
 
 async def position(connection: Connection, keys: Keys) -> tuple[int, bytes]:
-    """The revision counter, and what the store calls itself: by these a store that went back is recognised."""
+    """The revision counter and the identifier of the store's contents; they tell whether a store has lost data."""
     counter, run = await connection.execute_command("MGET", keys.revision, keys.run)
     return counter_of(counter), run or b""
 
 
 async def continues(connection: Connection, keys: Keys, revision: int, newest: Change | None) -> bool:
-    """Whether the store's history can be the one whose change at ``revision`` we know; nothing to compare is True.
+    """Whether the store's history can be the one with the change ``newest`` at ``revision``; True when that is None.
 
-    A change that was compacted has no content: if more than that one is gone, the gap will be seen.
+    A change that was compacted cannot be compared.  If later ones are gone as well, that is found as a gap.
     """
     if newest is None:
         return True
@@ -123,7 +123,7 @@ async def continues(connection: Connection, keys: Keys, revision: int, newest: C
 
 
 async def _identify(connection: Connection, keys: Keys) -> bytes:
-    """The store's own name: random, given when it has none, and gone with everything else when it is emptied."""
+    """The random identifier of the store's contents, made when there is none.  It is lost with the contents."""
     run = (await position(connection, keys))[1]
     if run:
         return run
@@ -138,7 +138,7 @@ def _entries(
 
 
 async def _continues(connection: Connection, keys: Keys, progress: Progress) -> bool:
-    """Whether the server's history is the one we know, and nothing we have not seen was trimmed from it."""
+    """Whether the server's history is the known one, and no change that we missed was trimmed from it."""
     counter, _ = await position(connection, keys)
     if counter < progress.revision or progress.newest is None:
         return counter == progress.revision
@@ -153,7 +153,7 @@ async def _load(connection: Connection, keys: Keys, progress: Progress, run: byt
         await repair(connection, keys, progress.skipped, newest)
         counter = newest
     history: list[Change] = []
-    paging = Paging(PAGE)
+    paging = Paging(MAX_PAGE_CHANGES)
     reply = _entries(connection, keys, paging, 0)
     while True:
         entries = await reply
@@ -161,34 +161,51 @@ async def _load(connection: Connection, keys: Keys, progress: Progress, run: byt
             break
         paging.took(len(entries), size_of(entries))
         reply = _entries(connection, keys, paging, *identifier_of(entries[-1]))
-        connection.depart()
+        connection.flush()
         history += _brought_up_to_date(found, progress.skipped.changes(entries), counter)
     if confirm is not None:
         await confirm()
     if progress.prepare is not None:
         await progress.prepare([*found.values(), *history])
     progress.run = run
-    feed = progress.call if progress.fed else execute  # at the start nobody else waits
+    feed = progress.call if progress.fed else execute  # at the start there are no other tasks, so no slices are needed
     progress.fed = True
-    await feed(_feed, progress, found, history, counter)
+    gap = await feed(_feed, progress, found, history, counter)
+    if gap is not None:
+        await _tell_of_gap(connection, keys, gap)
 
 
-def _feed(progress: Progress, found: dict[str, StoredObject], history: list[Change], counter: int) -> None:
-    """The follower gets the objects, and the history without gaps.  Nobody else may change ``found``."""
+async def _tell_of_gap(connection: Connection, keys: Keys, last: int) -> None:
+    """Logs that changes after ``last`` are missing, unless it was compacted together with them while it was read."""
+    if await connection.execute_command("XRANGE", keys.stream, f"{last}-0", f"{last}-0"):
+        log.error(
+            "changes after revision {last} are missing in the middle of the store's history: somebody deleted them, or this is a "
+            "copy that was made while its files were rewritten, and objects may be missing, too; restore another copy",
+            last=last,
+        )
+
+
+def _feed(progress: Progress, found: dict[str, StoredObject], history: list[Change], counter: int) -> int | None:
+    """Passes the objects and the history without gaps to the follower.  ``found`` must not be changed meanwhile.
+
+    Returns the revision before the last gap; None when there is none.
+    """
     known = _without_gaps(history)
+    gap = history[-len(known) - 1].revision if len(known) < len(history) else None
     revision = max(known[-1].revision if known else 0, counter)
     newest_change = known[-1] if known and known[-1].revision == revision else None
     progress.loaded = False  # a follower that fails here has neither the old state nor the new one
     progress.follower.reset(found.values(), known if newest_change is not None else [], revision)
     progress.revision, progress.newest = revision, newest_change
     progress.loaded = True
+    return gap
 
 
 def _brought_up_to_date(found: dict[str, StoredObject], changes: Iterable[Change], counter: int) -> list[Change]:
-    """Applies to what was scanned what has happened since; answers the changes, whose bytes are those of the objects.
+    """Applies changes to the scanned objects; returns the changes.
 
-    ``counter`` is the revision before the scan.  What objects and changes have in common would be there twice until the
-    follower has made one of them: of 100,000 new objects 130 MB.
+    ``counter`` is the revision before the scan.  The returned changes share their bytes with the objects.  Otherwise the data of
+    recent objects would be in memory twice: 130 MB for 100,000 objects.
     """
     shared = []
     for change in changes:
@@ -209,7 +226,7 @@ def _brought_up_to_date(found: dict[str, StoredObject], changes: Iterable[Change
 
 
 async def scan(connection: Connection, keys: Keys, skipped: Skipped, prefix: str = "") -> dict[str, StoredObject]:
-    """By key the objects whose key begins so, or all; each at some revision of the time that the scan takes."""
+    """The objects whose keys have the prefix, by key; each at some revision during the scan."""
     found: dict[str, StoredObject] = {}
     match = ("MATCH", _escaped(prefix) + "*") if prefix else ()
     paging = Paging(_SCAN_COUNT)
@@ -219,7 +236,7 @@ async def scan(connection: Connection, keys: Keys, skipped: Skipped, prefix: str
         if cursor != b"0":
             paging.took(paging.count, sum(map(len, flat)))
             reply = connection.execute_command("HSCAN", keys.objects, cursor, *match, "COUNT", paging.count)
-            connection.depart()  # the server finds these while what it has found is read
+            connection.flush()  # the server works on the next page while this one is parsed
         for obj in skipped.objects(flat):
             found[obj.key] = obj
         if cursor == b"0":
@@ -227,7 +244,7 @@ async def scan(connection: Connection, keys: Keys, skipped: Skipped, prefix: str
 
 
 def _escaped(text: str) -> str:
-    """A prefix in which nothing is a pattern."""
+    """The text with the special characters of patterns escaped."""
     return "".join(f"\\{char}" if char in "*?[]\\^-" else char for char in text)
 
 

@@ -1,11 +1,12 @@
-"""A store in memory: what tests and logical clusters use; same contract as the Redis store.
+"""A store in memory, for tests and logical clusters; it has the same contract as the Redis store.
 
-A ``Snapshot`` of one is a copy of pointers to tables, one for each resource: the stores that were made from it share these
-until one of them changes something.
+A ``Snapshot`` of one refers to its tables, one for each resource.  Stores that are made from a snapshot share its tables
+(copy-on-write).
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,18 +27,19 @@ from kapi.store.value import Value
 
 
 class Snapshot(NamedTuple):
-    """All that a store held at a revision: never change it."""
+    """The contents of a store at a revision: never change it."""
 
     revision: int
     tables: Mapping[str, Table]
     expires: Mapping[str, float]  # unix seconds
     counted: Mapping[str, int]
     charged: Mapping[str, int]
-    foreign: bool = False  # some of it was written by another process
+    foreign: bool = False  # whether another process wrote some of it
+    realm: str = ""  # of the store that it was taken of
 
     @property
     def size(self) -> int:
-        """How many objects there are."""
+        """The number of objects."""
         return sum(map(len, self.tables.values()))
 
     def values(self) -> Iterator[Value]:
@@ -49,7 +51,7 @@ class Snapshot(NamedTuple):
         return None if table is None else table.get(key)
 
     def with_objects(self, values: Iterable[Value]) -> Snapshot:
-        """The same with further objects, or others under their keys."""
+        """A snapshot with objects added or replaced."""
         tables: dict[str, Table] = dict(self.tables)
         for value in values:
             place = place_of(value.key)
@@ -61,14 +63,14 @@ class Snapshot(NamedTuple):
 
 
 class MemoryStore:
-    """``reactor`` is wanted for expiry only; ``clock`` gives unix seconds.
+    """``reactor`` is only needed for expiry; ``clock`` returns unix seconds.
 
-    From a ``snapshot`` it begins with what that holds, and its revisions go on from there.
+    ``snapshot`` has the initial contents and revision.
     """
 
     exclusive = True
     resets = 0
-    run = b""  # nobody else can be given it
+    run = b""  # not needed: no other process can use this store
     max_object_bytes = MAX_OBJECT_BYTES
 
     def __init__(
@@ -80,18 +82,20 @@ class MemoryStore:
     ) -> None:
         self.skipped = Skipped()
         self._tables: dict[str, Table] = dict(snapshot.tables) if snapshot is not None else {}
-        self._unshared: set[str] = set()  # those that nobody else has
+        self._unshared: set[str] = set()  # the tables that only this store has, so that it may change them
         self._expires: dict[str, float] = dict(snapshot.expires) if snapshot is not None else {}
         self._changes: deque[Change] = deque()
         self._revision = snapshot.revision if snapshot is not None else 0
         self.foreign = snapshot is not None and snapshot.foreign
+        #: tokens of ServiceAccounts are good for stores of the same realm: this one, and those made from its snapshots
+        self.realm = (snapshot.realm if snapshot is not None else "") or secrets.token_hex(8)
         #: account -> revision of its last count
         self._counted: dict[str, int] = dict(snapshot.counted) if snapshot is not None else {}
         #: account -> revision of the last object that was charged to it
         self._charged: dict[str, int] = dict(snapshot.charged) if snapshot is not None else {}
         self._follower: Follower | None = None
-        self._started: Follower | None = None  # who is getting all there is, or follows
-        self.call: Call = execute  # runs what takes long
+        self._started: Follower | None = None  # the follower from the beginning of ``start`` on
+        self.call: Call = execute  # runs long computations in slices
         self._sweeper = Sweeper(self, reactor, clock) if reactor is not None else None
 
     @property
@@ -126,23 +130,23 @@ class MemoryStore:
             self._sweeper.stop()
 
     def changes(self, since: int, until: int) -> list[Change]:
-        """After ``since``, up to ``until``, oldest first.  Raises Compacted when some of them are forgotten."""
+        """The changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some of them have been dropped."""
         oldest = self._changes[0].revision if self._changes else self._revision + 1
         if since + 1 < oldest:
             raise Compacted(since, oldest)
         return [change for change in self._changes if since < change.revision <= until]
 
     def data_of(self, key: str) -> bytes | None:
-        """What is stored now, for a reader that does not follow changes."""
+        """The stored bytes of an object; None when there is none."""
         value = self._value(key)
         return None if value is None else value.data
 
     def matching(self, prefix: str) -> list[tuple[str, bytes]]:
-        """What is stored now under keys that begin so."""
+        """The keys with this prefix, and their stored bytes."""
         return [(value.key, value.data) for value in self._matching(prefix)]
 
     def tables(self) -> dict[str, Table]:
-        """All there is now; what is written later is not in it."""
+        """All tables; later writes do not change them."""
         self._unshared.clear()
         return dict(self._tables)
 
@@ -156,7 +160,7 @@ class MemoryStore:
                 yield from (value for key, value in table.items() if key.startswith(prefix))
 
     def _changeable(self, key: str) -> Table:
-        """The table of a key, to be changed by this store alone."""
+        """The table of a key, copied first when it is shared."""
         place = place_of(key)
         table = self._tables.get(place)
         if table is None or place not in self._unshared:
@@ -171,11 +175,11 @@ class MemoryStore:
 
     @property
     def expiring(self) -> bool:
-        """Whether something goes away by itself."""
+        """Whether some objects expire."""
         return bool(self._expires)
 
     def snapshot(self) -> Snapshot:
-        """What there is now."""
+        """The present contents."""
         return Snapshot(
             self._revision,
             self.tables(),
@@ -183,6 +187,7 @@ class MemoryStore:
             dict(self._counted),
             dict(self._charged),
             self.foreign,
+            self.realm,
         )
 
     async def create(
@@ -256,7 +261,7 @@ class MemoryStore:
             changes.popleft()
 
     async def due(self, now: float, limit: int) -> list[Due]:
-        """What has expired, for the sweeper."""
+        """The expired objects, at most ``limit``, for the sweeper."""
         keys = [key for key, expires in self._expires.items() if expires <= now][:limit]
         return [_due(value) for key in keys if (value := self._value(key)) is not None]
 

@@ -1,12 +1,11 @@
-"""The connections of a store on Redis or Valkey: made, watched, made anew, and the follower brought up to date.
+"""The connections of a store on Redis or Valkey: connects, watches the connections, reconnects, and synchronizes the follower.
 
-Two connections: one carries commands, pipelined; the other one waits in XREAD for what all processes write.  A store
-that nobody else writes to (``exclusive``: the embedded server) needs no XREAD: the replies to its own writes, in
-order, are the changes.  Where replicas must have what was written, two more serve ``kapi.store.confirmation``.  When a
-connection goes, or the Sentinels name another primary, all are made anew with back-off and the follower is brought up
-to date before writes go on.
+There are two connections: one for commands, pipelined, and one that waits in XREAD for the changes of all processes.  A store
+that only this process writes to (``exclusive``: the embedded server) needs no XREAD: the replies to its own writes, in order,
+are the changes.  With replicas that must confirm writes, ``kapi.store.confirmation`` uses two more.  When a connection is lost,
+or the Sentinels name another primary, all are made again with back-off, and the follower is synchronized before writes go on.
 
-Processes that share a store with nobody else (``shared``) tell each other what they have shown to anybody.
+The worker processes of one server share memory (``shared``) about the newest revisions that clients have seen.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kapi.request.repeated import Repeated
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone
-from kapi.store.connections import LOOK, REPLY_TIMEOUT, Connections
+from kapi.store.connections import CHECK_SECONDS, REPLY_TIMEOUT, Connections, GivenUp
 from kapi.store.entries import Skipped
 from kapi.store.errors import (
     StoreError,
@@ -50,20 +49,20 @@ if TYPE_CHECKING:
 
 log = Logger()
 
-LOADING_TIMEOUT = 300.0  # seconds a server may take to read its data before we give up at start
-_QUIET_LOADING_SECONDS = 1.0  # seconds of loading that are not logged
-_START_BACKOFF = (0.05, 1.0)  # seconds between attempts to connect at start
-_LOADING_PART = (
-    1 / 16
-)  # of what a server has taken to load its data until then: when it is asked again whether it is ready
-RECONNECT_BACKOFF = (0.02, 5.0)  # seconds before the first and the later attempts to reconnect
-_MAX_FAIL_OVER_DELAY = 0.5  # seconds between attempts at most, where Sentinels choose a primary
-_STABLE_SECONDS = 10.0  # seconds that a connection must have lasted for the next attempts to come quickly again
+LOADING_TIMEOUT = 300.0  # seconds that a starting kapi waits while the server loads its data
+_QUIET_LOADING_SECONDS = 1.0  # shorter loading is not logged
+_START_BACKOFF = (0.05, 1.0)  # seconds between attempts to connect at start: the first, and the maximum
+#: the delay until the next attempt while the server loads its data, as a part of the time that it has been loading
+_LOADING_PART = 1 / 16
+RECONNECT_BACKOFF = (0.02, 5.0)  # seconds between attempts to reconnect: the first, and the maximum
+_MAX_FAIL_OVER_DELAY = 0.5  # seconds; the maximum with Sentinels
+_STABLE_SECONDS = 10.0  # after a connection of this duration the back-off starts again
 
 
 class PrimaryConnection:
-    """``min_replicas`` must have a write before it is acknowledged; ``patience``: seconds that the server may be away when the
-    store is started.
+    """``min_replicas`` is how many replicas must have a write before it is acknowledged.
+
+    ``start_timeout``: how many seconds ``start`` waits for the server.  ``exclusive``, ``shared``: see above.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class PrimaryConnection:
         prefix: str = "kapi",
         exclusive: bool = False,
         min_replicas: int = 0,
-        patience: float = 0.0,
+        start_timeout: float = 0.0,
         shared: SharedRevisions | None = None,
     ) -> None:
         self.address = address
@@ -82,7 +81,7 @@ class PrimaryConnection:
         self._shared = shared
         self._reactor = reactor
         self._keys = Keys.under(prefix)
-        self._connection: Connection | None = None  # the one that commands go through; None while away
+        self._connection: Connection | None = None  # the one for commands; None while disconnected
         self._connections = Connections(address, reactor)
         self._why = f"{address}: not connected yet"
         self._progress: Progress | None = None
@@ -95,18 +94,18 @@ class PrimaryConnection:
                     reactor, lambda at: defer.Deferred.fromCoroutine(role_at(reactor, address, at))
                 )
             self._confirmation = Confirmation(reactor, self._keys, min_replicas, self._distrust, self._replicas)
-        self._patience = patience
+        self._start_timeout = start_timeout
         self._attempts = 0  # to connect, since the connection was stable
         self._stopping = False
         self._started = False
         self._pause: defer.Deferred[None] | None = None
         self._running: defer.Deferred[None] | None = None
         self._check: HistoryCheck | None = None
-        self.encryption: Encryption | None = None  # without one everything is stored as it is
+        self.encryption: Encryption | None = None  # None: everything is stored as plain text
         self.skipped = Skipped()
-        self.call: Call = defer.execute  # runs what takes long
-        self.resets = 0  # how often the store was found to have gone back
-        self._watchdog = Repeated(self._look, reactor, "watching the store")
+        self.call: Call = defer.execute  # runs long computations in slices
+        self.resets = 0  # how often the store was found to have lost data
+        self._watchdog = Repeated(self._check_once_a_second, reactor, "watching the store")
         self._writing = Writing(self._keys)
         self._replies = Replies(
             str(address),
@@ -134,7 +133,7 @@ class PrimaryConnection:
         return self._progress.run if self._progress is not None else b""
 
     def checks(self) -> dict[str, Callable[[], str]]:
-        """Further health checks by name; each answers what is wrong, or nothing."""
+        """Further health checks by name; each returns what is wrong, "" for nothing."""
         checks = {"store-writes": lambda: self._writing.failing}
         confirmation = self._confirmation
         if confirmation is not None:
@@ -143,19 +142,22 @@ class PrimaryConnection:
             checks["store-sentinels"] = self._distrust
         return checks
 
-    # -- life
+    # -- starting and stopping
 
     def launch(self) -> None:
-        """Begins what takes long before there is a reactor or a follower; ``start`` goes on.  Raises UnsuitableStore.
+        """Starts the store's server early, before the reactor runs.  Raises UnsuitableStore.
 
-        Here nothing: the server is somebody else's.
+        Does nothing here: only an embedded server is started by kapi.
         """
 
     def abandon(self) -> None:
-        """Takes ``launch`` back when there will be no ``start``."""
+        """Undoes ``launch`` when ``start`` will not be called."""
 
     async def start(self, follower: Follower | None = None) -> None:
-        """What cannot be used is an error there and then, what cannot be reached after ``patience``."""
+        """Connects and synchronizes the follower.
+
+        Raises UnsuitableStore at once, StoreUnavailable when the server cannot be reached for ``start_timeout`` seconds.
+        """
         if follower is not None:
             if self.encryption is not None:
                 follower = self.encryption.following(follower)
@@ -169,13 +171,13 @@ class PrimaryConnection:
                 self._replies.feed = self._progress
             connection = lambda: self._connection  # noqa: E731
             self._check = HistoryCheck(self._reactor, self._keys, self._progress, connection, self._went_back)
-        self._watchdog.start(LOOK)
+        self._watchdog.start(CHECK_SECONDS)
         if self._sentinels is not None:
             self._sentinels.start()
         try:
             await self._first_connection()
         except BaseException:
-            self._stop_looking()
+            self._stop_watching()
             self._drop()
             raise
         self._started = True
@@ -190,11 +192,11 @@ class PrimaryConnection:
                 return await self._connect()
             except StoreUnavailable as error:
                 self._drop()
-                patience = max(self._patience, LOADING_TIMEOUT if isinstance(error, StoreLoading) else 0.0)
+                start_timeout = max(self._start_timeout, LOADING_TIMEOUT if isinstance(error, StoreLoading) else 0.0)
                 waited = self._reactor.seconds() - begin
-                if self._stopping or waited >= patience:
+                if self._stopping or waited >= start_timeout:
                     raise
-                if isinstance(error, StoreLoading):  # it is ready in a moment: no more than a share of that is lost
+                if isinstance(error, StoreLoading):  # wait for a part of the loading time, so that little time is lost
                     delay = min(max(_START_BACKOFF[0], waited * _LOADING_PART), _START_BACKOFF[1])
                 logs = not isinstance(error, StoreLoading) or waited >= _QUIET_LOADING_SECONDS
                 if logs and logged != (logged := str(error)):
@@ -213,13 +215,13 @@ class PrimaryConnection:
         self._stopping = True
         if self._check is not None:
             self._check.stop()
-        self._stop_looking()
+        self._stop_watching()
         self._why = f"{self.address}: stopped"
         if self._pause is not None:
             self._pause.cancel()
         for connection in list(self._connections.open):
             if connection.pending and connection is self._connection:
-                continue  # let what is on its way be answered
+                continue  # let it answer the pending commands
             connection.transport.loseConnection()
         if self._connection is not None and self._connection.pending:
             await deferLater(self._reactor, 0.2, lambda: None)
@@ -229,7 +231,7 @@ class PrimaryConnection:
         if self.encryption is not None:
             self.encryption.end()
 
-    def _stop_looking(self) -> None:
+    def _stop_watching(self) -> None:
         self._watchdog.stop()
         if self._sentinels is not None:
             self._sentinels.stop()
@@ -252,6 +254,8 @@ class PrimaryConnection:
                     self._pause = None
                 try:
                     await self._connect()
+                except GivenUp:
+                    continue
                 except StoreError as error:
                     self._drop()
                     if self._why != str(error):
@@ -274,7 +278,7 @@ class PrimaryConnection:
                 log.error("store not available: {why}", why=self._why)
 
     def _drop(self) -> None:
-        """Ends all connections; what waits for them fails with StoreUnavailable."""
+        """Ends all connections; pending commands fail with StoreUnavailable."""
         self._connection = None
         self._replies.end()
         self._connections.drop()
@@ -282,7 +286,7 @@ class PrimaryConnection:
             self._confirmation.detach(f"{self.address}: the connection was lost")
 
     def _named(self, place: tuple[str, int]) -> None:
-        """A Sentinel says which server is the primary."""
+        """Called when a Sentinel names the primary; reconnects when it is another one."""
         known = self._connections.place
         if known[0] and place != known and not self._stopping:
             self._connections.place = place
@@ -299,7 +303,7 @@ class PrimaryConnection:
         if self.address.master:
             before = self._connections.place
             found = await find_primary(self._reactor, self.address)
-            if self._connections.place == before:  # else a Sentinel has announced another since they were asked
+            if self._connections.place == before:  # else a Sentinel has announced another one meanwhile
                 self._connections.place = found
         place = self._connections.place
         connection = await self._connections.connect()
@@ -309,7 +313,7 @@ class PrimaryConnection:
             info = await check(connection, str(self.address), bool(self.address.master))
             await load_scripts(connection)
             if self.exclusive and self._started:
-                # nothing that an earlier connection left unread may be executed after we have caught up
+                # the server must not execute commands of an earlier connection after the follower is synchronized
                 await connection.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             reader = connection if self.exclusive else await self._connections.connect()
             confirmation, confirm = self._confirmation, None
@@ -327,9 +331,9 @@ class PrimaryConnection:
                     confirmation.continues(self._progress.revision)
         except (ConnectionGone, txredisapi.ResponseError) as error:
             raise self._replies.interpret(error) from None
-        if self._stopping or place != self._connections.place:  # what was opened since ``_drop`` is not wanted any more
+        if self._stopping or place != self._connections.place:  # ``_drop`` was called while these were opened
             raise StoreUnavailable(self._why)
-        if self._shared is not None and not self._shared.lives():  # this may be the server of those who came after us
+        if self._shared is not None and not self._shared.lives():  # the server may be that of the next supervisor
             raise StoreUnavailable(f"{self.address}: the supervisor has ended")
         self._replies.begin(connection, compares=not self.exclusive and self._progress is not None)
         self._connection = connection
@@ -337,10 +341,10 @@ class PrimaryConnection:
             confirmed = confirmation.reached if confirmation is not None else None
             StreamReader(reader, self._keys, self._progress, confirmed).start()
 
-    def _look(self) -> None:
-        """Once a second: what nobody else would notice."""
+    def _check_once_a_second(self) -> None:
+        """Called once a second: finds connections that do not answer, and whether the server accepts writes again."""
         if self._confirmation is not None:
-            self._confirmation.look()
+            self._confirmation.check()
         if self._connection is not None:
             self._writing.probe(self._connection)
             if not self._connection.pending:
@@ -349,7 +353,7 @@ class PrimaryConnection:
             self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
 
     def _load_again(self) -> None:
-        """What is stored can be decrypted now, and could not before."""
+        """Called when stored objects can be decrypted that could not before: loads everything again."""
         if self._progress is not None and self._connection is not None:
             self._why = f"{self.address}: encrypted objects can be read again"
             log.info("{why}; loading everything again", why=self._why)
@@ -357,7 +361,7 @@ class PrimaryConnection:
             self._drop()
 
     def _went_back(self, why: str) -> None:
-        """The store has lost what the follower was fed: everything is loaded again."""
+        """Called when the store has lost data that the follower had received: loads everything again."""
         self.resets += 1
         self._why = f"{self.address}: the store went back: {why}"
         log.error("{why}; loading everything again", why=self._why)
@@ -366,7 +370,7 @@ class PrimaryConnection:
         self._drop()
 
     async def revision(self) -> int:
-        """The newest revision given out.  Raises StoreUnavailable, also when the store has lost what it fed us."""
+        """The newest revision.  Raises StoreUnavailable, also when the store has lost data that the follower had received."""
         progress, check = self._progress, self._check
         before = progress.revision if progress is not None and progress.loaded else None
         connections = self._shared.connections() if self._shared is not None else 0
@@ -382,7 +386,7 @@ class PrimaryConnection:
         return newest
 
     async def _show_newest(self) -> None:
-        """Before something is handed on that has come from the store at a revision that is not known."""
+        """Must be called before a reply without a revision is passed on: shows the newest revision instead."""
         newest = await self.revision()
         if self._shared is not None:
             self._shared.show(newest)

@@ -1,7 +1,7 @@
-"""What a store is asked: objects, the revision counter, what has expired.
+"""Reading from a store: objects, the revision counter, expired objects.
 
-Nothing is answered that fail-over could take back: where replicas must have what was written, a read waits until they have it
-(``kapi.store.confirmation``).  A scan's objects are each of another revision: it is for who waits for the newest afterwards.
+No result may be lost by a fail-over: with replicas that must confirm writes, a read waits for them (``kapi.store.confirmation``).
+The objects of a scan are of different revisions; callers must then wait until they have the changes up to the newest one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kapi.store.sweeper import Due
 
 
 class Reading:
-    """``connection`` gives the one to ask, and raises StoreUnavailable while there is none; ``where`` names the store."""
+    """``connection()`` returns the connection, or raises StoreUnavailable while there is none; ``where`` names the store."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Reading:
         return None if value is None else read_value(name, value)
 
     async def position(self) -> tuple[int, bytes]:
-        """The newest revision, confirmed, and what the store calls itself."""
+        """The newest revision, confirmed, and the identifier of the store's contents (``Store.run``)."""
         counter, run = await self.ask("MGET", self._keys.revision, self._keys.run)
         newest = counter_of(counter)
         if self._confirmation is not None:
@@ -62,7 +62,10 @@ class Reading:
         return newest, run or b""
 
     async def _all_confirmed(self) -> None:
-        """What was just read is; on the connection that it came from, for another one may lead to another history."""
+        """Waits until everything that was just read is confirmed.
+
+        Must use the connection of that read: the server of another one may have another history.
+        """
         if self._confirmation is not None:
             await self._confirmed(self._confirmation, counter_of(await self.ask("GET", self._keys.revision)))
 
@@ -82,9 +85,9 @@ class Reading:
         return found
 
     async def due(self, now: float, limit: int) -> list[Due]:
-        """What has expired, for the sweeper: ``limit`` objects, or as many as have a few megabytes, one at least.
+        """The expired objects, for the sweeper: at most ``limit``, or a few megabytes of them, but at least one.
 
-        Names without an object, as a restore may leave them, are passed over.
+        Skips names without an object, which a restore may have left.
         """
         found: list[Due] = []
         start = size = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import txredisapi
 from twisted.internet import defer
@@ -22,7 +22,10 @@ from kapi.store.sweeper import Due, Sweeper
 
 
 class RedisStore(PrimaryConnection):
-    """``clock`` gives unix seconds, for expiry; the other arguments are those of PrimaryConnection."""
+    """``clock`` returns unix seconds, for expiry; the other arguments are those of PrimaryConnection.
+
+    The times of expiry in the store are of its server's clock: those of the processes that share it may differ.
+    """
 
     def __init__(
         self,
@@ -32,7 +35,7 @@ class RedisStore(PrimaryConnection):
         prefix: str = "kapi",
         exclusive: bool = False,
         min_replicas: int = 0,
-        patience: float = 0.0,
+        start_timeout: float = 0.0,
         clock: Callable[[], float] = time.time,
         shared: SharedRevisions | None = None,
     ) -> None:
@@ -42,18 +45,19 @@ class RedisStore(PrimaryConnection):
             prefix=prefix,
             exclusive=exclusive,
             min_replicas=min_replicas,
-            patience=patience,
+            start_timeout=start_timeout,
             shared=shared,
         )
         self.max_object_bytes = MAX_OBJECT_BYTES
+        self._clock = clock
         self._sweeper = Sweeper(self, reactor, clock)
 
     def observe(self, on_request: Callable[[str, str, float], None]) -> None:
-        """Have it called with the operation, the key and the seconds that each write took: for metrics."""
+        """For metrics: ``on_request`` is called after each write with the operation, the key, and how many seconds it took."""
         self._replies.on_request = on_request
 
     async def start(self, follower: Follower | None = None) -> None:
-        """What cannot be used is an error there and then, what cannot be reached after ``patience``."""
+        """As ``PrimaryConnection.start``; also starts the deletion of expired objects."""
         await super().start(follower)
         self._sweeper.start()
 
@@ -85,7 +89,7 @@ class RedisStore(PrimaryConnection):
         return self._write(DELETED, key, expected, head, tail, None)
 
     def delete_all(self, deletions: Sequence[Deletion]) -> defer.Deferred[Sequence[int | StoreError]]:
-        if self.encryption is not None:  # what is stored is another text than the one that is known here
+        if self.encryption is not None:  # changes made from replies need the encrypted halves, which are not known here
             return defer.Deferred.fromCoroutine(self._delete_each(deletions))
         try:
             return self._writing.send_deletions(self._writable(), deletions, self._known())
@@ -133,8 +137,11 @@ class RedisStore(PrimaryConnection):
         if oldest > 0:
             await self._reading.ask("XTRIM", self._keys.stream, "MINID", "=", f"{oldest}-0")
 
-    def due(self, now: float, limit: int) -> Awaitable[list[Due]]:
-        return self._reading.due(now, limit)
+    async def due(self, now: float, limit: int) -> list[Due]:
+        """As ``Reading.due``; ``now`` is of this process's clock."""
+        seconds, micros = await self._reading.ask("TIME")
+        ahead = int(seconds) + int(micros) / 1e6 - self._clock()
+        return await self._reading.due(now + ahead, limit)
 
     def _write(
         self,
@@ -158,25 +165,26 @@ class RedisStore(PrimaryConnection):
         try:
             connection = self._writable()
             if self.encryption is not None:
-                head, tail = self.encryption.conceal(key, head, tail)
+                head, tail = self.encryption.to_storage(key, head, tail)
         except (StoreUnavailable, NotEncryptable) as error:
             return defer.fail(error)
+        lifetime = None if expires is None else expires - self._clock()
         known = self._known()
-        return self._writing.send(connection, kind, key, expected, head, tail, expires, charges, counted, known)
+        return self._writing.send(connection, kind, key, expected, head, tail, lifetime, charges, counted, known)
 
     def _known(self) -> int:
-        """The newest revision that there is for certain."""
+        """A revision that the store is known to have reached."""
         return self._progress.revision if self._progress is not None else 0
 
     def _writable(self) -> Connection:
-        """The connection that writes go through.  Raises StoreUnavailable."""
+        """The connection for writes.  Raises StoreUnavailable, also while writes are not confirmed."""
         confirmation = self._confirmation
         if confirmation is not None and confirmation.problem and self._connection is not None:
             raise StoreUnavailable(f"{self.address}: writes are not confirmed: {confirmation.problem}")
         return self._current()
 
     async def info(self) -> dict[str, str]:
-        """What the server says of itself.  Raises StoreError."""
+        """The fields of the server's INFO.  Raises StoreError."""
         try:
             return read_info(await self._current().execute_command("INFO"))
         except (txredisapi.RedisError, ConnectionGone) as problem:

@@ -1,7 +1,7 @@
-"""Keys that fit together again: a stream whose newest id lies beyond the revision counter takes no further change.
+"""Repairs keys that do not fit together: a stream whose last id is beyond the revision counter accepts no further changes.
 
-Only another program, or a restore of some of the keys, brings that about.  What is beyond the counter and no change of
-kapi's goes; where it is one, or an object is newer, the counter was lost and follows.
+Only another program, or a restore of some of the keys, can cause that.  Entries beyond the counter that are not kapi's changes
+are removed.  When there are changes beyond it, or objects with newer revisions, the counter is set to the newest revision.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kapi.store.script import Keys
 
 log = Logger()
 
-_MAX_KEPT_CHANGES = 1000  # changes that stay when the stream is written anew
-#: Answers the counter's value if it had to follow, else nothing, and the ids of the entries that went.  An id cannot be
-#: taken back from a stream once it was given, so the stream is made anew with its latest changes.
+_MAX_KEPT_CHANGES = 1000  # changes that are kept when the stream is made again
+#: Returns the counter's value if it was changed, else "", and the ids of the removed entries.  The last id of a stream cannot be
+#: lowered, so the stream is deleted and made again with its latest changes.
 _SOURCE = b"""\
 local counter = tonumber(redis.call('GET', KEYS[1]) or '0') or 0
 local before = counter
@@ -68,7 +68,7 @@ return {'', removed}
 
 
 async def check_types(connection: Connection, keys: Keys, where: str) -> None:
-    """Raises UnsuitableStore for a key that is of another type than kapi makes it."""
+    """Raises UnsuitableStore when a key has another type than kapi's."""
     wanted = {
         keys.revision: "string",
         keys.objects: "hash",
@@ -86,7 +86,7 @@ async def check_types(connection: Connection, keys: Keys, where: str) -> None:
 
 
 async def repair(connection: Connection, keys: Keys, skipped: Skipped, newest: int = 0) -> None:
-    """``newest`` is the highest revision that an object has."""
+    """Repairs stream and counter where needed; ``newest`` is the highest revision of an object."""
     try:
         reply: Reply = await connection.execute_command(
             "EVAL", _SOURCE, 2, keys.revision, keys.stream, newest, _MAX_KEPT_CHANGES

@@ -1,10 +1,12 @@
-"""The replicas that the primary lists: one that is gone may have been promoted, though no Sentinel has said so (docs/adr/0016).
+"""The replicas that the primary lists: one that disappears may have been promoted without an announcement (docs/adr/0016).
 
-Of a fail-over that an operator orders at a Sentinel that we cannot hear, nothing shows until the other Sentinels learn of
-it, a second or more after the promotion.  But the replica leaves the primary when it is promoted.  So when one that was
-listed is not any more, nothing is confirmed until it has said that it is a replica still, or does not listen, or until
-Sentinels would have named it the primary.  And as one may leave before it has what another one confirms, all that keep
-step are waited for; one that does not is left out after a moment, so that a slow or dead one holds nobody up for long.
+An operator may order a fail-over at a Sentinel that we cannot reach.  The other Sentinels learn of it a second or more after
+the promotion.  But the promoted replica disconnects from the primary.  So when a replica disappears from the primary's list,
+nothing is confirmed until it tells that it is still a replica, or does not listen, or until the Sentinels would have announced
+it.
+
+The promoted replica may also lack a write that another replica has confirmed.  So a write waits for all replicas that keep up.
+One that does not is left out after a short time, so that a slow or dead replica does not delay writes for long.
 """
 
 from __future__ import annotations
@@ -28,40 +30,40 @@ log = Logger()
 
 Place = tuple[str, int]
 
-LAG = 100  # milliseconds that a replica may be behind those that have confirmed
-_SLOW_SECONDS = 10.0  # seconds for which one that was further behind is not waited for
-_ASK_TIMEOUT = 1.0  # seconds that it may take to say what it is
-_ASK_AGAIN_SECONDS = 0.2  # seconds until the next question
-#: seconds until a promotion that has happened shows: the Sentinel that leads asks the replica once a second what it is,
-#: then informs the others; less than a write may wait for its confirmation
+MAX_LAG_MS = 100  # milliseconds that a write waits for the other replicas after enough have confirmed it
+_SLOW_SECONDS = 10.0  # writes do not wait for a replica that was slower, for so long
+_ASK_TIMEOUT = 1.0  # seconds for a server to tell its role
+_ASK_AGAIN_SECONDS = 0.2  # until its role is requested again
+#: after so long a promotion would have been announced: the leading Sentinel requests the replica's role once a second, then
+#: informs the others.  Must be less than the time that a write may wait for its confirmation
 _NEWS_SECONDS = 3.0
-#: the same for one that says that it is a primary: the Sentinels name it, or make it a replica again
+#: the same for a server that says it is a primary: the Sentinels announce it, or make it a replica again
 _PRIMARY_SECONDS = 10.0
 
 
 class Replicas:
-    """``role_of`` asks the server at a place what it is: "master", "slave", or "" when no server listens there."""
+    """``role_of`` requests the role of the server at a place: "master", "slave", or "" when no server listens there."""
 
     def __init__(self, reactor: IReactorTime, role_of: Callable[[Place], Deferred[str]]) -> None:
-        self.expected = 0  # how many keep step
+        self.expected = 0  # how many keep up, and are waited for
         self._reactor = reactor
         self._role_of = role_of
         self._primary: Place | None = None
         self._listed: set[Place] = set()
-        self._gone: dict[Place, float] = {}  # those that may have been promoted, and until when (reactor seconds)
+        self._gone: dict[Place, float] = {}  # replicas that may have been promoted, and until when (reactor seconds)
         self._asking: dict[Place, Deferred[None]] = {}
         self._slow_until = -math.inf
         self._refusal = ""
 
     def follow(self, primary: Place) -> None:
-        """What comes from now on is about this primary; what is known of another one does not matter any more."""
+        """Sets the primary whose replicas are followed; forgets those of a former one."""
         if primary != self._primary:
             self._primary = primary
             self._listed, self._gone = set(), {}
             self.expected, self._slow_until = 0, -math.inf
 
     def confirmed(self, count: int) -> None:
-        """So many have what was written; those that are ``expected`` have been waited for as long as ``LAG``."""
+        """Called with how many replicas have the writes, after waiting up to ``MAX_LAG_MS`` for the ``expected`` number."""
         now = self._reactor.seconds()
         if count < self.expected:
             self._slow_until = now + _SLOW_SECONDS
@@ -70,7 +72,7 @@ class Replicas:
             self.expected = count
 
     def take(self, reply: object) -> None:
-        """The primary's answer to ROLE."""
+        """Handles the primary's reply to ROLE."""
         listed = _listed(reply)
         if listed is None:
             return
@@ -81,12 +83,12 @@ class Replicas:
                 asking.addBoth(self._asked, place)
         for place in listed:
             self._gone.pop(place, None)
-        if len(listed) < len(self._listed):  # it is not slow, and is waited for again as soon as it is back
+        if len(listed) < len(self._listed):  # it is gone and not slow: wait for it again as soon as it is back
             self._slow_until = -math.inf
         self._listed = listed
 
     def refused(self, failure: Failure) -> None:
-        """The primary does not answer ROLE."""
+        """Called when ROLE fails."""
         why = failure.getErrorMessage()
         if why != self._refusal and not failure.check(ConnectionGone):
             self._refusal = why
@@ -95,7 +97,7 @@ class Replicas:
             )
 
     def doubt(self) -> str:
-        """Why the primary may have been replaced; "" when nothing speaks for it."""
+        """Why the primary may have been replaced; "" when there is no sign of that."""
         if not self._gone:
             return ""
         now = self._reactor.seconds()
@@ -114,7 +116,10 @@ class Replicas:
         del self._asking[place]
 
     async def _ask(self, place: Place) -> None:
-        """Until it has said what it is, and as long as that matters; one that is promoted ends all its connections."""
+        """Requests the role of a replica that is gone until it answers, or its role does not matter any more.
+
+        A server that is promoted ends all its connections, so errors are expected.
+        """
         primary, logged = self._primary, ""
         while primary == self._primary and self._gone.get(place, 0.0) > self._reactor.seconds():
             try:
@@ -122,7 +127,7 @@ class Replicas:
             except CancelledError:
                 raise
             except Exception as error:
-                if place not in self._gone:  # an endpoint says in words of its own that it was cancelled
+                if place not in self._gone:  # endpoints have errors of their own for a cancelled connection
                     return
                 if logged != (logged := str(error) or type(error).__name__):
                     log.info("the replica {host}:{port} is gone: {why}", host=place[0], port=place[1], why=logged)
@@ -137,7 +142,7 @@ class Replicas:
 
 
 def _listed(reply: Reply) -> set[Place] | None:
-    """The replicas in an answer to ROLE; None when it is no primary's: then the fence fails, for it is a write."""
+    """The replicas in a reply to ROLE; None when the server is no primary, which the fence, being a write, finds out."""
     try:
         role, _, replicas = reply
         return {(host.decode(), int(port)) for host, port, _ in replicas} if role == b"master" else None
@@ -146,9 +151,9 @@ def _listed(reply: Reply) -> set[Place] | None:
 
 
 async def role_at(reactor: IReactorTime, address: Address, place: Place) -> str:
-    """What the server at a place says it is: "master", "slave"; "" when nobody listens there.
+    """The role of the server at a place: "master" or "slave"; "" when no server listens there.
 
-    Raises UnsuitableStore, ConnectionGone, txredisapi.ResponseError, and what else connecting can fail with.
+    Raises UnsuitableStore, ConnectionGone, txredisapi.ResponseError, and all errors of connecting.
     """
     try:
         connection: Connection = await address.endpoint(reactor, *place).connect(ConnectionFactory())

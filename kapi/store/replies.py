@@ -1,7 +1,7 @@
-"""What the server answers to commands: changes go to the follower first, then the writers go on.
+"""Handles the server's replies: changes are passed to the follower first, then the writers resume.
 
-An answer to a write is its revision, what its object is instead of what was expected, or an error of the server that has
-nothing to do with the object.
+The reply to a write is its revision, the actual state of an object that was not as expected, or an error that has nothing to do
+with the object.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
 
 
 class Replies:
-    """``feed``, if any, gets the changes from the replies themselves, since no other process writes.
+    """Handles the replies of a store's command connection.
 
-    ``lost`` is called when it misses something, ``went_back`` with the reason when the store has lost what it had.  What replies
-    report is shown in ``shared``, if any, before it is handed on; ``show_newest`` does that when they do not name the revision.
+    ``feed`` is set when no other process writes: it gets the changes from the replies themselves.  ``lost`` is called when it
+    misses a change, and ``went_back`` with the reason when the store has lost data.  Revisions in replies are shown in
+    ``shared``, if any, before the replies are passed on; ``show_newest`` does that for replies without a revision.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Replies:
     ) -> None:
         self.where = where
         self.feed: Progress | None = None
-        #: called with the operation, the key and the seconds it took: for metrics
+        #: for metrics: called with the operation, the key, and how many seconds it took
         self.on_request: Callable[[str, str, float], None] | None = None
         self._keys = keys
         self._skipped = skipped
@@ -69,7 +70,7 @@ class Replies:
         self._repairing = False
 
     def begin(self, connection: Connection, compares: bool) -> None:
-        """From now on the connection's replies come here; ``compares`` their revisions, which have to grow."""
+        """Handles the connection's replies from now on; with ``compares`` their revisions must grow."""
         connection.on_replies = self.take
         connection.error = OutcomeUnknown(f"{self.where}: the connection was lost; {_UNKNOWN}")
         self._connection, self._compares, self._last_written = connection, compares, 0
@@ -94,7 +95,7 @@ class Replies:
             self._observe(write, now)
             if type(reply) is not int or reply <= 0:
                 self._refused(pending, write, reply)
-            elif not fed:  # it was done, but nobody here can see it yet, or in a history that may not last
+            elif not fed:  # the write was done, but the follower lacks it, or the store has lost earlier writes
                 deferred.errback(OutcomeUnknown(f"{self.where}: {_UNKNOWN}"))
             elif confirmation is not None:
                 confirmation.hold(deferred, reply)
@@ -102,7 +103,7 @@ class Replies:
                 deferred.callback(reply)
 
     def _take_together(self, pending: Pending, writes: list[PendingWrite], reply: Reply, fed: bool, now: float) -> None:
-        """What was sent by one command has one answer: a list, or an error of all."""
+        """Handles the reply to several writes that were sent by one command: a list, or one error for all."""
         for write in writes:
             self._observe(write, now)
         if type(reply) is not list:
@@ -120,7 +121,7 @@ class Replies:
             deferred.callback(results)
 
     def _fed(self, batch: list[tuple[Pending, object]]) -> bool:
-        """Whether the writes among them can be seen, or will be."""
+        """Passes the changes to the follower; returns whether that worked and the revisions are as expected."""
         if self.feed is None and not self._compares:
             return True
         if self.feed is None:
@@ -133,7 +134,7 @@ class Replies:
         return True
 
     def _grown(self, revisions: list[tuple[int, int]]) -> bool:
-        """Whether each revision is newer than those that were known when its write was sent."""
+        """Whether each revision is newer than the ones known when its write was sent; else the store has lost data."""
         last = self._last_written
         for revision, known in revisions:
             if revision <= last or revision <= known:
@@ -149,7 +150,7 @@ class Replies:
         deferred = pending[0]
         if not isinstance(reply, Exception):
             refusal = refusal_of(write, reply)
-            if self._confirmation is not None:  # it may be about something that fail-over can lose
+            if self._confirmation is not None:  # the refusal may show a write that a fail-over can lose
                 self._confirmation.hold(deferred, refusal)
             elif self._shared is not None and not self._show_refusals((reply,)):
                 self._when_shown(deferred, refusal, None)
@@ -169,7 +170,7 @@ class Replies:
                 )
 
     def _show_refusals(self, replies: Sequence[Reply]) -> bool:
-        """Shows at which revisions objects were found; False when one was gone, or had been charged, at an unknown one."""
+        """Shows the revisions in refusals; returns False when some have none (the object is gone, or an account is outdated)."""
         assert self._shared is not None
         known = True
         for reply in replies:
@@ -180,7 +181,7 @@ class Replies:
         return known
 
     def _when_shown(self, deferred: Deferred[Reply], answer: Reply, otherwise: StoreError | None) -> None:
-        """Answers once every revision that it may contain is shown; with ``otherwise``, if given, when that fails."""
+        """Replies once every revision that the answer may contain is shown; with ``otherwise``, if given, when that fails."""
 
         def shown(_: None) -> None:
             if isinstance(answer, StoreError):
@@ -202,7 +203,7 @@ class Replies:
             log.failure("counting a request to the store failed")
 
     async def _repair(self) -> None:
-        """An entry that is not ours is in the way of all further changes."""
+        """Repairs the stream when a foreign entry prevents all further changes."""
         try:
             if self._connection is not None:
                 await repair(self._connection, self._keys, self._skipped)
@@ -212,8 +213,8 @@ class Replies:
             self._repairing = False
 
     def interpret(self, error: Exception) -> StoreError:
-        """What the server or the connection said, as a store error."""
+        """The store error for an error of the server or the connection."""
         text = explain(error)
         if text.startswith(RECONNECT) and self._connection is not None:
-            self._connection.abort(text)  # connecting anew checks the server
+            self._connection.abort(text)  # reconnecting checks the server
         return StoreUnavailable(f"{self.where}: {text}")

@@ -1,8 +1,8 @@
-"""What the store's server answers, as hiredis decodes it (RESP2)."""
+"""The type of the server's replies, as hiredis decodes them (RESP2)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: Bytes, an int, None, a list of replies, or an error of the server's as an exception: which of them, its command says.
+#: bytes, an int, None, a list of replies, or an exception for an error of the server; it depends on the command
 Reply = Any

@@ -1,10 +1,14 @@
-"""The one write there is: a Lua script that compares, publishes, counts and stores atomically.
+"""The Lua scripts of writes: each compares, publishes, counts and stores atomically.
 
-Keys of a store share one hash tag: the revision counter, a hash of objects, the stream of changes, a sorted set of expiry times,
-for objects that keep an account, a hash of the revisions at which each was last counted (``c``) and something that was
-charged to it was last stored (``s``), and a key that is written to see whether writes work.  A value in the hash of objects is
-``<revision>:<length of head>\\n<head><revision><tail>``; an entry of the stream has the id ``<revision>-0`` and one field, kind
-and key, whose value is the data.
+The keys of a store share one hash tag:
+
+* the revision counter, a string;
+* the objects, a hash whose values are ``<revision>:<length of head>\\n<head><revision><tail>``;
+* the changes, a stream; an entry has the id ``<revision>-0`` and one field, kind and key, whose value is the data;
+* the times of expiry, a sorted set: unix seconds of the server's clock, the one clock that all who share the store have;
+* the accounts, a hash: for objects that count others (quotas), the revision of the last recount (``c``), and the revision at
+  which an object that was charged to the account was last stored (``s``);
+* a key that is only written to find out whether writes work.
 """
 
 from __future__ import annotations
@@ -12,12 +16,12 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-#: Answers the new revision; 0 when the key is missing; the stored revision, negated, when it is not the expected one; or
-#: ``outdated``.  After the seven named arguments come pairs, a key and a revision, for what the write was charged to.
-#: All reads come before all writes, and XADD is the first write: a key of a wrong type, a server that refuses writes
-#: and an id that the stream does not take leave everything as it was.  A value without a revision has revision 0.
+#: Returns the new revision; 0 when the key is missing; the stored revision, negated, when it is not the expected one; or
+#: ``outdated``.  After the seven named arguments come pairs of key and revision, one for each charge.
+#: All reads come before all writes, and XADD is the first write.  So nothing is changed when a key has a wrong type, the server
+#: refuses writes, or the stream refuses the id.  A value without a revision has revision 0.
 SOURCE = b"""\
-local kind, key, expected, head, tail, expires, counted = unpack(ARGV, 1, 7)
+local kind, key, expected, head, tail, lifetime, counted = unpack(ARGV, 1, 7)
 local stored = redis.call('HGET', KEYS[2], key)
 if kind == 'c' then
   if stored then return -tonumber(string.match(stored, '^%d+') or 0) end
@@ -34,7 +38,8 @@ for at = 8, #ARGV, 2 do
   local last = redis.call('HGET', KEYS[5], 'c' .. ARGV[at])
   if last and tonumber(last) > tonumber(ARGV[at + 1]) then return 'outdated' end
 end
-local expiring = (kind == 'd' or expires ~= '') and redis.call('ZSCORE', KEYS[4], key)
+local expiring = (kind == 'd' or lifetime ~= '') and redis.call('ZSCORE', KEYS[4], key)
+local now = lifetime ~= '' and redis.call('TIME')
 local account = kind == 'd' and redis.call('HMGET', KEYS[5], 'c' .. key, 's' .. key)
 local number = (redis.call('GET', KEYS[1]) or 0) + 1
 local revision = string.format('%.0f', number)
@@ -47,16 +52,16 @@ if kind == 'd' then
   if account[1] or account[2] then redis.call('HDEL', KEYS[5], 'c' .. key, 's' .. key) end
 else
   redis.call('HSET', KEYS[2], key, revision .. ':' .. #head .. '\\n' .. data)
-  if expires ~= '' then redis.call('ZADD', KEYS[4], expires, key) end
+  if now then redis.call('ZADD', KEYS[4], string.format('%.3f', now[1] + now[2] / 1000000 + lifetime), key) end
 end
 if counted ~= '' then redis.call('HSET', KEYS[5], 'c' .. key, revision) end
 for at = 8, #ARGV, 2 do redis.call('HSET', KEYS[5], 's' .. ARGV[at], revision) end
 return number
 """
-#: The same for deletions, which free memory: also at maxmemory.
+#: The same for deletions, which are allowed at maxmemory because they free memory.
 DELETION = b"#!lua flags=allow-oom\n" + SOURCE
-#: Deletes objects as they are stored: the arguments are pairs, a key and the revision that is expected.  Answers for each what
-#: the script above does.  Here, too, all that can fail comes before the first XADD.
+#: Deletes objects: the arguments are pairs of key and expected revision.  Returns for each what the script above does.  Here,
+#: too, everything that can fail comes before the first XADD.
 DELETIONS = b"""\
 #!lua flags=allow-oom
 local keys, gone, accounts = {}, {}, {}
@@ -93,7 +98,7 @@ if number > before then
 end
 return replies
 """
-#: Fails as a create would, and changes nothing but a key of its own: for who wants to know whether writes work again.
+#: Fails when a create would, and only changes a key of its own: finds out whether writes work again.
 PROBE = b"""\
 local number = (redis.call('GET', KEYS[1]) or 0) + 0
 redis.call('HGET', KEYS[2], '')
@@ -111,7 +116,7 @@ end
 redis.call('SET', KEYS[6], '')
 return number
 """
-#: Answers the revision counter and writes something after it: who has that has all up to this revision.
+#: Returns the revision counter and writes a key after reading it: a replica that has this write has all up to that revision.
 FENCE = b"""\
 #!lua flags=allow-oom
 local revision = redis.call('GET', KEYS[1])
@@ -135,7 +140,7 @@ class Keys(NamedTuple):
 
     @property
     def run(self) -> bytes:
-        """Holds what the store calls itself: random, and gone when the store is emptied."""
+        """The key of the store's random identifier, which is lost with the store's contents."""
         return self.revision[: -len(b"revision")] + b"run"
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Asking Sentinels for the primary: of those that answer, the one whose configuration is newest is believed."""
+"""Finding the primary: all Sentinels are asked, and the answer with the newest configuration counts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import StoreUnavailable
 from kapi.store.reply import Reply
 
-SENTINEL_TIMEOUT = 2.0  # seconds a Sentinel may take
+SENTINEL_TIMEOUT = 2.0  # seconds for a Sentinel to answer
 
 
 class Primary(NamedTuple):
-    """What a Sentinel says; ordered by the epoch of its configuration."""
+    """A Sentinel's answer; ordered by the epoch of its configuration."""
 
     epoch: int
     host: str
     port: int
-    down: bool  # whether enough Sentinels hold it to be down, or it is being replaced
-    down_after: float  # seconds of silence after which a Sentinel holds it to be down
-    failover_timeout: float = 180.0  # seconds that a step of a fail-over may take before it is given up
+    down: bool  # whether enough Sentinels consider it down, or it is being replaced
+    down_after: float  # seconds of silence after which a Sentinel considers it down
+    failover_timeout: float = 180.0  # seconds for a step of a fail-over
 
     @property
     def place(self) -> tuple[str, int]:
@@ -32,7 +32,7 @@ class Primary(NamedTuple):
 
 
 async def find_primary(reactor: IReactorTime, address: Address) -> tuple[str, int]:
-    """Host and port.  Raises StoreUnavailable when no Sentinel knows it."""
+    """The host and port of the primary.  Raises StoreUnavailable when no Sentinel knows it."""
     asked = [
         defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(SENTINEL_TIMEOUT, reactor)
         for host, port in address.hosts
@@ -61,7 +61,7 @@ async def _ask(reactor: IReactorTime, address: Address, host: str, port: int) ->
 
 
 async def ask(connection: Connection, address: Address) -> Primary | None:
-    """The answer of the Sentinel at the other end, after AUTH where it needs that.
+    """The answer of the Sentinel at the other end, after AUTH if that is required; None when it does not know the service.
 
     Raises ConnectionGone, txredisapi.ResponseError.
     """

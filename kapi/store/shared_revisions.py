@@ -1,16 +1,16 @@
-"""What the processes on one store have shown to anybody: a revision of each, in memory that they share.
+"""The newest revision that each worker process has shown to clients, in memory that the processes share.
 
-A process raises its slot before anything of a revision leaves it: the answer to a write, what an object turned out to be instead,
-what its cache has from the feed.  Whoever has all changes up to the newest of the slots has all that anybody can know of, so a
-linearizable read by it needs no question to the store.
+A process raises the revision in its slot before data of that revision leave the process: the reply to a write, the actual state
+in the refusal of a write, or what its cache has received.  A process that has all changes up to the newest revision of all
+slots has everything that clients can know of.  So it can answer a linearizable read without a request to the store.
 
-That is right while all who write to the store share this memory, and know the same history.  So who connects to the store anew,
-when the history may have become another one, counts that in its slot, and everybody asks the store once after it has.  ``lives``
-says whether the parent that made the memory does: without it another one may begin with memory of its own, and nothing may be
-written any more.
+This is only correct while all processes that write to the store share this memory, and know the same history.  After a
+reconnect the history may be another one.  So each process counts its connections in its slot, and after any change of the
+counts every process sends one request to the store.  ``lives()`` returns whether the supervisor that made the memory is alive:
+without it another supervisor may start with memory of its own, and nothing may be written any more.
 
-Each word has 8 aligned bytes, is written by one process at once and read at once; it never goes back but for another history.
-A process that ends leaves its words as they are, and who takes its slot goes on from there.
+Each word has 8 aligned bytes, and is read and written in one step by one process.  It only decreases when the history is
+another one.  A process that ends leaves its words unchanged; the next one that takes its slot continues from there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WORD_BYTES = 8  # bytes
 
 
 def make_shared_file(slots: int) -> int:
-    """The descriptor of a file in memory with so many slots, for children to inherit.  Raises OSError."""
+    """The descriptor of a file in memory with so many slots, for child processes to inherit.  Raises OSError."""
     if hasattr(os, "memfd_create"):
         file = os.memfd_create("revisions")
     else:
@@ -40,9 +40,9 @@ def make_shared_file(slots: int) -> int:
 
 
 def take_slot(file: int) -> int:
-    """The first slot that no living process has; it is this one's until it ends.  Raises OSError when there is none.
+    """Takes the first slot that no living process has, until this process ends.  Raises OSError when there is none.
 
-    A lock of the process and not of the file's descriptor, which all have from their parent.
+    The lock belongs to the process (``lockf``), and not to the file's descriptor, which all processes have inherited.
     """
     for slot in range(os.fstat(file).st_size // (2 * _WORD_BYTES)):
         try:
@@ -54,7 +54,7 @@ def take_slot(file: int) -> int:
 
 
 class SharedRevisions:
-    """The view of the process that has ``slot``."""
+    """The shared memory, as used by the process that has ``slot``."""
 
     def __init__(self, file: int, slot: int, lives: Callable[[], bool]) -> None:
         self.lives = lives
@@ -63,47 +63,47 @@ class SharedRevisions:
         self._count = len(self._words) // 2
         self._slot = slot
         self._shown = self._words[slot]
-        self._agreed = -1  # the connections after which the store was asked and had our history
-        self._looked = b""  # the memory as it was when it was last looked at, and had the newest revision ``_newest``
-        self._newest = 0
+        self._agreed = -1  # the number of connections when the store was last found to have our history
+        self._checked = b""  # the memory at the last complete check
+        self._newest = 0  # the newest revision then
 
     def show(self, revision: int) -> None:
-        """Before anything of that revision leaves this process."""
+        """Must be called before data of that revision leave this process."""
         if revision > self._shown:
             self._shown = self._words[self._slot] = revision
 
     def connected(self) -> None:
-        """Before anything is read from a new connection to the store, or written to it."""
+        """Must be called before a new connection to the store is used."""
         self._words[self._count + self._slot] += 1
         self._agreed = -1
-        self._looked = b""
+        self._checked = b""
 
     def loaded(self, revision: int) -> None:
-        """All that this process shows from now on is of a history that has come to that revision."""
+        """Called after a reload, with the revision of the loaded history, which may be another one."""
         self._shown = self._words[self._slot] = revision
 
     def is_current(self, revision: int) -> bool:
-        """Whether nobody was shown anything newer; False also when that cannot be known without a question."""
-        if revision >= self._newest and self._memory[:] == self._looked:
+        """Whether no process has shown a newer revision; False also when only a request to the store can tell."""
+        if revision >= self._newest and self._memory[:] == self._checked:
             return True
         words = self._words.tolist()
         newest = max(words[: self._count])
         if newest > revision or sum(words[self._count :]) != self._agreed:
             return False
-        # made of what was compared, and not copied once more: it is looked at as soon as it differs
-        self._looked, self._newest = array("Q", words).tobytes(), newest
+        # made from the compared words, and not a second copy of the memory, which may have changed since
+        self._checked, self._newest = array("Q", words).tobytes(), newest
         return True
 
     def connections(self) -> int:
-        """How often anybody has connected so far: to be agreed to when a question that is asked now has been answered."""
+        """How often all processes have connected: read it before a request to the store, pass it to ``agree`` after the reply."""
         return sum(self._words[self._count :].tolist())
 
     def agree(self, connections: int) -> None:
-        """The store was asked after so many connections, and has the history that this process knows."""
+        """Notes that after so many connections the store had the history that this process knows."""
         self._agreed = connections
 
     def following(self, follower: Follower) -> Follower:
-        """The follower, whose revisions are shown before it has them."""
+        """A follower that shows each revision and then passes the data to ``follower``."""
         return _Following(self, follower)
 
 

@@ -1,7 +1,7 @@
-"""How large an object may be in the store.
+"""The maximum size of an object in the store.
 
-etcd refuses what is over 1.5 MiB.  Here the limit is that of a body, since an object that grew beyond it (by defaults and
-managed fields) could not be sent back by an update, and would be decoded and encoded whole for each who follows it.
+etcd refuses requests over 1.5 MiB.  Here the limit is that of a request's body.  A larger object (defaults and managed fields
+add to its size) could not be sent back in an update, and would be expensive for every client that watches it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from kapi.store.errors import ObjectTooLarge
 
 MAX_OBJECT_BYTES = 3 * 1024 * 1024
-_PENDING_BYTES = 64 * 1024  # bytes
+_PENDING_BYTES = 64 * 1024  # what an object may grow while its deletion is pending
 
 
 def check_size(key: str, size: int, limit: int, replaced: int = 0, going: bool = False) -> None:
-    """``size``: bytes of an object over the limit.  Raises ObjectTooLarge unless it is no larger than what it replaces.
+    """Raises ObjectTooLarge for a ``size`` over the limit, unless the object is no larger than the one that it ``replaced``.
 
-    So an object from before the limit can be changed and made smaller.  One that is ``going`` (its deletion was asked for)
-    has some space for what deletion writes into it, lest it could not be deleted: the time, finalizers, conditions, the
-    managed fields of those who take their finalizers away.
+    So an object that was stored before there was a limit can still be changed.  An object that is ``going`` (its deletion was
+    requested) may grow a little, because deletion writes into it: the time, finalizers, conditions, and the managed fields of the
+    controllers that remove their finalizers.
     """
     space = max(limit, replaced)
     if going:

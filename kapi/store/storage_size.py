@@ -1,4 +1,4 @@
-"""How large the store is (upstream: apiserver ``storage/etcd3/metrics``, apiserver_storage_size_bytes)."""
+"""The size of the store (upstream: apiserver ``storage/etcd3/metrics``, apiserver_storage_size_bytes)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Info = Callable[[], Awaitable[Mapping[str, str]]]
 
 
 def store_id(number: int) -> str:
-    """What metrics and health checks call a store of a server: upstream numbers its etcd servers.  The main one is 0."""
+    """The name of a store in metrics and health checks; the main store has number 0.  Upstream numbers its etcd servers."""
     return f"redis-{number}"
 
 
 class StorageSize:
-    """What ``info`` said of one; asked again by a scrape when that is ``interval`` seconds ago, for the next one."""
+    """The size of one store.  A scrape requests it again, for the next scrape, when it is older than ``interval`` seconds."""
 
     def __init__(self, info: Info, reactor: IReactorTime, interval: float) -> None:
         self._info, self._reactor, self._interval = info, reactor, interval
@@ -30,7 +30,7 @@ class StorageSize:
         self._asking = False
 
     async def ask(self) -> None:
-        """Looks at the store.  A store that is away has no new size."""
+        """Requests the size; it stays unchanged when the store cannot be reached."""
         self._asked, self._asking = self._reactor.seconds(), True
         try:
             self.bytes = size_of(await self._info())
@@ -40,16 +40,16 @@ class StorageSize:
             self._asking = False
 
     def known(self) -> int:
-        """What the last answer said; 0 before there was one."""
+        """The size in the last answer; 0 before there was one."""
         now = self._reactor.seconds()
         if not self._asking and (self._asked is None or now - self._asked >= self._interval):
             asking = Deferred.fromCoroutine(self.ask())
-            asking.addErrback(lambda failure: log.failure("the size of the store is not known", failure))
+            asking.addErrback(lambda failure: log.failure("requesting the size of the store failed", failure))
         return self.bytes
 
 
 def size_families(sizes: Sequence[StorageSize]) -> Callable[[], Iterator[Metric]]:
-    """Of the stores in the order of their numbers."""
+    """Returns what makes the metric; ``sizes`` are in the order of the stores' numbers."""
 
     def make() -> Iterator[Metric]:
         family = GaugeMetricFamily(
@@ -67,7 +67,7 @@ def size_families(sizes: Sequence[StorageSize]) -> Callable[[], Iterator[Metric]
 
 
 def size_of(info: Mapping[str, str]) -> int:
-    """Bytes: of the append-only file, and without one of the memory that the data takes."""
+    """The bytes of the append-only file; without one, of the memory used."""
     if info.get("aof_enabled") == "1" and info.get("aof_current_size", "").isdigit():
         return int(info["aof_current_size"])
     used = info.get("used_memory", "")

@@ -1,4 +1,4 @@
-"""Which servers must not be used, reported in one line each."""
+"""Checks that a server can be used; each problem is reported in one line."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ OLDEST = (7, 0)
 
 
 async def check(connection: Connection, where: str, sentinel: bool = False) -> dict[str, str]:
-    """What INFO says.  Raises UnsuitableStore, or StoreLoading while the server reads its data.
+    """Returns the fields of INFO.  Raises UnsuitableStore, or StoreLoading while the server loads its data.
 
-    ``sentinel``: a Sentinel named the server, so a replica is one that was demoted, or will be the primary in a moment.
+    ``sentinel``: a Sentinel named the server.  A replica then raises StoreUnavailable: it was just demoted, or will be promoted
+    soon.
     """
     try:
         info = read_info(await connection.execute_command("INFO"))
+        await connection.execute_command("TIME")  # which scripts need, too; not every user may ask for it
     except txredisapi.ResponseError as error:
         raise refusal(where, error) from None
     version = info.get("valkey_version") or info.get("redis_version", "")
@@ -39,12 +41,12 @@ async def check(connection: Connection, where: str, sentinel: bool = False) -> d
 
 
 def knows_disk(info: dict[str, str]) -> bool:
-    """Whether the server knows what is on disk, here and at its replicas: WAITAOF came with 7.2."""
+    """Whether the server supports WAITAOF (since 7.2) and has an append-only file."""
     return info.get("aof_enabled") == "1" and _numbers(info.get("redis_version", "0")) >= (7, 2)
 
 
 def refusal(where: str, error: Exception) -> Exception:
-    """The error to raise for what the server answered."""
+    """The error to raise for an error of the server."""
     text = str(error)
     word = text.partition(" ")[0]
     if word == "LOADING":
@@ -55,7 +57,7 @@ def refusal(where: str, error: Exception) -> Exception:
 
 
 def read_info(raw: bytes) -> dict[str, str]:
-    """The lines of INFO."""
+    """The fields of INFO."""
     info: dict[str, str] = {}
     for line in bytes(raw).decode("utf-8", "replace").splitlines():
         name, colon, value = line.partition(":")

@@ -1,6 +1,6 @@
-"""Deletes what has expired, through the same compare-and-swap as everybody else (upstream: etcd leases).
+"""Deletes expired objects, by the compare-and-swap of all writes (upstream: etcd leases).
 
-Any number of processes may sweep one store: each expired object is deleted once, by whoever comes first.
+Any number of processes may sweep one store: each expired object is deleted once, by the first of them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from twisted.logger import Logger
 
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreUnavailable
 
-INTERVAL = 5.0  # seconds between looks
-BATCH = 200
+INTERVAL_SECONDS = 5.0  # between sweeps
+MAX_BATCH = 200
 
 log = Logger()
 
 
 class Due(NamedTuple):
-    """An object whose time has come."""
+    """An expired object."""
 
     key: str
     revision: int
@@ -36,7 +36,7 @@ class Sweepable(Protocol):
 
 
 class Sweeper:
-    """``clock`` gives unix seconds: what ``expires`` is compared with.  Without a reactor it only sweeps when it is asked to."""
+    """``clock`` returns unix seconds, to compare with ``expires``.  With ``reactor`` None it must not be started."""
 
     def __init__(self, store: Sweepable, reactor: IReactorTime | None, clock: Callable[[], float]) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class Sweeper:
 
     def start(self) -> None:
         if not self._loop.running:
-            self._loop.start(INTERVAL, now=False)
+            self._loop.start(INTERVAL_SECONDS, now=False)
 
     def stop(self) -> None:
         if self._loop.running:
@@ -57,21 +57,21 @@ class Sweeper:
         try:
             await self.sweep()
         except StoreUnavailable:
-            pass  # the store says so itself; the next look comes
+            pass  # the store logs that itself; the next sweep follows
         except Exception:
             log.failure("sweeping expired objects failed")
 
     async def sweep(self) -> int:
-        """Deletes everything that is due; answers how much that was."""
+        """Deletes all expired objects; returns how many."""
         swept = 0
         while True:
-            batch = await self._store.due(self._clock(), BATCH)
+            batch = await self._store.due(self._clock(), MAX_BATCH)
             before = swept
             for due in batch:
                 try:
                     await self._store.delete(due.key, due.revision, due.head, due.tail)
                     swept += 1
                 except (KeyMissing, RevisionConflict):
-                    continue  # somebody else was faster, or gave it more time
+                    continue  # another process was faster, or changed the object meanwhile
             if swept == before:
                 return swept

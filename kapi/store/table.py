@@ -1,4 +1,4 @@
-"""The objects of one resource in a store in memory, shared by all stores that have the same ones."""
+"""The objects of one resource in a store in memory, shared by all stores with the same objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kapi.store.value import Value
 
 
 class Table(dict[str, Value]):
-    """By key.  Only a store that has it alone changes it; a follower may keep in ``read`` what it made of all of them."""
+    """The objects by key.  Only a store that does not share it may change it.  ``read`` is for the followers' use."""
 
     __slots__ = ("read",)
 
@@ -18,6 +18,6 @@ class Table(dict[str, Value]):
 
 
 def place_of(key: str) -> str:
-    """Under which name the table of an object is: ``group/resource``."""
+    """The name of the table that has an object: ``group/resource``."""
     end = key.find("/", key.find("/") + 1)
     return key if end < 0 else key[:end]

@@ -6,16 +6,16 @@ import msgspec
 
 
 class Value(msgspec.Struct, eq=False, gc=False):
-    """Its bytes with the revision spliced in, and how many of them come before the revision; never changes.
+    """An object with its revision; never changes.  Has the attributes of a ``StoredObject``.
 
-    Read as a ``StoredObject``.  It leads to no store and no cache, and the garbage collector passes it by.
+    It references no store and no cache, so the garbage collector need not track it.
     """
 
     key: str
     revision: int
-    head: int
+    head: int  # how many bytes of ``data`` come before the revision
     data: bytes
-    loaded: object = None  # what followers made of it, the same for all of them
+    loaded: object = None  # what the followers made of it, shared by all of them
 
     @classmethod
     def of(cls, key: str, head: bytes, revision: int, tail: bytes) -> Value:

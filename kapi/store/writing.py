@@ -1,8 +1,8 @@
-"""Sending a write, and what becomes of one that the server did not do.
+"""Sending writes, and handling those that the server refused.
 
-The server refuses a write before it changes anything (see ``kapi.store.script``), so it may be sent again or answered
-"not available". While writes are refused for a reason that lies with the server (memory, disk, a foreign entry in the
-stream), a probe asks whether they work again.
+The server refuses a write before it changes anything (see ``kapi.store.script``).  So the write can be sent again, or fail with
+StoreUnavailable.  While the server refuses all writes (memory, disk, a foreign entry in the stream), a probe finds out whether
+they work again.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from kapi.store.script import DELETION, DELETION_SHA, DELETIONS, DELETIONS_SHA, 
 log = Logger()
 
 SCRIPTS = (SOURCE, DELETION, DELETIONS)
-_NOTHING = (b"", b"")  # a deletion neither expires nor is charged
-#: Errors after which connecting anew helps; others of a write lie with the server and meet all writes.
+_NOTHING = (b"", b"")  # a deletion has neither an expiry nor charges
+#: errors after which reconnecting helps; other errors are problems of the server, and affect all writes
 RECONNECT = ("READONLY", "LOADING", "NOAUTH", "NOPERM")
 
 
 class Writing:
-    """The writes of one store; ``failing`` says why the server refuses them, empty while it does not."""
+    """The writes of one store; ``failing`` is why the server refuses them, empty while it does not."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
@@ -46,15 +46,18 @@ class Writing:
         expected: int,
         head: bytes,
         tail: bytes,
-        expires: float | None,
+        lifetime: float | None,
         charges: Sequence[Charge],
         counted: int | None,
         known: int,
     ) -> defer.Deferred[int]:
-        """``known`` is the newest revision that there is for certain."""
+        """Sends a write; the result is its revision.
+
+        ``lifetime`` is the seconds until it expires; ``known`` is a revision that the store is known to have reached.
+        """
         deferred: defer.Deferred[int] = defer.Deferred()
         further = (
-            b"" if expires is None else b"%.3f" % expires,
+            b"" if lifetime is None else b"%.3f" % lifetime,
             b"" if counted is None else counted,
             *itertools.chain.from_iterable(charges),
         )
@@ -68,7 +71,7 @@ class Writing:
     def send_deletions(
         self, connection: Connection, deletions: Sequence[Deletion], known: int
     ) -> defer.Deferred[Sequence[int | StoreError]]:
-        """Of objects as they are stored: the server has their bytes."""
+        """Deletes objects by one command, without sending their bytes, which the server has."""
         deferred: defer.Deferred[Sequence[int | StoreError]] = defer.Deferred()
         sent = time.perf_counter()
         writes: list[PendingWrite] = [(DELETED, *deletion, sent, _NOTHING, known) for deletion in deletions]
@@ -76,7 +79,7 @@ class Writing:
         return deferred
 
     def send_again(self, connection: Connection, pending: Pending) -> None:
-        """After NOSCRIPT: the script was forgotten, so nothing ran; it is sent along, and known again after that."""
+        """Sends a write again after NOSCRIPT, together with the script, which the server then has again; nothing had run."""
         write = pending[1]
         assert write is not None
         if isinstance(write, list):
@@ -87,13 +90,13 @@ class Writing:
         connection.send((b"EVAL", source, 5, *self._names, kind, key, expected, head, tail, *further), pending)
 
     def refused_by_server(self, reason: str) -> None:
-        """A write was answered with an error that is not about its object."""
+        """Called after an error that has nothing to do with the written object."""
         if self.failing != reason:
             self.failing = reason
             log.error("the store refuses writes: {why}", why=reason)
 
     def probe(self, connection: Connection) -> None:
-        """Asks whether writes work, if they did not; one question at a time."""
+        """Finds out whether writes work again, if they did not; one request at a time."""
         if not self.failing or self._probing:
             return
         self._probing = True
@@ -112,7 +115,7 @@ class Writing:
 
 
 def _compared(writes: Iterable[PendingWrite]) -> Iterable[str | int]:
-    """Keys and the revisions that are expected."""
+    """Keys and expected revisions, alternating."""
     return itertools.chain.from_iterable((key, expected) for _, key, expected, *_ in writes)
 
 
@@ -122,7 +125,7 @@ async def load_scripts(connection: Connection) -> None:
 
 
 def refusal_of(write: PendingWrite, reply: Reply) -> StoreError:
-    """What the script's answer says about the object."""
+    """The error for a script's reply about the object."""
     kind, key, expected = write[:3]
     if reply == b"outdated":
         return Outdated(key)
@@ -134,5 +137,5 @@ def refusal_of(write: PendingWrite, reply: Reply) -> StoreError:
 
 
 def explain(error: Exception) -> str:
-    """The server's words without the place in the script."""
+    """The server's error text without the line of the script."""
     return str(error).partition(" script: ")[0]

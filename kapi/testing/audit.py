@@ -1,4 +1,4 @@
-"""What a server was asked during a test, from its audit log."""
+"""The requests that a server got during a test, from its audit log."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from kapi.machinery.tree import Object
 
-MAX_LINES = 200  # of a report; the newest
-#: everything that comes by HTTP, once it is answered, writes with what is needed to repeat them (kapi/testing/replay.py);
-#: controllers in the process do not ask by HTTP
+MAX_LINES = 200  # of a report, which has the newest ones
+#: logs each request when it is answered, and writes with their bodies, so that they can be replayed (kapi/testing/replay.py);
+#: controllers in the process are not in the log, since they do not use HTTP
 POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -32,7 +32,7 @@ rules:
 
 
 class AuditTrail:
-    """A log that grows.  ``here`` is where it ends now, ``since`` what was written after that."""
+    """An audit log.  ``here`` is its current end, ``since`` reads the events after such a position."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class AuditTrail:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def since(self, position: int) -> list[Object]:
-        """The events of requests that were answered since; a line that is not complete yet is left out."""
+        """The events of requests that were answered after ``position``; a line that is not complete yet is left out."""
         if not self.path.exists():
             return []
         with self.path.open("rb") as log:
@@ -51,7 +51,7 @@ class AuditTrail:
 
 
 def requests_text(events: Iterable[Object]) -> str:
-    """A line for each request, in the order of their answers."""
+    """A text with a line for each request, in the order of the answers."""
     lines = [_line(event) for event in events]
     dropped = len(lines) - MAX_LINES
     head = [f"... {dropped} earlier requests"] if dropped > 0 else []

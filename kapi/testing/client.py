@@ -1,4 +1,4 @@
-"""The client library over an API server in memory: one process, no sockets, time that a test moves.
+"""The client library over an API server in memory: one process, no sockets, and a clock that the test advances.
 
 ::
 
@@ -6,7 +6,7 @@
     client = memory_client(api)
     pods = (await client.resource("pods")).namespace("default")
 
-What waits for time waits for ``api.clock``: ``api.turn(seconds)`` moves it.
+Timers use ``api.clock``, which ``api.turn(seconds)`` advances.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kapi.testing.memory_api import MemoryAPI
 
 
 class _Request(MemoryRequest):
-    """A request whose answer is handed to a client of the library."""
+    """A request whose answer goes to a client of the library."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class _Request(MemoryRequest):
         self.lose()
 
     def lose(self) -> None:
-        """The connection breaks."""
+        """Simulates a broken connection."""
         if not self.gone:
             self.disconnect()
         why = Failure(ConnectionLost())
@@ -86,7 +86,7 @@ class _Request(MemoryRequest):
 
 
 class MemoryTransport:
-    """A Transport.  ``lose`` breaks the requests that run; while ``down``, no request is answered."""
+    """A Transport.  ``lose`` breaks the connections of running requests; while ``down`` is set, new requests fail."""
 
     def __init__(self, api: MemoryAPI) -> None:
         self.api = api
@@ -105,7 +105,7 @@ class MemoryTransport:
             answer.errback(ConnectionLost())
             return answer
         self._running = [one for one in self._running if not (one.finished or one.gone)] + [request]
-        self.api.runner.serve(cast(HTTPRequest, request))  # nobody asks for what it has not
+        self.api.runner.serve(cast(HTTPRequest, request))  # it has what the runner uses
         return answer
 
     def lose(self) -> None:
@@ -120,7 +120,7 @@ class MemoryTransport:
 
 
 class _Catalogue:
-    """What the server's table holds, as discovery would say it."""
+    """Discovery without requests, from the rows of the server."""
 
     def __init__(self, api: MemoryAPI) -> None:
         self._api = api
@@ -140,7 +140,7 @@ class _Catalogue:
 
 
 def memory_client(api: MemoryAPI, transport: MemoryTransport | None = None) -> DynamicClient:
-    """On the server's clock."""
+    """A client of the server, with its clock."""
     session = Session(
         api.clock, transport or MemoryTransport(api), headers=[(b"User-Agent", b"kapi-testing")], limiter=None
     )

@@ -1,7 +1,7 @@
-"""A test's own part of a server: a namespace, a kubeconfig that points to it, and what was put there for it.
+"""A test's own part of a server: a namespace, a kubeconfig for it, and the objects that the test has applied.
 
-What the test makes in its namespace goes with it; definitions and other cluster-wide objects that were applied through here are
-deleted as well.
+At the end of the test the namespace is deleted with its objects, and so are definitions and other cluster-scoped objects that
+were applied with ``Cluster.apply``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from kapi.testing.replay import replay
 #: a tree, text in YAML, or a file of either
 Manifest = Object | str | Path
 _MANAGER = "kapi-testing"
-MAX_REQUEST = 2_000_000  # bytes of a snapshot that are sent at once
-ANNOTATION = "kapi/cluster"  # of audit events: in which logical cluster (kapi.server.clusters)
+MAX_REQUEST = 2_000_000  # bytes of a snapshot that are sent in one request
+ANNOTATION = "kapi/cluster"  # of audit events: the name of the logical cluster (kapi.server.clusters)
 _CRD = "CustomResourceDefinition"
 
 
@@ -57,10 +57,12 @@ class Cluster:
         self._home = directory / "home"
         self._trail = trail
         self._position = trail.here() if trail is not None else 0
-        self._applied: list[tuple[str, Object]] = []  # path and object, of what goes at the end
+        self._applied: list[
+            tuple[str, Object]
+        ] = []  # path and object of each cluster-scoped object, to be deleted at the end
         self._namespaces: list[str] = []
 
-    # -- life
+    # -- begin and end
 
     def open(self) -> None:
         self._home.mkdir(exist_ok=True)
@@ -72,7 +74,7 @@ class Cluster:
         self.create_namespace(self.namespace)
 
     def close(self) -> None:
-        """Deletes what was made; done when names that others may want are free."""
+        """Deletes the test's objects; waits until cluster-scoped objects are gone, so that other tests may use their names."""
         for path, _ in reversed(self._applied):
             self.request("DELETE", path, expect=(200, 202, 404))
         for name in self._namespaces:
@@ -91,7 +93,7 @@ class Cluster:
         return self.server.url
 
     def environment(self) -> dict[str, str]:
-        """For child processes such as an operator: its kubeconfig, and a home without anybody's settings."""
+        """For child processes such as an operator: its kubeconfig, and an empty home directory."""
         return {**self.server.environment(), "KUBECONFIG": str(self.kubeconfig), "HOME": str(self._home)}
 
     def kubectl(self) -> Kubectl:
@@ -102,16 +104,16 @@ class Cluster:
         return Kubectl(binary, self.environment())
 
     def create_namespace(self, name: str = "") -> str:
-        """One more; it goes with the test."""
+        """Creates a namespace, which is deleted at the end of the test.  Returns its name."""
         name = name or f"test-{uuid.uuid4().hex[:10]}"
         self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         self._namespaces.append(name)
         return name
 
     def apply(self, *manifests: Manifest, base: Path | None = None) -> list[Object]:
-        """Server-side apply of all objects, lists among them; definitions are served when this returns.
+        """Applies all objects, also those in lists (server-side apply); when this returns, definitions are served.
 
-        Files are relative to ``base``; objects without a namespace go to the test's.
+        Paths of files are relative to ``base``; objects without a namespace get the test's.
         """
         applied = []
         for manifest in manifests:
@@ -152,7 +154,7 @@ class Cluster:
         headers: Mapping[str, str] | None = None,
         expect: Iterable[int] = (),
     ) -> Tree:
-        """The answer as a tree, or as text.  Raises RequestError for 400 and more, unless they are expected."""
+        """The answer as a tree, or as text.  Raises RequestError for codes of 400 and more that are not in ``expect``."""
         code, answer = self._ask(method, path, body, {"Content-Type": type, **(headers or {})})
         if code >= 400 and code not in expect:
             raise RequestError(method, path, code, answer)
@@ -177,7 +179,7 @@ class Cluster:
             connection.close()
 
     def wait(self, condition: Callable[[], Found], why: str = "it did not happen", seconds: float = 30.0) -> Found:
-        """What ``condition`` answers as soon as that is true.  Raises TimeoutError."""
+        """Waits until ``condition()`` is true, and returns its result.  Raises TimeoutError."""
         end = time.monotonic() + seconds
         while True:
             found = condition()
@@ -188,30 +190,30 @@ class Cluster:
             time.sleep(0.02)
 
     def settled(self, revision: int = 0, seconds: float = 30.0) -> int:
-        """Waits until nothing is left to be done: watches have been sent everything, controllers have no work.
+        """Waits until all events have been sent to watches and no controller has work.
 
-        Answers the revision of that moment.  Raises RequestError, which says what goes on, after so many seconds (50 at most).
+        Returns the revision then.  Raises RequestError, with what is not done, after so many seconds (50 at most).
         """
         answer = self.request("GET", f"/kapi/settled?revision={revision}&timeout={seconds}s")
         return int(answer["revision"])
 
     def changes(self, since: int, until: int = 0) -> list[Object]:
-        """What was created, updated or deleted after a revision, up to another or to now.
+        """The objects that were created, updated or deleted after a revision, up to another one or to now.
 
-        The server has to run with ``--enable-logical-clusters``.
+        The server must run with ``--enable-logical-clusters``.
         """
         query = f"from={since}" + (f"&to={until}" if until else "")
         found: list[Object] = self.request("GET", f"/kapi/changes?{query}")["changes"]
         return found
 
     def record(self, file: Path) -> None:
-        """Writes the audit events of this cluster so far to a file, a line each."""
+        """Writes the audit events of this cluster so far to a file, one in each line."""
         file.write_text("".join(json.dumps(event) + "\n" for event in self.requests()))
 
     def replay(self, recording: Path | Iterable[Object]) -> list[str]:
-        """Sends the writes of a recorded run once more, as an administrator; ``recording`` are audit events, or a file of them.
+        """Sends the writes of a recorded run again, as an administrator; ``recording`` is a file or list of audit events.
 
-        Answers a line for each that has another answer now.
+        Returns a line for each that has a different answer now.
         """
         events = recording
         if isinstance(events, Path):
@@ -225,9 +227,9 @@ class Cluster:
 
     @contextmanager
     def fault(self, match: Object | None = None, **rule: object) -> Iterator[str]:
-        """A rule of ``/kapi/faults`` for the length of a block, in the test's namespace unless ``match`` says otherwise.
+        """Adds a rule of ``/kapi/faults`` during a ``with`` block; without ``match`` it is for the test's namespace.
 
-        The server has to run with ``--enable-fault-injection``.  Yields the rule's name.
+        The server must run with ``--enable-fault-injection``.  Yields the rule's name.
         """
         body = {"match": {"namespace": self.namespace, **(match or {})}, **rule}
         name = self.request("POST", "/kapi/faults", body)["name"]
@@ -255,7 +257,7 @@ class Cluster:
 
 
 class LogicalCluster(Cluster):
-    """A cluster of its own in a server with ``--enable-logical-clusters``; its objects are deleted with it."""
+    """A logical cluster in a server with ``--enable-logical-clusters``; it is deleted with all its objects."""
 
     def __init__(
         self,
@@ -266,7 +268,7 @@ class LogicalCluster(Cluster):
         origin: str = "",
         seed: str = "",
     ) -> None:
-        """A fork of the snapshot ``origin``, else a fresh one.  By a ``seed`` uids and generated names are the same each time."""
+        """A fork of the snapshot ``origin``, or a new one.  With a ``seed`` uids and generated names are the same each time."""
         super().__init__(server, directory, trail)
         if seed:
             self.namespace = "test"
@@ -280,22 +282,22 @@ class LogicalCluster(Cluster):
         super().open()
 
     def close(self) -> None:
-        """Watches end, and everything is gone."""
+        """Deletes the cluster; its watches end."""
         self._server.request("DELETE", f"/clusters/{self.name}", expect=(404,))
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """The URL for clients."""
         return f"{self.server.url}/clusters/{self.name}"
 
     def advance(self, seconds: float) -> str:
-        """Moves this cluster's clock ahead: what is due by then happens now.  Answers its time."""
+        """Advances this cluster's clock; timers that are due then run now.  Returns its time."""
         return str(self.request("POST", "/kapi/clock", {"advance": f"{seconds:f}s"})["now"])
 
     def take(self, *manifests: Manifest, base: Path | None = None) -> None:
-        """Puts objects of another cluster here as they are, uids and status included; ``kubectl get -o json`` writes such lists.
+        """Loads objects of another cluster unchanged, with uids and status; ``kubectl get -o json`` writes such lists.
 
-        Raises ValueError for what the server does not take.
+        Raises ValueError for objects that the server refuses.
         """
         objects = [obj for manifest in manifests for obj in objects_of(manifest, base)]
         definitions = [obj for obj in objects if obj["kind"] == _CRD]
@@ -325,12 +327,12 @@ class LogicalCluster(Cluster):
                 raise ValueError("; ".join(answer["refused"]))
 
     def snapshot(self, name: str) -> Object:
-        """Names the state there is now; a former one of this name is forgotten."""
+        """Makes a snapshot of the current state; it replaces one with the same name."""
         made: Object = self._server.request("PUT", f"/snapshots/{name}", {"cluster": self.name})
         return made
 
     def reset(self, snapshot: str) -> None:
-        """Everything is what it was then; watches of this cluster end with 410."""
+        """Restores the state of a snapshot; watches of this cluster end with 410."""
         self._server.request("PATCH", f"/clusters/{self.name}", {"from": snapshot})
 
     def save(self, snapshot: str, file: Path) -> None:
@@ -338,7 +340,7 @@ class LogicalCluster(Cluster):
         file.write_text(self._server.request("GET", f"/snapshots/{snapshot}?content=1"))
 
     def load(self, snapshot: str, file: Path) -> None:
-        """Reads a snapshot from a file, in requests that the server takes."""
+        """Reads a snapshot from a file, and sends it in requests of a size that the server accepts."""
         method, size = "PUT", 0
         part: list[str] = []
         with file.open() as lines:
@@ -357,7 +359,7 @@ class LogicalCluster(Cluster):
 
 
 def objects_of(manifest: Manifest, base: Path | None = None) -> list[Object]:
-    """The objects of a manifest; the items of lists one by one.  Text without a line break is the name of a file."""
+    """The objects of a manifest, with the items in place of lists.  Text without a line break is the name of a file."""
     if isinstance(manifest, dict):
         found: list[Object] = [manifest]
     else:

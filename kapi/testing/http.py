@@ -1,4 +1,4 @@
-"""An HTTP request in memory: what endpoints and filters use of twisted.web's Request, without a socket."""
+"""An HTTP request in memory, with the part of twisted.web's Request that endpoints and filters use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from twisted.web.http_headers import Headers
 from kapi.machinery.tree import Object, Tree
 from kapi.request.http import HTTPRequest
 from kapi.scheduling.deferred_answer import DeferredAnswer
-from kapi.server.request import write_plainly
+from kapi.server.request import set_headers, write_plainly
 
 
 class MemoryRequest:
@@ -54,6 +54,9 @@ class MemoryRequest:
     def write(self, data: bytes) -> None:
         self.chunks.append(data)
 
+    def begin(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> None:
+        set_headers(cast(HTTPRequest, self), fields, size)
+
     def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
         write_plainly(cast(HTTPRequest, self), fields, body)
 
@@ -77,18 +80,18 @@ class MemoryRequest:
         self._producer = None
 
     def abort(self) -> None:
-        """The server ends an answer in the middle."""
+        """Called by the server to end an incomplete answer."""
         self.disconnect()
 
     def disconnect(self) -> None:
-        """The client goes away."""
+        """Simulates that the client closes its connection."""
         self.gone = True
         self.content.close()
         if self._producer is not None:
             self._producer.stopProducing()
             self._producer = None
         if self.waiting is not None:
-            self.waiting.left()
+            self.waiting.client_gone()
         waiting, self._notifications = self._notifications, []
         for notification in waiting:
             notification.errback(Failure(ConnectionDone()))

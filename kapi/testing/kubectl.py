@@ -1,4 +1,4 @@
-"""kubectl for tests: its answers as trees, and never anybody's own kubeconfig."""
+"""kubectl for tests: its answers as trees, and never with the user's own kubeconfig."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_OBJECTS = frozenset(["token", "--raw"])  # subcommands and flags after which
 
 
 class KubectlError(AssertionError):
-    """kubectl has failed: ``code`` is its exit code, ``stderr`` what it said."""
+    """kubectl has failed: ``code`` is its exit code, ``stderr`` its error output."""
 
     def __init__(self, arguments: tuple[str, ...], code: int, stdout: str, stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(arguments)} ended with {code}:\n{stdout}{stderr}")
@@ -33,7 +33,7 @@ def kubectl_path() -> str | None:
 
 
 class Kubectl:
-    """``kubectl("get", "pods")`` answers the tree; commands that answer no object answer their text."""
+    """``kubectl("get", "pods")`` returns a tree; for commands that print no object it returns their text."""
 
     def __init__(self, binary: str, environment: Mapping[str, str]) -> None:
         self.binary = binary
@@ -48,7 +48,7 @@ class Kubectl:
         return json.loads(text) if wants_tree and text.strip() else text
 
     def text(self, *arguments: str, input: object = None, seconds: float = 60.0) -> str:
-        """What it prints.  Raises KubectlError."""
+        """The standard output.  Raises KubectlError."""
         given = input if input is None or isinstance(input, str) else json.dumps(input)
         done = subprocess.run(
             [self.binary, *arguments],

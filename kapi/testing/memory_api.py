@@ -1,6 +1,6 @@
 """An API server in memory: the real endpoints, registry, strategies and watch cache over the memory store.
 
-No sockets, no files, no authentication; time is a Twisted ``Clock``.  Admission and authorization are what a test gives it.
+No sockets, no files, no authentication; time is a Twisted ``Clock``.  The test gives admission plugins and the authorizer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 
 
 class MemoryAPI:
-    """``await MemoryAPI.started()`` gives one that answers; ``ask`` sends a request."""
+    """``await MemoryAPI.started()`` makes one that is ready; ``ask`` sends a request."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class MemoryAPI:
         self.table = ResourceTable()
         self.rows = list(rows)
         install(self.table, self.registry, self.rows)
-        reactor = cast(Reactor, self.clock)  # no threads, no network: nobody asks for them
+        reactor = cast(Reactor, self.clock)  # without threads and network, which are not used
         self.table.handlers.update(built_in_handlers(self.registry, reactor, KubeletSettings()))
         chain = FilterChain([received_timestamp(self.clock.seconds), request_info, self._identify], self._dispatch)
         self.runner = RequestRunner(chain, reactor)
@@ -89,7 +89,7 @@ class MemoryAPI:
     def ask(
         self, method: str, uri: str, body: object = None, *, headers: dict[str, str] | None = None, type: str = ""
     ) -> MemoryRequest:
-        """Sends a request; what can be answered without waiting has been answered on return.
+        """Sends a request, which is already answered on return unless it has to wait.
 
         ``body`` is bytes, text, or a tree that is sent as JSON.
         """
@@ -98,11 +98,11 @@ class MemoryAPI:
             given.setdefault("Content-Type", type or "application/json")
         data = body if isinstance(body, bytes) else b"" if body is None else _encoded(body)
         request = MemoryRequest(method, uri, given, data)
-        self.runner.serve(cast(HTTPRequest, request))  # nobody asks for what it has not
+        self.runner.serve(cast(HTTPRequest, request))  # it has what the runner uses
         return request
 
     def turn(self, seconds: float = 0.0) -> None:
-        """Lets scheduled calls happen."""
+        """Advances the clock, and so runs scheduled calls."""
         self.clock.advance(seconds)
 
 
@@ -111,7 +111,7 @@ def _encoded(body: object) -> bytes:
 
 
 def succeed(coroutine: Coroutine[Deferred[object], object, Result]) -> Result:
-    """The result of a coroutine that does not wait for anything outside."""
+    """The result of a coroutine that never waits.  Raises its error, or AssertionError when it waits."""
     results: list[Any] = []
     Deferred.fromCoroutine(coroutine).addBoth(results.append)
     if not results:

@@ -1,4 +1,4 @@
-"""A real kapi for tests: a process of its own on a free port, in a directory that goes away with it.
+"""A real kapi for tests: a process of its own on a free port, in a temporary directory.
 
 ::
 
@@ -7,7 +7,7 @@
         with KapiProcess() as kapi:
             yield kapi
 
-``cluster.kubeconfig`` is what any client takes; ``cluster.environment()`` is for child processes such as kubectl.
+``cluster.kubeconfig`` is for any client; ``cluster.environment()`` is for child processes such as kubectl.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ READY = "export KUBECONFIG="
 
 
 class KapiProcess:
-    """``flags`` come on top of the data directory, the loopback address and a free port.
+    """``flags`` are added to those for the data directory, the loopback address and a free port.
 
-    Without a ``directory`` there is a temporary one, removed at the end; with one, what is in it is served and stays.
+    Without a ``directory`` a temporary one is made and removed at the end; a given one is kept, and its data are served.
     """
 
     def __init__(self, *flags: str, directory: Path | None = None) -> None:
@@ -47,22 +47,22 @@ class KapiProcess:
 
     @property
     def kubeconfig(self) -> Path:
-        """Of a member of ``system:masters``."""
+        """The kubeconfig of a member of ``system:masters``."""
         return self.data / "admin.kubeconfig"
 
     @property
     def authority(self) -> Path:
-        """The CA that clients verify the server with."""
+        """The file with the CA of the server's certificate."""
         return self.data / "pki" / "ca.crt"
 
     @property
     def output(self) -> list[str]:
-        """What it has printed, line by line."""
+        """The lines that the server has printed."""
         return self._lines
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Whether the process runs."""
         return self.process is not None and self.process.poll() is None
 
     def command(self) -> list[str]:
@@ -72,13 +72,13 @@ class KapiProcess:
         ]  # fmt: skip
 
     def environment(self) -> dict[str, str]:
-        """For child processes: its kubeconfig, and a home without anybody's settings."""
+        """For child processes: its kubeconfig, and an empty home directory."""
         home = self.root / "home"
         home.mkdir(exist_ok=True)
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "HOME": str(home)}
 
     def start(self, seconds: float = 120.0) -> Self:
-        """Waits until it is ready.  Raises RuntimeError with its output when it ends or takes too long."""
+        """Starts the server and waits until it is ready.  Raises RuntimeError, with its output, when it ends or is late."""
         self.process = self._spawn()
         ready = threading.Event()
         self._reader = threading.Thread(target=self._read, args=(self.process, ready), daemon=True)
@@ -86,9 +86,8 @@ class KapiProcess:
         end = time.monotonic() + seconds
         while not ready.wait(0.05):
             if self.process.poll() is not None or time.monotonic() > end:
-                output = "".join(self.output)
-                self.stop()
-                raise RuntimeError(f"kapi did not start:\n{output}")
+                self.stop()  # and all that it has printed is read
+                raise RuntimeError(f"kapi did not start:\n{''.join(self.output)}")
         return self
 
     def _spawn(self) -> subprocess.Popen[str]:
@@ -106,7 +105,7 @@ class KapiProcess:
                     ready.set()
 
     def end(self, number: int = signal.SIGTERM, seconds: float = 60.0) -> int:
-        """Ends the process and keeps the directory; its exit code."""
+        """Ends the process with a signal and keeps the directory.  Returns the exit code."""
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -117,10 +116,10 @@ class KapiProcess:
                 self.process.kill()
                 self.process.wait()
             if self._reader is not None:
-                self._reader.join(5)  # the last lines are in ``output`` then
+                self._reader.join(5)  # so that ``output`` has the last lines
 
     def stop(self) -> int:
-        """Ends it and removes what was its own."""
+        """Ends the process and removes a temporary directory.  Returns the exit code."""
         code = self.end() if self.process is not None else 0
         if self._own:
             shutil.rmtree(self.root, ignore_errors=True)

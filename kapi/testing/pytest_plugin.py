@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _settings(request: pytest.FixtureRequest, name: str) -> tuple[list[Any], Path]:
-    """What the marker says, else the command line, else the ini file; and what file names are relative to."""
+    """The values of the marker, else of the command line, else of the ini file, and the directory of relative file names."""
     for marker in request.node.iter_markers("kapi"):
         unknown = set(marker.kwargs) - {"flags", "crds", "manifests", "seed"}
         if marker.args or unknown:
@@ -77,7 +77,7 @@ def _as_list(value: Any) -> list[Any]:
 
 @pytest.fixture(scope="session")
 def kapi_servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """All servers of the session (of this worker, with xdist and without ``--kapi-shared``), by their flags."""
+    """The servers of the session, by their flags; with xdist those of this worker, unless ``--kapi-shared`` is given."""
     from kapi.testing.servers import Servers
 
     config = request.config
@@ -92,7 +92,7 @@ def kapi_servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture(scope="session")
 def kapi_server(request: pytest.FixtureRequest, kapi_servers: Servers) -> KapiProcess:
-    """The server that tests without flags of their own share; one for each worker of xdist, unless ``--kapi-shared`` is given."""
+    """The server of the tests without flags of their own; with xdist each worker has one, unless ``--kapi-shared`` is given."""
     return kapi_servers.get(_settings(request, "flags")[0])
 
 
@@ -131,7 +131,7 @@ def kapi(
 ) -> Cluster:
     """A cluster for this test: a logical one of its own in a server of the session, with a namespace.
 
-    ``KUBECONFIG`` points to it while the test runs, so that clients with default settings find it, and nothing else.
+    ``KUBECONFIG`` points to it while the test runs, so that clients with default settings use it.
     """
     cluster = kapi_factory(seed=_seed(request))
     request.node.stash[_CLUSTER] = cluster
@@ -152,7 +152,7 @@ def kapi_namespace(kapi: Cluster) -> str:
 
 @pytest.fixture
 def kubectl(kapi: Cluster) -> Kubectl:
-    """``kubectl("get", "pods")`` in the test's namespace answers a tree."""
+    """``kubectl("get", "pods")`` returns a tree, for the test's namespace."""
     try:
         return kapi.kubectl()
     except RuntimeError as error:
@@ -174,7 +174,7 @@ def _sections(cluster: Cluster) -> Sequence[tuple[str, str]]:
 
     try:
         return [("kapi: requests", requests_text(cluster.requests())), ("kapi: events", "\n".join(cluster.events()))]
-    except Exception as error:  # the server may be what has failed
+    except Exception as error:  # it may be the server that has failed
         return [
             ("kapi: requests", f"they are not known: {error}"),
             ("kapi: log", "".join(cluster.server.output[-50:])),

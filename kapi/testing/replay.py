@@ -1,6 +1,6 @@
-"""The writes of a recorded run once more, from the audit events of a kapi or any kube-apiserver (level RequestResponse).
+"""Replays the writes of a recorded run, from the audit events of a kapi or any kube-apiserver (level RequestResponse).
 
-Who writes by himself, such as controllers of the server, is not in a recording, and does what it does once more.
+The writes of the server's own controllers are not in a recording; the controllers make them again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ CONTENT_TYPE = "kapi/content-type"  # annotation of a patch's event (kapi.server
 METHODS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}
 _CONNECTS = frozenset(["attach", "exec", "portforward", "proxy"])
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-#: method, path, body as JSON or "", and its media type; answers the code and the tree
+#: called with method, path, body as JSON or "", and its media type; returns the code and the tree
 Send = Callable[[str, str, str, str], tuple[int, Tree]]
 
 
 def writes(events: Iterable[Object]) -> list[Object]:
-    """The events of requests that have changed something, in the order in which they came."""
+    """The events of requests that have changed something, in the order of their arrival."""
     found = [
         event
         for event in events
@@ -34,10 +34,10 @@ def writes(events: Iterable[Object]) -> list[Object]:
 
 
 def replay(events: Iterable[Object], send: Send) -> Iterator[str]:
-    """Sends the writes one after the other; a line for each that has another answer now.
+    """Sends the writes one by one; yields a line for each that has a different answer now.
 
-    Generated names are what they were; uids are the new ones wherever a recorded one is named; an update replaces what
-    there is now, and a deletion deletes it.
+    Generated names are the recorded ones; recorded uids are replaced by the new ones.  An update replaces the present
+    version of its object; preconditions of deletions are left out.
     """
     uids: dict[str, str] = {}  # recorded -> now
     for event in writes(events):

@@ -1,4 +1,4 @@
-"""The servers of a test session: one for each set of flags that tests ask for, started when the first does."""
+"""The servers of a test session: one for each set of flags, started when a test first needs it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kapi.testing.audit import POLICY, AuditTrail
 from kapi.testing.process import KapiProcess
 from kapi.testing.shared import SharedProcess
 
-MAX_SERVERS = 4  # that run at a time; the one that was used least recently is stopped for it
+MAX_SERVERS = 4  # that run at the same time; the least recently used one is stopped before another starts
 
 
 class Servers:
-    """``get`` starts what is missing; ``stop`` ends all.
+    """``get`` starts a server when there is none with the flags; ``stop`` ends all.
 
-    With a directory, those that have logical clusters are shared by all processes that name the same one.
+    With a directory, servers with logical clusters are shared by all processes that give the same directory.
     """
 
     def __init__(self, shared: Path | None = None) -> None:
@@ -27,7 +27,7 @@ class Servers:
         self._trails: dict[KapiProcess, AuditTrail] = {}
 
     def get(self, flags: Sequence[str] = ()) -> KapiProcess:
-        """The server with these flags; with several uses it is the same one."""
+        """The server with these flags; the same one in each call while it runs."""
         key = tuple(flags)
         server = self._running.pop(key, None)
         if server is not None and not server.running:
@@ -44,7 +44,7 @@ class Servers:
         server = self._made(flags)
         if not any(flag.startswith("--audit-") for flag in flags):
             policy, log = server.root / "audit-policy.yaml", server.root / "audit.log"
-            _replace(policy, POLICY)  # others may be starting a server with it
+            _replace(policy, POLICY)  # atomically: another process may be starting a server with it
             server.flags += [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-maxbackup=1"]
             self._trails[server] = AuditTrail(log)
         return server.start()
@@ -59,7 +59,7 @@ class Servers:
         return SharedProcess(*flags, directory=self._shared / digest)
 
     def trail(self, server: KapiProcess) -> AuditTrail | None:
-        """None for a server whose flags say how to audit."""
+        """The server's audit log; None when the flags of the server configure auditing."""
         return self._trails.get(server)
 
     def _stop(self, server: KapiProcess) -> None:
@@ -79,5 +79,5 @@ def _replace(file: Path, text: str) -> None:
 
 
 def several(flags: Sequence[str]) -> bool:
-    """Whether several processes are to serve, which have no logical clusters."""
+    """Whether the flags ask for several processes, which have no logical clusters."""
     return any(flag.startswith("--workers") and flag != "--workers=1" for flag in flags)

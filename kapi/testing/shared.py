@@ -1,7 +1,7 @@
 """A server that several processes use, such as the workers of pytest-xdist: started by the first, ended by the last.
 
-What they agree by are locks of files in a directory that all have: ``lock`` is held while one starts or leaves, ``users``
-is shared by all that use the server, ``alive`` is the server's own.  The kernel lets them go with a process that crashes.
+They coordinate by locks of files in a common directory: ``lock`` is held during start and stop, ``users`` is a shared lock of all
+processes that use the server, ``alive`` is held by the server.  The kernel releases the locks of a process that crashes.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import IO, Self
 
 from kapi.testing.process import READY, URL, KapiProcess
 
-#: starts the server and ends, so that it is nobody's child who ends before it
+#: starts the server and ends, so that the server is not a child of a process that ends before it
 _LAUNCH = """
 import os, subprocess, sys
 server = subprocess.Popen(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.stderr, pass_fds=[int(sys.argv[1])])
 os.write(1, b"%d" % server.pid)
 os._exit(0)
 """
-_POLL_SECONDS = 0.02  # seconds between two looks
-_END_TIMEOUT = 30.0  # seconds for a server to end by itself
+_POLL_SECONDS = 0.02
+_END_SECONDS = 30.0  # for a server to end after SIGTERM
 
 
 class SharedProcess(KapiProcess):
-    """``directory`` is the same in all processes that share it.  Tests must not end it."""
+    """``directory`` must be the same in all processes that share the server.  Tests must not end it."""
 
     def __init__(self, *flags: str, directory: Path) -> None:
         self._directory = directory
@@ -53,7 +53,7 @@ class SharedProcess(KapiProcess):
         with (self._directory / "alive").open("a") as alive:
             return not _lock(alive, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
-    def start(self, seconds: float = 60.0) -> Self:
+    def start(self, seconds: float = 120.0) -> Self:
         """Uses the server that runs, or starts it.  Raises RuntimeError as KapiProcess does."""
         record = self._directory / "record"
         with self._locked():
@@ -65,7 +65,7 @@ class SharedProcess(KapiProcess):
         return self
 
     def _launched(self, seconds: float) -> tuple[int, str]:
-        """Process and URL of a new server."""
+        """Starts a server.  Returns its process id and URL."""
         shutil.rmtree(self.data, ignore_errors=True)  # of one that crashed
         self._output.parent.mkdir(exist_ok=True)
         with (self._directory / "alive").open("a") as alive, self._output.open("w") as output:
@@ -84,14 +84,14 @@ class SharedProcess(KapiProcess):
                 return self._pid, found[1]
             if not self.running or time.monotonic() > end:
                 self._end()
-                raise RuntimeError(f"kapi did not start:\n{text}")
+                raise RuntimeError(f"kapi did not start:\n{''.join(self.output)}")
             time.sleep(_POLL_SECONDS)
 
-    def end(self, number: int = signal.SIGTERM, seconds: float = _END_TIMEOUT) -> int:
-        """It is not for one of those who share it to end it."""
+    def end(self, number: int = signal.SIGTERM, seconds: float = _END_SECONDS) -> int:
+        """Always raises RuntimeError: other processes use the server."""
         raise RuntimeError("the server is shared with other processes")
 
-    def _end(self, seconds: float = _END_TIMEOUT) -> None:
+    def _end(self, seconds: float = _END_SECONDS) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             end = time.monotonic() + seconds
             if self.running:
@@ -100,7 +100,7 @@ class SharedProcess(KapiProcess):
                 time.sleep(_POLL_SECONDS)
 
     def stop(self) -> int:
-        """Uses it no more.  The last one ends it and removes its data; what it has printed stays."""
+        """Stops using the server.  The last user ends it and removes its data; its output stays."""
         with self._locked():
             users, self._users = self._users, None
             if users is not None:
@@ -118,7 +118,7 @@ class SharedProcess(KapiProcess):
 
 
 def _lock(file: IO[str], how: int) -> bool:
-    """Whether the lock was to be had."""
+    """Takes a lock.  Returns False when another process has it."""
     try:
         fcntl.flock(file, how)
     except BlockingIOError:

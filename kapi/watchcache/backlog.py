@@ -1,7 +1,7 @@
-"""What a watch begins with: the objects there are, or the history since its revision, batch by batch.
+"""What a watch sends first: the present objects, or the history since its revision, in batches.
 
-A batch is made when it is asked for, so that a slow client holds no more than one, and is bounded by what has to be looked at
-for it, so that a selection that fits little does not hold the thread.
+Batches are made on demand, so that a slow client holds at most one.  The number of entries read for a batch is bounded as well:
+a selector that matches few objects must not block the thread.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from kapi.watchcache.selection import Group, Matches
 from kapi.watchcache.unreadable import Unreadable
 
 _key = attrgetter("key")
-BATCH_SEEN = 2_000  # entries that are looked at for a batch
-_BATCH_EVENTS = 500
-_BATCH_LOOKED_BYTES = 1_000_000  # bytes of entries that a selection looks into for a batch
-_BATCH_BYTES = 64_000
+MAX_BATCH_ENTRIES = 2_000  # entries that are tested for a batch
+_MAX_BATCH_EVENTS = 500
+_MAX_BATCH_READ_BYTES = 1_000_000  # bytes of the entries that a selector is tested on for a batch
+_MAX_BATCH_BYTES = 64_000  # bytes of the objects in a batch
 
 
 class Initial:
-    """The objects there are at ``revision``, and at the end its bookmark if it is wanted.
+    """The objects as of ``revision``, then the closing bookmark if ``initial_end`` is set.
 
-    An empty batch says that many were looked at in vain.  While the client does not read nothing of the objects is held:
-    ``again`` answers them once more, as they were (it raises Compacted when the history does not go back so far).
+    A batch is empty when many entries were tested and none was selected.  While the client does not read, the list of objects
+    is released.  ``again`` returns the same list once more; it raises Compacted when the history does not go back that far.
     """
 
     __slots__ = ("_again", "_end", "_entries", "_group", "_last", "_matches", "_on_end", "_position", "_revision")
@@ -43,15 +43,15 @@ class Initial:
     ) -> None:
         self._again = again
         self._entries: list[Entry] | None = again()
-        self._position = 0  # of the next entry
-        self._last = ""  # the key of the one before
+        self._position = 0  # index of the next entry
+        self._last = ""  # key of the last entry that was sent
         self._group, self._matches = group, matches
         self._revision = revision
-        self._end = initial_end  # the bookmark is still to come
-        self._on_end = on_end  # called when it is handed out
+        self._end = initial_end  # whether the bookmark is still to be sent
+        self._on_end = on_end  # called before the bookmark is sent
 
     def release(self) -> None:
-        """The client does not read."""
+        """Releases the list while the client does not read."""
         if self._entries is not None and self._position < len(self._entries):
             self._last = self._entries[self._position - 1].key if self._position else ""
             self._entries = None
@@ -77,12 +77,12 @@ class Initial:
                     events.append(WatchEvent(ADDED, entry.revision, entry))
                     size += len(entry.data)
             except Unreadable:
-                pass  # it is set aside now
+                pass  # the cache has now excluded it
             if (
-                size >= _BATCH_BYTES
-                or len(events) >= _BATCH_EVENTS
-                or position - start >= BATCH_SEEN
-                or looked >= _BATCH_LOOKED_BYTES
+                size >= _MAX_BATCH_BYTES
+                or len(events) >= _MAX_BATCH_EVENTS
+                or position - start >= MAX_BATCH_ENTRIES
+                or looked >= _MAX_BATCH_READ_BYTES
             ):
                 break
         self._position = position
@@ -97,11 +97,11 @@ class Initial:
 
 
 def past(after: Callable[[int], list[CacheEvent]], since: int, group: Group) -> Iterator[Batch]:
-    """What a watch has missed after the revision ``since``, likewise.
+    """The events that a watch missed after the revision ``since``, in batches.
 
-    ``after`` answers the next events of the history; nothing of it is held while the client reads, so that clients that do
-    not read keep no history.  Raises Compacted when the history went on without a client, or a state that it must be
-    compared with cannot be read.
+    ``after(revision)`` returns the next events of the history.  None of them is held between two batches, so that slow clients
+    do not keep history in memory.  Raises Compacted when events that were not sent yet have been compacted, or when a previous
+    state that a selector must be tested on cannot be read.
     """
     while history := after(since):
         events: list[WatchEvent] = []
@@ -119,7 +119,7 @@ def past(after: Callable[[int], list[CacheEvent]], since: int, group: Group) -> 
                 if selected is not None:
                     events.append(selected)
                     size += len(event.entry.data)
-            if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS or looked >= _BATCH_LOOKED_BYTES:
+            if size >= _MAX_BATCH_BYTES or len(events) >= _MAX_BATCH_EVENTS or looked >= _MAX_BATCH_READ_BYTES:
                 break
         del history, event
         batch, events = Batch(events), []

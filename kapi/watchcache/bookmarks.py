@@ -1,6 +1,7 @@
-"""When each watch gets its bookmark: a wheel with one spoke a second, so that an idle watch costs nothing in between.
+"""When each watch gets its next bookmark.
 
-Upstream: apiserver ``storage/cacher`` (watchBookmarks).
+A timer wheel with one slot for each second: an idle watch costs nothing between two bookmarks (upstream: apiserver
+``storage/cacher``, ``watcherBookmarkTimeBuckets``).
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from collections.abc import Callable
 
 from kapi.watchcache.watch import Watch
 
-EVERY = 60  # seconds
-BEFORE_TIMEOUT = 2  # seconds before a client's timeout, so that it can go on from there
+INTERVAL_SECONDS = 60
+BEFORE_TIMEOUT_SECONDS = 2  # a last bookmark shortly before the client's timeout, so that it can resume from there
 
 
 class BookmarkWheel:
-    """``seconds`` is the reactor's clock; ``turn`` is called once a second."""
+    """``seconds`` is the reactor's clock; ``turn`` must be called once a second."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -23,10 +24,10 @@ class BookmarkWheel:
         self._turned = int(seconds())
 
     def add(self, watch: Watch) -> None:
-        """Makes the watch due in a minute, or shortly before its client's timeout."""
+        """Schedules the watch's bookmark: in a minute, or shortly before its client's timeout."""
         now = self._seconds()
-        due = now + EVERY
-        last = watch.deadline - BEFORE_TIMEOUT
+        due = now + INTERVAL_SECONDS
+        last = watch.deadline - BEFORE_TIMEOUT_SECONDS
         if watch.deadline and now < last < due:
             due = last
         spoke = max(int(due), self._turned + 1)
@@ -41,7 +42,7 @@ class BookmarkWheel:
                 watches.pop(watch, None)
 
     def turn(self) -> list[Watch]:
-        """The watches that are due; they stay in the wheel."""
+        """Returns the watches whose bookmark is due, and schedules their next one."""
         now = int(self._seconds())
         due: list[Watch] = []
         while self._turned < now:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -24,7 +24,7 @@ from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry, Fields, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
 from kapi.watchcache.history import History
-from kapi.watchcache.pages import Stretch, read, read_one
+from kapi.watchcache.pages import ListPart, read, read_one
 from kapi.watchcache.reads import Reads
 from kapi.watchcache.reload import Reload
 from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
@@ -37,14 +37,15 @@ log = Logger()
 
 __all__ = ["Batch", "Cache", "Entry", "Watch", "WatchEvent"]
 
-Entries = list[Entry]  # under names of their own: inside the class, list is a method
-_MAX_ENDS = 50  # watches that are ended in one turn
-_AT_ONCE = 128  # objects that are decoded in one piece
-_MAX_NAMED = 100  # unreadable objects at a time that the log names
+Entries = list[Entry]  # an alias: inside the class, ``list`` is a method
+_MAX_ENDS_PER_TURN = 50  # watches ended in one turn of the reactor
+_LABELS_PER_CHECKPOINT = 500
+_DECODED_AT_ONCE = 128  # objects decoded without a checkpoint
+_MAX_NAMED = 100  # unreadable objects that are logged by name
 
 
 class Feed(Protocol):
-    """The one reader of the store that feeds all caches (``Caches``), as a cache knows it."""
+    """What a cache needs of ``Caches``, which reads the store for all caches."""
 
     revision: int
     floor: int
@@ -59,18 +60,18 @@ class Feed(Protocol):
 
     def seconds(self) -> float: ...
 
-    def later(self, function: Callable[[], object]) -> None: ...
+    def later(self, function: Callable[[], object], seconds: float = 0.0) -> None: ...
 
     def reload_of(self, cache: Cache) -> Reload: ...
 
 
 class Cache:
-    """One resource.  Handed out by ``Caches.cache``."""
+    """The watch cache of one resource.  Get it from ``Caches.cache``."""
 
-    #: events that may wait for a slow client before it is cut off
-    longest_queue = 10_000
-    #: bytes of objects that may; they are kept for it when the history has let them go
-    largest_queue = 64_000_000
+    #: events that may wait for a slow client before its watch is ended
+    max_queued_events = 10_000
+    #: bytes of objects that may wait; the queue keeps them in memory even after the history has dropped them
+    max_queued_bytes = 64_000_000
 
     def __init__(self, feed: Feed, resource: GroupResource, scope: Scope) -> None:
         self.resource = resource
@@ -80,47 +81,48 @@ class Cache:
         self._history = History(deque(), 0, 0)
         self._groups = GroupIndex()
         scope.holders.add(self)
-        #: what is stored and cannot be read, by key
+        #: stored objects that cannot be decoded, by key
         self.unreadable: dict[str, Unreadable] = {}
         self.reload = feed.reload_of(self)
+        # figures for the metrics
         self.initializations = 0
-        self.loaded = 0  # objects that were read from the store to begin with
-        self.reads = Reads()  # by clients
-        self.sent: dict[str, Sent] = {}  # to watches, by the version they are of
-        self.received = 0  # changes so far
-        self.changes = 0  # of what there is to read, whatever they came from
-        self.dispatched = 0  # changes that some watcher got
-        self.terminated = 0  # watches cut off because they were slow
-        self.undecoded = 0  # events that wait inside the process until they are handled in slices
+        self.loaded = 0  # objects read from the store when the cache was loaded
+        self.reads = Reads()
+        self.sent: dict[str, Sent] = {}  # by API version
+        self.received = 0  # changes received from the store
+        self.changes = 0  # grows with every change of the contents, also by loading and by excluding unreadable objects
+        self.dispatched = 0  # changes that at least one watch selected
+        self.terminated = 0  # watches ended because their clients were slow
+        self.undecoded = 0  # events whose large objects are still being decoded for watches within the process
 
     @property
     def call(self) -> Call:
-        """Runs what takes long."""
+        """Runs long computations in slices."""
         return self._feed.call
 
     @property
     def pending(self) -> Pending | None:
-        """What waits for clients counts there."""
+        """Counts the bytes that wait for slow clients, of all caches."""
         return self._feed.pending
 
     @property
     def revision(self) -> int:
-        """The newest revision this process has seen in the store, whatever resource it was of."""
+        """The newest revision of the store, of any resource, that this process has seen."""
         return self._feed.revision
 
     @property
     def watches(self) -> int:
-        """How many run now."""
+        """The number of running watches."""
         return len(self._groups)
 
     @property
     def watches_behind(self) -> int:
-        """How many of them have not got all changes yet."""
+        """The number of watches that have not received all changes yet."""
         return sum(1 for watch in self._groups.all() if watch.behind)
 
     @property
     def history(self) -> int:
-        """How many changes watches and lists can go back."""
+        """The number of changes in the history."""
         return len(self._history)
 
     @property
@@ -130,7 +132,7 @@ class Cache:
 
     @property
     def is_bare(self) -> bool:
-        """A new cache would know as much: there are no objects, no history that may still be asked for, and no watches."""
+        """Whether it can be dropped: it has no objects, no watches, and no history that a client may still request."""
         used = self._entries.by_key or self.unreadable or len(self._groups) or self.reload.running
         return not used and self._history.is_gone(self._feed.floor)
 
@@ -138,31 +140,34 @@ class Cache:
         return len(self._entries.by_key)
 
     def seconds(self) -> float:
-        """The clock that waiting is measured by."""
+        """The reactor's clock."""
         return self._feed.seconds()
 
     def sent_as(self, version: str) -> Sent:
-        """What watches of a version were sent, to be added to."""
+        """The counters of what watches of an API version were sent."""
         return self.sent.setdefault(version, Sent())
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
-        """None when already there.  Errs with the API's Timeout (too large resource version) after 3 s."""
+        """Waits until the cache has seen a revision; None when it has.
+
+        Errs with the API's Timeout (too large resource version) after 3 s.
+        """
         if self.reload.running:
             return Deferred.fromCoroutine(self._loaded_and(lambda: self._feed.wait_for(revision)))
         return self._feed.wait_for(revision)
 
     def wait_loaded(self) -> Deferred[None] | None:
-        """None unless the cache is just being loaded again.  Errs with TooManyRequests after 3 s."""
+        """Waits while the cache is being reloaded; None when it is not.  Errs with TooManyRequests after 3 s."""
         return self.reload.wait() if self.reload.running else None
 
     def wait_fresh(self) -> Deferred[None] | None:
-        """The linearizable read point: whatever was acknowledged before the call is in the cache afterwards."""
+        """Waits until every write acknowledged before this call is in the cache (a linearizable read); None when it is."""
         if self.reload.running:
             return Deferred.fromCoroutine(self._loaded_and(self._feed.wait_fresh))
         return self._feed.wait_fresh()
 
     async def _loaded_and(self, wait: Callable[[], Deferred[None] | None]) -> None:
-        """What was loaded again may be older than what is waited for."""
+        """Waits for the reload and then for the revision: the reloaded state may still be older than that."""
         await self.reload.wait()
         waiting = wait()
         if waiting is not None:
@@ -171,38 +176,47 @@ class Cache:
     # -- reading
 
     def get(self, namespace: str, name: str) -> Entry | None:
-        """Raises Unreadable for an object that is there but cannot be decoded."""
+        """The object's entry, None when there is none.  Raises Unreadable for an object that cannot be decoded."""
         key = f"{namespace}/{name}" if namespace else name
         entry = self._entries.by_key.get(key)
         if entry is None and self.unreadable and key in self.unreadable:
             raise self.unreadable[key].again()
         return entry
 
-    def objects(self, namespace: str = "") -> builtins.list[Object]:
-        """All objects, decoded; what turns out to be unreadable is gone around."""
+    def objects(self, namespace: str = "", labels: Mapping[str, str] | None = None) -> builtins.list[Object]:
+        """All objects of a namespace ("" for all), decoded; with ``labels`` those that have all of these.
+
+        Unreadable ones are left out.
+        """
         if not self._entries.by_key:
-            return []  # as of most resources that each request asks for: webhooks, policies, quotas
+            return []  # the common case for what every request reads: webhooks, policies, quotas
         while True:
             try:
-                found = self.list(namespace)[0]
-                return [entry.object for entry in (found if len(found) <= _AT_ONCE else steps(found))]
+                found: Sequence[Entry] = self.list(namespace)[0]
+                if labels:
+                    wanted = labels.items()
+                    found = [entry for entry in steps(found, _LABELS_PER_CHECKPOINT) if wanted <= entry.labels.items()]
+                return [entry.object for entry in (found if len(found) <= _DECODED_AT_ONCE else steps(found))]
             except Unreadable:
-                continue  # it is set aside now
+                continue  # the cache has now excluded it
 
     def unreadable_in(self, namespace: str = "") -> builtins.list[str]:
-        """The keys of what a list goes around."""
+        """The keys of the unreadable objects that a list leaves out."""
         start = f"{namespace}/" if namespace else ""
         return sorted(key for key in self.unreadable if key.startswith(start))
 
     def list(self, namespace: str = "", predicate: Predicate | None = None) -> tuple[Entries, int]:
         """Sorted by key, consistent at the returned revision.  The list is shared: never change it."""
-        stretch, revision = self.page(namespace, predicate)
-        return stretch.entries, revision
+        part, revision = self.page(namespace, predicate)
+        return part.entries, revision
 
     def page(
         self, namespace: str = "", predicate: Predicate | None = None, start: str = "", limit: int = 0
-    ) -> tuple[Stretch, int]:
-        """From the name ``start`` on (of all namespaces: namespace/name) at most ``limit``, and the revision of that."""
+    ) -> tuple[ListPart, int]:
+        """At most ``limit`` entries (0: all) in order of their keys, and the revision at which they were read.
+
+        ``start`` is the first name, or with all namespaces the first ``namespace/name``.
+        """
         place = Range.of(namespace, start)
         if predicate is not None:
             name = predicate.fields.exact("metadata.name")
@@ -211,10 +225,10 @@ class Cache:
                 return read_one(entry, place, predicate), self._feed.revision
         while True:
             try:
-                revision = self._feed.revision  # before the selection, in which others may write
+                revision = self._feed.revision  # before the selection, during which others may write
                 return read(self._entries, place, predicate, limit), revision
             except Unreadable:
-                continue  # it is set aside now
+                continue  # the cache has now excluded it
 
     def list_at(self, revision: int, namespace: str = "", predicate: Predicate | None = None) -> Entries:
         """The list as it was at ``revision`` (await ``wait_for`` first).  Raises Compacted."""
@@ -222,11 +236,24 @@ class Cache:
 
     def page_at(
         self, revision: int, namespace: str = "", predicate: Predicate | None = None, start: str = "", limit: int = 0
-    ) -> Stretch:
-        """As ``page``, of what there was at ``revision`` (await ``wait_for`` first).  Raises Compacted."""
-        self._history.check(revision, self._feed.floor, with_previous=False)
-        former = None if self._history.newest <= revision else self._history.former(revision)
+    ) -> ListPart:
+        """As ``page``, with the objects as they were at ``revision`` (await ``wait_for`` first).  Raises Compacted."""
+        history = self._history
+        history.check(revision, self._feed.floor, with_previous=False)
+        former = None if history.newest <= revision else history.former(revision)
+        if history is not self._history:  # loaded anew meanwhile: what is known of the past is not of these entries
+            raise Compacted(revision, self._feed.floor + 1)
         return read(self._entries, Range.of(namespace, start), predicate, limit, former)
+
+    def events(self, since: int, until: int) -> Iterator[CacheEvent]:
+        """The changes after ``since`` up to ``until``, oldest first.  Raises Compacted, also during the iteration."""
+        history = self._history
+        history.check(since, self._feed.floor, with_previous=False)
+        while found := history.after(since, until):
+            yield from found
+            since = found[-1].revision
+            if history is not self._history:  # loaded anew meanwhile
+                raise Compacted(since, self._feed.floor + 1)
 
     # -- watching
 
@@ -247,10 +274,10 @@ class Cache:
     ) -> Watch:
         """Starts a watch.
 
-        ``since`` None starts now, else after that revision.  ``initial_events`` begins with an ADDED for each object
-        there is (``since`` is then ignored: await ``wait_for`` or ``wait_fresh`` first); ``initial_end`` follows them
-        with the annotated bookmark, before which ``on_listed`` is called.  ``bookmarks`` sends one about every minute, and one
-        2 s before the client's ``timeout`` (seconds).  Raises Compacted.
+        ``since`` is the revision to start after, None for now.  ``initial_events`` sends an ADDED event for each present object
+        first and ignores ``since``; await ``wait_for`` or ``wait_fresh`` before.  ``initial_end`` sends the annotated bookmark
+        after them; ``on_listed`` is called just before it.  ``bookmarks`` sends one about every minute, and one 2 s before the
+        client's ``timeout`` (seconds).  Raises Compacted.
 
         ``on_end(error)`` is called once when the cache ends the watch: None when the watcher was too slow or the
         server stops, Compacted when the store lost its history (answer 410).
@@ -278,10 +305,10 @@ class Cache:
         return watch
 
     def _after(self, since: int, until: int) -> builtins.list[CacheEvent]:
-        return self._history.after(since, until)  # of the history there is by then
+        return self._history.after(since, until)  # looked up at each call: ``load`` replaces the history
 
     def forget(self, watch: Watch, group: Group) -> None:
-        """A watch has ended."""
+        """Removes a watch that has ended."""
         group.watches.pop(watch, None)
         if not group.watches:
             self._groups.drop(group)
@@ -289,11 +316,11 @@ class Cache:
             self._feed.bookmarks.discard(watch)
 
     def end_watches(self, error: Exception | None, *, at_once: bool = False) -> None:
-        """Nothing is delivered any more; of thousands of watches, some end in each turn (unless ``at_once``)."""
-        ended = deque(watch for watch in self._groups.all() if watch.leave())
+        """Stops all deliveries, then ends the watches: a few in each turn of the reactor, or all now (``at_once``)."""
+        ended = deque(watch for watch in self._groups.all() if watch.detach())
 
         def end_some() -> None:
-            for _ in range(len(ended) if at_once else min(len(ended), _MAX_ENDS)):
+            for _ in range(len(ended) if at_once else min(len(ended), _MAX_ENDS_PER_TURN)):
                 ended.popleft().send_end(error)
             if ended:
                 self.later(end_some)
@@ -303,11 +330,15 @@ class Cache:
     def count_terminated(self) -> None:
         self.terminated += 1
 
-    def later(self, function: Callable[[], object]) -> None:
-        self._feed.later(function)
+    def later(self, function: Callable[[], object], seconds: float = 0.0) -> None:
+        self._feed.later(function, seconds)
+
+    def between(self, since: int, until: int) -> Iterator[CacheEvent]:
+        """The changes after ``since``, up to ``until``.  Raises Compacted when some of them are gone."""
+        return self._history.all_after(since, until)
 
     def bookmark(self) -> Batch | None:
-        """One for all watches of this resource; None while it does not know what has happened up to now."""
+        """A bookmark at the present revision for all watches of this resource; None while the cache is being reloaded."""
         return None if self.reload.running else Batch([WatchEvent(BOOKMARK, self._feed.revision, None)])
 
     # -- the feed
@@ -316,20 +347,20 @@ class Cache:
         return Entry(self._scope, f"{namespace}/{name}" if namespace else name, namespace, name, revision, data)
 
     def load(self, contents: Contents) -> None:
-        """Replaces everything."""
+        """Replaces all objects and the history."""
         self.changes += 1
         self.unreadable = {}
         self.initializations += 1
         self.loaded += len(contents.by_key) + len(contents.problems)
         for entry, problem in contents.problems.values():
             self._note_unreadable(entry, problem)
-        self._entries.leave()
+        self._entries.free()
         self._entries = contents.entries
-        self._history.leave()
+        self._history.free()
         self._history = History(contents.ring, contents.complete_after, contents.floor)
 
     def forget_history(self) -> None:
-        """After a fault in this resource: watches end and reads of the past fail with 410, so that clients list again."""
+        """Drops the history after a fault: watches end and reads of older revisions fail with 410, so that clients relist."""
         self._history.clear(self._feed.revision)
         self.end_watches(Compacted(0, self._feed.revision + 1))
 
@@ -342,22 +373,25 @@ class Cache:
         return error
 
     def set_aside(self, entry: Entry, problem: str) -> Unreadable:
-        """Somebody looked into an object that cannot be decoded: it leaves the lists."""
-        if self._entries.by_key.get(entry.key) is not entry:  # what is there now may well be readable
+        """Excludes an object from lists, after an attempt to decode it has failed.  Returns the error to raise."""
+        if self._entries.by_key.get(entry.key) is not entry:  # the present state of the object may well be readable
             return Unreadable.of(self.resource, entry.key, entry.revision, problem).former()
         error = self._note_unreadable(entry, problem)
         self._entries.remove(entry.key)
         self.changes += 1
-        self._feed.later(self.forget_history)  # not at once: its watchers may be getting an event just now
+        self._feed.later(self.forget_history)  # later: an event may be on its way to the watches now
         return error
 
-    def begin_anew(self) -> None:
-        """After a fault: everything is read from the store again."""
+    def start_reload(self) -> None:
+        """After a fault: reads all objects of the resource from the store again."""
         self.reload.begin()
         self.forget_history()
 
     def apply(self, kind: str, entry: Entry) -> CacheEvent | None:
-        """Applies a change; returns the event, None when no reader can see one.  Groups that select it become dirty."""
+        """Applies a change and queues it for the groups of watches that select it.
+
+        Returns the event, None when readers see no change: only unreadable states of the object are concerned.
+        """
         self.received += 1
         self.changes += 1
         problem = problem_of(entry.data, entry.revision, entry.name)
@@ -370,7 +404,7 @@ class Cache:
         previous = entries.remove(entry.key) if kind == DELETED else entries.put(entry)
         event = CacheEvent(entry.revision, kind, entry, previous)
         self._history.events.append(event)
-        for group in self._groups.concerned(event):
+        for group in self._groups.groups_for(event):
             watch_event = group.select(event)
             if watch_event is not None:
                 if not group.pending:
@@ -381,7 +415,10 @@ class Cache:
         return event
 
     def _apply_unreadable(self, kind: str, entry: Entry, problem: str) -> tuple[str, Entry] | None:
-        """What readers see of a change from or to what cannot be read: it comes, or it goes."""
+        """The change that readers see when the old or the new state is unreadable; None for no change.
+
+        An object that becomes unreadable is DELETED for them, one that becomes readable again is ADDED.
+        """
         was = self.unreadable.pop(entry.key, None)
         if not problem:
             if was is None:
@@ -392,18 +429,23 @@ class Cache:
         previous = self._entries.by_key.get(entry.key)
         return None if previous is None else (DELETED, previous.at(entry.revision))
 
-    def trim(self, event: CacheEvent) -> None:
-        """The history loses its oldest event, unless a fault has taken it before."""
-        self._history.trim(event)
+    def trim(self, until: int) -> None:
+        """Drops the events of the history up to a revision."""
+        self._history.trim(until)
+
+    def pack(self, until: int) -> None:
+        """Compresses the events of the history up to a revision, in steps."""
+        self._history.pack(until)
 
     def drop_snapshots(self) -> None:
         """Drops former states that no read needs any more."""
         self._history.drop_states()
 
     def set_fields(self, fields: Fields | None, namespaced: bool | None) -> None:
-        """Which fields can be selected; None leaves what is.  Raises ValueError for other fields than a shared scope has.
+        """Replaces the selectable fields and whether the resource is namespaced; None changes nothing.
 
-        Fields of the same names are read in the same way.
+        Raises ValueError for a change of a scope that several stores share.  Values that were read from objects are kept when
+        the names of the fields stay the same: a field of one name is always read in the same way.
         """
         scope = self._scope
         before = scope.namespaced, scope.fields.keys()

@@ -1,8 +1,8 @@
 """All watch caches of one store, fed by one reader.
 
-Everything in the store is kept, whether somebody has asked for its cache or not: a custom resource whose definition
-comes later finds its objects there.  One log over all resources bounds the history by age and size; what falls out of
-it is compacted in the store as well.
+All objects of the store are loaded, even when no definition of their resource is known yet: a CustomResourceDefinition that is
+created later finds its objects in the cache.  One event log for all resources bounds the history by age and size; what it drops
+is compacted in the store as well.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kapi.store.value import Value
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.contents import Contents
-from kapi.watchcache.entry import Entry, Fields, Kept, Scope, SharedScope
+from kapi.watchcache.entry import ByteBudget, Entry, Fields, Scope, SharedScope, check_of
 from kapi.watchcache.event import Batch
-from kapi.watchcache.event_log import HISTORY_AGE, HISTORY_BYTES, EventLog, Logged
+from kapi.watchcache.event_log import HISTORY_BYTES, HISTORY_SECONDS, EventLog, LoggedEvent
 from kapi.watchcache.fan_out import FanOut
 from kapi.watchcache.freshness import Freshness
 from kapi.watchcache.loading import TYPES, KeptElsewhere, Loaded, read_history, read_objects
@@ -41,21 +41,22 @@ from kapi.watchcache.watch import Source
 
 log = Logger()
 
-_TRIM_SECONDS = 10  # seconds, or as long as history lasts where that is less
-#: of JSON; trees take six to eight times that, and 5 us for each kB when one that was let go is asked for again
-DECODED_BYTES = 500_000
-ENCODED_BYTES = 64_000_000  # of JSON whose protobuf is kept, for clients that ask for it
-_MIN_REMOVED = (
-    120.0  # seconds that a removed resource's cache stays at least: longer than a request that has it can last
-)
+_TRIM_SECONDS = 10  # how often the history is trimmed; more often when it is kept for a shorter time than that
+#: bytes of JSON of the objects whose decoded trees are kept; a tree takes six to eight times as much memory, and decoding it
+#: again takes 5 us per kB
+MAX_DECODED_BYTES = 500_000
+MAX_ENCODED_BYTES = 64_000_000  # bytes of JSON of the objects whose protobuf form is kept
+_MAX_CALM_CHANGES = 1000  # since the last trimming; with more of them the processor is left to the requests
+#: how long the cache of a removed resource stays at least: longer than any request that still uses it
+_MIN_REMOVED_SECONDS = 120.0
 
 
 class Caches:
     """``history_age`` (seconds) and ``history_bytes`` bound how far back watches and lists can go.
 
-    ``call`` runs what takes long.  With ``main``, the caches of another store in the process, they count what is decoded
-    and what waits for clients together, and ``tick`` is called from outside.  ``keeps`` says which resources are in this store;
-    None is all.
+    ``call`` runs long computations in slices.  ``main`` are the caches of another store in this process: the limits on decoded
+    objects and on bytes waiting for clients are then shared with them, and the caller must call ``tick`` once a second.
+    ``keeps`` tells which resources this store holds; None for all.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Caches:
         store: Store,
         reactor: IReactorTime,
         *,
-        history_age: float = HISTORY_AGE,
+        history_age: float = HISTORY_SECONDS,
         history_bytes: int = HISTORY_BYTES,
         call: Call = execute,
         main: Caches | None = None,
@@ -71,8 +72,8 @@ class Caches:
     ) -> None:
         self.call = call
         self._keeps = keeps
-        self.misplaced: Counter[str] = Counter()  # objects in this store by their resources, which another one keeps
-        self.pending: Pending | None = None if main is None else main.pending  # what waits for all clients
+        self.misplaced: Counter[str] = Counter()  # by resource: objects in this store that belong into another one
+        self.pending: Pending | None = None if main is None else main.pending  # bytes that wait for slow clients
         self.store = store
         self.ready = False
         self.revision = 0
@@ -81,28 +82,33 @@ class Caches:
         self.bookmarks = BookmarkWheel(reactor.seconds)
         self._reactor = reactor
         self._caches: dict[tuple[str, str], Cache] = {}
-        self._removed: dict[tuple[str, str], float] = {}  # when resources were removed whose caches are still there
+        self._removed: dict[
+            tuple[str, str], float
+        ] = {}  # removed resources that still have a cache: when they were removed
         if main is None:
-            self._decoded = Kept(DECODED_BYTES, Entry.forget_object)
-            self._encoded = Kept(ENCODED_BYTES, Entry.forget_message)
+            self._decoded = ByteBudget(MAX_DECODED_BYTES, Entry.forget_object)
+            self._encoded = ByteBudget(MAX_ENCODED_BYTES, Entry.forget_message)
         else:
             self._decoded, self._encoded = main._decoded, main._encoded
         self._ticks_itself = main is None
         self._log = EventLog(history_age, history_bytes)
         self._freshness = Freshness(store, reactor, lambda: self.revision)
-        self._not_ready: list[Deferred[None]] = []  # reads that came before all was loaded
+        self._not_ready: list[Deferred[None]] = []  # reads that wait until the store has been loaded
         self._observers = Observers()
         self._fan_out = FanOut(reactor, self._observers)
-        self.dirty = self._fan_out.dirty  # groups with events that are still to be handed out
+        self.dirty = self._fan_out.dirty  # groups with undelivered events
         self._ticker = LoopingCall(self.tick)
         self._ticker.clock = reactor
         self._ticks = 0
+        self._old = 0  # the newest revision when the history was last trimmed
+        self._packing = False
+        self._loading = False  # whether contents for all caches are being prepared
         self._trim_every = max(1, int(min(_TRIM_SECONDS, history_age)))  # seconds
 
-    # -- for who reads
+    # -- for readers
 
     def cache(self, resource: GroupResource, fields: Fields | None = None, namespaced: bool | None = None) -> Cache:
-        """The resource's cache, the same one each time; ``fields`` and ``namespaced`` are changed when given."""
+        """The resource's cache, made on first use; ``fields`` and ``namespaced`` are replaced unless None."""
         place = resource.group or "core", resource.resource
         cache = self._cache_of(*place)
         self._removed.pop(place, None)
@@ -112,51 +118,53 @@ class Caches:
 
     @property
     def parts(self) -> Sequence[Caches]:
-        """Those of each store: here one."""
+        """The caches of each store; here there is one store."""
         return (self,)
 
     def of(self, resource: GroupResource) -> Caches:
-        """Those of the store that keeps a resource."""
+        """The caches of the store that holds a resource."""
         return self
 
     def find(self, resource: GroupResource) -> Cache | None:
-        """The resource's cache if there is one; none is made."""
+        """The resource's cache, None when it has not been made."""
         return self._caches.get((resource.group or "core", resource.resource))
 
     def remove(self, resource: GroupResource) -> None:
-        """Ends all watches of a resource (its definition was deleted); its cache goes when it has become bare."""
+        """Ends all watches of a resource whose definition was deleted.  Its cache is dropped once it is bare."""
         place = resource.group or "core", resource.resource
         cache = self._caches.get(place)
         if cache is not None:
             cache.end_watches(None)
-            self._removed.pop(place, None)  # the order is that of time
+            self._removed.pop(place, None)  # so that the dictionary stays in order of time
             self._removed[place] = self.seconds()
 
     def all(self) -> list[Cache]:
-        """Every cache there is: for metrics."""
+        """All caches that have been made."""
         return list(self._caches.values())
 
     def shared_scope(self, place: tuple[str, str], fields: Fields, namespaced: bool) -> SharedScope:
-        """For entries that further caches in the process share."""
+        """A scope for entries that the caches of several stores in the process share."""
         return SharedScope(self._decoded, self._encoded, fields, namespaced, place)
 
     def observe(self, observer: Observer) -> None:
-        """It follows all caches, from now on."""
+        """Adds an observer of all caches."""
         self._observers.add(observer)
 
     def ignore(self, observer: Observer) -> None:
-        """It follows them no more."""
+        """Removes an observer."""
         self._observers.remove(observer)
 
     def wait_observed(self) -> Deferred[None] | None:
-        """Done when observers have got all changes that are in the caches, which may take several turns; None when they have."""
+        """Waits until observers have received all changes that are in the caches; None when they have."""
         return self._fan_out.wait_observed()
 
-    def between(self, since: int, until: int) -> list[Logged]:
-        """All changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some are forgotten."""
+    def between(self, since: int, until: int) -> list[LoggedEvent]:
+        """All changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some have been dropped."""
         if since < self.floor:
             raise Compacted(since, self.floor + 1)
-        return self._log.between(since, until)
+        found = [LoggedEvent(cache, event) for cache in self.all() for event in cache.between(since, until)]
+        found.sort(key=lambda logged: logged.event.revision)
+        return found
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
         return self._freshness.wait_for(revision)
@@ -174,13 +182,13 @@ class Caches:
     def seconds(self) -> float:
         return float(self._reactor.seconds())
 
-    def later(self, function: Callable[[], object]) -> None:
-        self._reactor.callLater(0, function)
+    def later(self, function: Callable[[], object], seconds: float = 0.0) -> None:
+        self._reactor.callLater(seconds, function)
 
-    # -- life
+    # -- starting and stopping
 
     async def start(self) -> None:
-        """Starts the store and loads everything.  Raises UnsuitableStore, StoreUnavailable."""
+        """Starts the store, which loads all objects.  Raises UnsuitableStore, StoreUnavailable."""
         await self.store.start(self)
         if self._ticks_itself:
             self._ticker.start(1.0, now=False)
@@ -202,21 +210,24 @@ class Caches:
             deferred.errback(ending)
         self._freshness.stop(ending)
         await self.store.stop()
-        self._log.forget()
 
     # -- the store's follower
 
     def reset(self, objects: Iterable[StoredObject | Value], history: Sequence[Change], revision: int) -> None:
-        """Takes all there is; a second time, every watch ends with 410, for its history has a gap."""
-        found, loaded = self._contents(objects, history)
-        for contents in found.values():
-            contents.finish()
-        events = read_history(history, found, loaded, self._located)
-        with in_one_piece():
-            self._take(found, events, history, revision)
+        """Replaces the contents of all caches.  From the second call on all watches end with 410: events may be missing."""
+        self._loading = True
+        try:
+            found, loaded = self._contents(objects, history)
+            for contents in found.values():
+                contents.finish()
+            events = read_history(history, found, loaded, self._located)
+            with in_one_piece():
+                self._take(found, events, history, revision)
+        finally:
+            self._loading = False
 
     def _take(
-        self, found: dict[Cache, Contents], events: deque[Logged], history: Sequence[Change], revision: int
+        self, found: dict[Cache, Contents], events: deque[LoggedEvent], history: Sequence[Change], revision: int
     ) -> None:
         again = self.ready
         if again:
@@ -226,7 +237,7 @@ class Caches:
             cache.load(found.get(cache) or Contents())
         self.revision = revision
         self.floor = history[0].revision - 1 if history else revision
-        self._log.take(events, self.seconds(), revision)
+        self._log.take((logged.event for logged in events), self.seconds(), revision)
         for cache in self._caches.values():
             cache.reload.end()
         self.ready = True
@@ -247,7 +258,7 @@ class Caches:
         return found, loaded
 
     def changed(self, changes: Sequence[Change]) -> None:
-        """Further changes, in order."""
+        """Applies further changes, in order."""
         observers = self._observers or None
         for change in changes:
             cache = None
@@ -258,7 +269,7 @@ class Caches:
                 else:
                     event = cache.apply(TYPES[change.kind], cache.entry(namespace, name, change.revision, change.data))
                     if event is not None:
-                        self._log.add(cache, event)
+                        self._log.add(event)
                         if event.is_selected:
                             self._fan_out.selected.append(event)
                         if observers is not None and observers.note(cache, event):
@@ -270,21 +281,21 @@ class Caches:
         self._freshness.advanced()
 
     def _contain(self, cache: Cache | None, change: Change, error: Exception) -> None:
-        """A change that could not be applied costs its resource its history, not others theirs."""
+        """Handles a change that could not be applied, so that only its resource is affected."""
         if isinstance(error, KeptElsewhere):
-            return  # what sweeps the store, or another server that was started otherwise
+            return  # deleted by the sweeper, or written by a server with other --redis-servers-overrides
         if cache is None:
             self.skipped.add(OBJECTS, change.key.encode(), error)
-        elif isinstance(error, Unreadable):  # the object has been set aside
+        elif isinstance(error, Unreadable):  # the cache has excluded the object
             self.revision = change.revision
             cache.forget_history()
         else:
             log.failure("a change of {key} cannot be applied; its resource is loaded again", key=change.key)
             self.revision = change.revision
-            cache.begin_anew()
+            cache.start_reload()
 
     def reload_of(self, cache: Cache) -> Reload:
-        """What makes the cache of one resource anew."""
+        """What reloads the cache of one resource after a fault."""
         group, resource = cache.resource.group or "core", cache.resource.resource
         prefix = f"{group}/{resource}/"
 
@@ -314,21 +325,21 @@ class Caches:
         return Reload(self._reactor, name, self.call, lambda: self.store.scan(prefix), reached, prepared, load)
 
     def behind(self) -> str:
-        """Names what has not got all changes yet; "" when all have."""
+        """A text that tells who has not received all changes yet; "" when all have."""
         watches = sum(cache.watches_behind for cache in self._caches.values())
         if watches:
             return f"{watches} watches have not been sent everything"
         if any(cache.undecoded for cache in self._caches.values()):
-            return "large objects are being decoded for who follows them"
-        return "changes are being handed out" if self._fan_out.busy else ""
+            return "large objects are being decoded for watches within the process"
+        return "changes are being delivered" if self._fan_out.busy else ""
 
     def failing(self) -> str:
-        """The resources that are being loaded again after a fault: a health check."""
+        """For a health check: names the resources that are being reloaded after a fault; "" when none is."""
         names = sorted(str(cache.resource) for cache in self._caches.values() if cache.reload.running)
         return f"reloading {', '.join(names)}" if names else ""
 
-    def oddities(self) -> str:
-        """What the store has that cannot be served, as far as it was met; "" when nothing."""
+    def store_warnings(self) -> str:
+        """A text about entries found in the store that cannot be served; "" when there are none."""
         unreadable = sum(len(cache.unreadable) for cache in self._caches.values())
         found = []
         if unreadable:
@@ -339,7 +350,7 @@ class Caches:
         return ", ".join(found)
 
     def _located(self, key: str, misplaced: Counter[str] | None = None) -> tuple[Cache, str, str] | None:
-        """As ``_locate``; a key that is none of kapi's is skipped, one that another store keeps counted in ``misplaced``."""
+        """As ``_locate``; None for a key that kapi did not write, and for one of another store, counted in ``misplaced``."""
         try:
             return self._locate(key)
         except KeptElsewhere as error:
@@ -351,9 +362,13 @@ class Caches:
             return None
 
     def _locate(self, key: str) -> tuple[Cache, str, str]:
-        """Whose a key is, and of which object.  Raises ValueError."""
+        """The cache, namespace and name that a key belongs to.  Raises ValueError."""
         group, resource, namespace, name = key.split("/", 3)
-        return self._cache_of(group, resource), intern(namespace), name  # one text for all objects of a namespace
+        return (
+            self._cache_of(group, resource),
+            intern(namespace),
+            name,
+        )  # interned: many objects have the same namespace
 
     def _cache_of(self, group: str, resource: str) -> Cache:
         cache = self._caches.get((group, resource))
@@ -365,14 +380,15 @@ class Caches:
         return cache
 
     def _make(self, resource: GroupResource) -> Cache:
-        return Cache(self, resource, Scope(self._decoded, self._encoded, {}, True))
+        check = check_of((resource.group or "core", resource.resource))
+        return Cache(self, resource, Scope(self._decoded, self._encoded, {}, True, check))
 
     # -- once a second
 
     def tick(self) -> None:
         try:
             self._turn()
-        except Exception:  # the next second comes nevertheless
+        except Exception:  # the looping call must go on
             log.failure("bookmarks or the trimming of history failed")
 
     def _turn(self) -> None:
@@ -392,21 +408,36 @@ class Caches:
             self.trim()
 
     def trim(self) -> None:
-        """Lets history go that is too old or too much, here and in the store."""
-        until = self._log.trim(self.seconds(), self.revision, self.floor)
+        """Drops the history beyond its limits of age and size, here and in the store; compresses what is left when few write."""
+        until, dropped = self._log.trim(self.seconds(), self.revision, self.floor)
         for cache in self._caches.values():
+            cache.trim(dropped)
             cache.drop_snapshots()
-        if self._removed:
+        if self._removed and not self._loading:  # contents may be on their way to any cache
             self._drop_removed()
         if until > self.floor:
             self.floor = until
             Deferred.fromCoroutine(self._compact(self.floor)).addErrback(
                 lambda failure: log.failure("compaction failed", failure)
             )
+        old, self._old = self._old, self.revision
+        if self._log and not self._packing and self._old - old <= _MAX_CALM_CHANGES:
+            self._packing = True
+            self.call(self._pack, old).addErrback(
+                lambda failure: log.failure("compressing the history failed", failure)
+            )
+
+    def _pack(self, until: int) -> None:
+        """Compresses the history up to a revision; most slow watches have received these events by then."""
+        try:
+            for cache in self.all():
+                cache.pack(until)
+        finally:
+            self._packing = False
 
     def _drop_removed(self) -> None:
-        """Of definitions that come and go, each under another name, nothing stays."""
-        until = self.seconds() - _MIN_REMOVED
+        """Drops the bare caches of removed resources: tests may create thousands of definitions, each with another name."""
+        until = self.seconds() - _MIN_REMOVED_SECONDS
         for place, since in list(self._removed.items()):
             if since > until:
                 return  # the others were removed later

@@ -1,6 +1,7 @@
-"""What a cache is to hold next, made next to what it holds now: the objects, in order, and the events that led to them.
+"""The next contents of a cache: the objects in order, and the events that led to them.
 
-With 100,000 objects that takes half a second, so it is made in slices; the cache then takes it as a whole.
+Preparing 100,000 objects takes half a second.  So this happens in slices, while the cache still serves its present contents;
+``Cache.load`` then replaces them at once.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ _STEP = 1024  # entries between two checkpoints
 
 
 class Contents:
-    """Of one resource.  ``finish`` before it is taken."""
+    """The contents of one resource's cache.  Call ``finish`` before ``Cache.load``."""
 
     def __init__(self) -> None:
         self.by_key: dict[str, Entry] = {}
-        self.problems: dict[str, tuple[Entry, str]] = {}  # what cannot be read, and why
-        self.ring: deque[CacheEvent] = deque()
-        self.complete_after = 0  # what came before lacks previous states
+        self.problems: dict[str, tuple[Entry, str]] = {}  # the unreadable objects, and why they are
+        self.ring: deque[CacheEvent] = deque()  # the history, oldest first
+        self.complete_after = 0  # revision up to which events may lack the object's previous state
         self.floor = 0  # history up to and including this revision is not known
-        self._sorted: SortedEntries | None = None  # of ``by_key``, once it is finished
+        self._sorted: SortedEntries | None = None  # has ``by_key``; None until ``finish``
 
     def add(self, entry: Entry) -> bool:
-        """An object there is; whether it can be read."""
+        """Adds an object; returns whether it is readable."""
         problem = problem_of(entry.data, entry.revision, entry.name)
         if problem:
             self.problems[entry.key] = entry, problem
@@ -42,19 +43,19 @@ class Contents:
         return True
 
     def include(self, entries: Iterable[Entry]) -> None:
-        """Objects that are known to be readable."""
+        """Adds objects that are known to be readable."""
         self.by_key.update((entry.key, entry) for entry in entries)
         self._sorted = None
 
     def copy(self) -> Contents:
-        """Of finished contents without a past: what is done with it does not concern them."""
+        """An independent copy of the objects of finished contents, without history."""
         made = Contents()
         made._sorted = self.entries.copy()
         made.by_key = made._sorted.by_key
         return made
 
     def change(self, entry: Entry, *, deleted: bool) -> None:
-        """What has happened since to an object, unless that is known."""
+        """Applies a later change, unless the object is as new already."""
         seen = self.by_key.get(entry.key)
         if seen is not None and seen.revision >= entry.revision:
             return
@@ -67,18 +68,18 @@ class Contents:
             self.add(entry)
 
     def remember(self, event: CacheEvent) -> None:
-        """An event of the past, whose effect is in the objects."""
+        """Appends an event to the history; its effect is in the objects already."""
         if event.kind != ADDED and event.previous is None:
             self.complete_after = event.revision
         self.ring.append(event)
 
     def remember_gap(self, revision: int) -> None:
-        """A change of the past that cannot be read: states before it are not known."""
+        """Drops the history up to a change that cannot be read: states before it are not known."""
         self.ring.clear()
         self.floor = revision
 
     def finish(self) -> Contents:
-        """What is changed from now on stays in order."""
+        """Sorts the objects; later changes keep them in order."""
         if self._sorted is None:
             by_key, size = self.by_key, 0
             entries = [by_key[key] for key in steps(ordered(by_key), _STEP)]
@@ -89,7 +90,7 @@ class Contents:
 
     @property
     def entries(self) -> SortedEntries:
-        """In order."""
+        """The objects in order."""
         found = self.finish()._sorted
         assert found is not None
         return found

@@ -1,10 +1,9 @@
-"""One cached object: its bytes, decoded only when somebody looks inside."""
+"""One cached object: its stored bytes, decoded only when needed."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import lru_cache
 from operator import attrgetter
 from typing import Protocol
 from weakref import WeakSet
@@ -13,15 +12,17 @@ import msgspec
 
 from kapi.codecs import json_pieces
 from kapi.machinery.freeing import LARGE, free_in_steps
+from kapi.machinery.memo import cached_function
 from kapi.machinery.tree import Object
+from kapi.watchcache.shapes import CHECKED, check_shape
 from kapi.watchcache.unreadable import Unreadable
 
 Fields = Mapping[str, Callable[[Object], str]]
 
 _REVISION = b'"metadata":{"resourceVersion":"'
 _NO_LABELS: dict[str, str] = {}
-_MAX_SHARED = 4096  # sets of labels, and bytes of one
-_MAX_SHARED_SIZE = 1024
+_MAX_SHARED = 4096  # sets of labels
+_MAX_SHARED_BYTES = 1024  # of one set of labels
 
 
 class _Metadata(msgspec.Struct):
@@ -37,21 +38,21 @@ _labelled_of = msgspec.json.Decoder(_Labelled).decode
 _decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
 
 
-@lru_cache(_MAX_SHARED)
+@cached_function(_MAX_SHARED)
 def _shared_labels(raw: bytes) -> Mapping[str, str]:
     return _decode_labels(raw) or _NO_LABELS
 
 
 def _labels_of(data: bytes) -> Mapping[str, str]:
-    """Many objects have the same labels, and a dictionary for each would take 240 bytes."""
+    """The labels; objects with the same labels share one dictionary, because one for each object would take 240 bytes."""
     raw = bytes(_labelled_of(data).metadata.labels)
-    return _shared_labels(raw) if len(raw) <= _MAX_SHARED_SIZE else _decode_labels(raw) or _NO_LABELS
+    return _shared_labels(raw) if len(raw) <= _MAX_SHARED_BYTES else _decode_labels(raw) or _NO_LABELS
 
 
-class Kept:
-    """Bounds how much is kept besides the JSON, in bytes of JSON: the oldest is dropped first.
+class ByteBudget:
+    """Bounds how many entries keep a second form of their object (decoded, or protobuf); the oldest is dropped first.
 
-    ``forget`` lets go what an entry has.
+    ``limit`` is in bytes of the entries' JSON.  ``forget`` drops the second form of an entry.
     """
 
     def __init__(self, limit: int, forget: Callable[[Entry], None]) -> None:
@@ -70,24 +71,39 @@ class Kept:
 
 
 class Holder(Protocol):
-    """A cache, as its entries know it."""
+    """What an entry needs of a cache that holds it."""
 
     def set_aside(self, entry: Entry, problem: str) -> Unreadable:
-        """Called with an entry that turns out not to be readable; answers what to raise: that of a former state when the
-        cache does not hold it now.
+        """Excludes an entry that cannot be decoded; returns the error to raise.
+
+        ``is_former`` is set in it when the cache now holds another state of the object.
         """
+
+
+def check_of(place: tuple[str, str]) -> Callable[[Object], None] | None:
+    """``check`` for a resource, given by its group (or "core") and plural name."""
+    return check_shape if place in CHECKED else None
 
 
 class Scope:
     """What the entries of one resource share.
 
-    The caches that hold them are known as long as somebody else needs them: the garbage collector, which does not look
-    into entries, could not free what is reached through these alone.
+    The caches are referenced weakly: the garbage collector does not track entries (``gc=False``), so a cycle through them would
+    never be freed.
     """
 
-    __slots__ = ("decoded", "encoded", "fields", "holders", "namespaced")
+    __slots__ = ("check", "decoded", "encoded", "fields", "holders", "namespaced")
 
-    def __init__(self, decoded: Kept, encoded: Kept, fields: Fields, namespaced: bool) -> None:
+    def __init__(
+        self,
+        decoded: ByteBudget,
+        encoded: ByteBudget,
+        fields: Fields,
+        namespaced: bool,
+        check: Callable[[Object], None] | None = None,
+    ) -> None:
+        #: raises ValueError for a decoded object that has not the shape of its kind
+        self.check = check
         self.decoded = decoded
         self.encoded = encoded
         self.fields = fields
@@ -95,7 +111,7 @@ class Scope:
         self.holders: WeakSet[Holder] = WeakSet()
 
     def change(self, fields: Fields | None, namespaced: bool | None) -> bool:
-        """Replaces what is not None; whether that was another.  Raises ValueError where that cannot be."""
+        """Replaces what is not None; returns whether anything changed.  Raises ValueError when the scope is shared."""
         changed = (fields is not None and fields is not self.fields) or namespaced not in (None, self.namespaced)
         if changed:
             self.fields = self.fields if fields is None else fields
@@ -103,21 +119,23 @@ class Scope:
         return changed
 
     def unreadable(self, entry: Entry, problem: Exception) -> Exception:
-        """What to raise for an entry that cannot be decoded."""
+        """The error to raise for an entry that cannot be decoded."""
         found = [holder.set_aside(entry, str(problem)) for holder in list(self.holders)]
         return min(found, key=_is_former) if found else problem
 
 
 class SharedScope(Scope):
-    """Of entries that the caches of several stores share, as these share the objects; of one resource.
+    """The scope of one resource's entries that the caches of several stores share.
 
-    ``place`` are its group (or "core") and its plural name.
+    ``place`` is the resource's group (or "core") and its plural name.
     """
 
     __slots__ = ("place",)
 
-    def __init__(self, decoded: Kept, encoded: Kept, fields: Fields, namespaced: bool, place: tuple[str, str]) -> None:
-        super().__init__(decoded, encoded, fields, namespaced)
+    def __init__(
+        self, decoded: ByteBudget, encoded: ByteBudget, fields: Fields, namespaced: bool, place: tuple[str, str]
+    ) -> None:
+        super().__init__(decoded, encoded, fields, namespaced, check_of(place))
         self.place = place
 
     def change(self, fields: Fields | None, namespaced: bool | None) -> bool:
@@ -132,8 +150,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     ``key`` is ``namespace/name``, or the name alone for cluster-scoped objects; lists are sorted by it.  ``data`` is
     the stored JSON with its resourceVersion.
 
-    There are as many as objects, and the garbage collector passes them by: what they hold does not live by them, or
-    does not lead back to them.
+    There is one for each object, so the garbage collector does not track them (``gc=False``).  Nothing that an entry references
+    may therefore reference the entry.
     """
 
     scope: Scope
@@ -142,7 +160,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     name: str
     revision: int
     data: bytes
-    served_as: object = None  # for whom ``data`` is known to be what is served
+    served_as: object = None  # the version whose served form is known to equal ``data``
     _object: Object | None = None
     _labels: Mapping[str, str] | None = None
     _fields: dict[str, str] | None = None
@@ -153,30 +171,39 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         """The decoded tree: shared, never change it.  Raises Unreadable."""
         if self._object is None:
             tree = self._decode()
-            if self._object is None:  # nobody else has decoded it meanwhile
+            if self._object is None:  # decoding is in slices: another caller may have finished first
                 self._object = tree
                 self.scope.decoded.add(self)
         return self._object
 
     def adopt(self, tree: Object) -> None:
-        """``tree`` is what ``data`` was made from: nobody changes it any more.  Large ones are not worth being kept."""
+        """Takes the tree that ``data`` was encoded from; the caller must not change it any more.  Large ones are not kept."""
         if self._object is None and len(self.data) < LARGE:
             self._object = tree
             self.scope.decoded.add(self)
 
+    def check(self) -> None:
+        """Raises Unreadable when the object has not the shape of its kind, whatever its resource."""
+        try:
+            check_shape(self.object)
+        except ValueError as error:
+            raise self._unreadable(error) from None
+
     @property
     def decoded(self) -> Object | None:
-        """``object`` if it is decoded now."""
+        """``object`` if it is decoded already, else None."""
         return self._object
 
     @property
     def is_large(self) -> bool:
-        """Whether it takes long to decode it, or to walk ``object``."""
+        """Whether decoding it, or walking ``object``, takes long."""
         return len(self.data) >= LARGE
 
     def _decode(self) -> Object:
         try:
             tree: Object = json_pieces.loads(self.data)
+            if self.scope.check is not None:
+                self.scope.check(tree)
         except ValueError as error:
             raise self._unreadable(error) from None
         return tree
@@ -192,7 +219,9 @@ class Entry(msgspec.Struct, eq=False, gc=False):
             else:
                 try:
                     self._labels = _labels_of(self.data)
-                except RecursionError:  # a deep object, and a deep stack already
+                except (
+                    RecursionError
+                ):  # a deeply nested object on a deep stack; orjson's limit does not depend on the stack
                     self._labels = self.object["metadata"].get("labels") or _NO_LABELS
                 except msgspec.DecodeError as error:
                     raise self._unreadable(error) from None
@@ -224,28 +253,28 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return self._message
 
     def forget_message(self) -> None:
-        """Others are asked for more often."""
+        """Drops the protobuf form."""
         self._message = None
 
     def forget_object(self) -> None:
-        """Nobody is likely to look inside again."""
+        """Drops the decoded tree."""
         if self._object is not None:
             free_in_steps(self._object, len(self.data))
             self._object = None
 
     def forget_fields(self) -> None:
-        """After the resource's selectable fields have changed."""
+        """Drops the values of selectable fields, after the resource's fields have changed."""
         self._fields = None
 
     @property
     def halves(self) -> tuple[bytes, bytes]:
-        """``data`` before and after its revision."""
+        """``data`` before and after the digits of its resourceVersion."""
         data = self.data
         start = data.index(_REVISION) + len(_REVISION)
         return data[:start], data[data.index(b'"', start) :]
 
     def at(self, revision: int) -> Entry:
-        """The same object under another resourceVersion: as sent when it leaves a selection."""
+        """The same object with another resourceVersion, as sent when it no longer matches a selector."""
         head, tail = self.halves
         return Entry(self.scope, self.key, self.namespace, self.name, revision, b"%s%d%s" % (head, revision, tail))
 
@@ -254,5 +283,5 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
 
 def labelled(entries: Iterable[Entry], key: str, values: Collection[str]) -> list[Entry]:
-    """Those whose label has one of some values, in order.  Raises Unreadable."""
+    """The entries whose label ``key`` has one of ``values``, in order.  Raises Unreadable."""
     return [entry for entry in entries if (entry.labels if entry._labels is None else entry._labels).get(key) in values]

@@ -1,4 +1,4 @@
-"""A change, the watch event that is made of it, and the bytes of the event: each made once and shared by all watchers."""
+"""A change, its watch event, and the encoded bytes of the event: each is made once and shared by all watchers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 import msgspec
 
 from kapi.machinery.tree import Object
-from kapi.request.pending import Share
+from kapi.request.pending import PendingBytes
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.sent import Sent, SentBatch
 
@@ -18,7 +18,7 @@ BOOKMARK = "BOOKMARK"
 
 
 class WatchEvent:
-    """What a watcher gets; shared by all that get the same.  ``entry`` is None for a bookmark."""
+    """One event as sent to watchers; shared by all that get the same.  ``entry`` is None for a bookmark."""
 
     __slots__ = ("type", "revision", "entry", "previous", "initial_end", "_encoded", "_json")
 
@@ -64,7 +64,7 @@ class Batch:
 
     def __init__(self, events: list[WatchEvent]) -> None:
         self.events = events
-        self.share: Share | None = None  # while it waits for a slow client
+        self.share: PendingBytes | None = None  # while it waits for a slow client
         self._encoded: dict[Hashable, tuple[bytes, SentBatch]] | None = None
         self._size = -1
 
@@ -76,7 +76,7 @@ class Batch:
         return self._size
 
     def encoded(self, form: Hashable, encode: Callable[[WatchEvent], bytes], sent: Sent) -> bytes:
-        """All events in a form, joined; made once.  ``sent`` is where it is counted that a watch gets them."""
+        """The bytes of all events in a form, made once.  Counts in ``sent`` that one more watch gets them."""
         if self._encoded is None:
             self._encoded = {}
         found = self._encoded.get(form)
@@ -91,13 +91,13 @@ class Batch:
         return data
 
     def after(self, revision: int) -> Batch | None:
-        """The part that is newer than a revision; None when nothing is."""
+        """The events that are newer than a revision; None when there are none."""
         kept = [event for event in self.events if event.revision > revision]
         return Batch(kept) if kept else None
 
 
 class CacheEvent(msgspec.Struct, eq=False, gc=False):
-    """One change of one object, as the history keeps it; like an entry no business of the garbage collector's."""
+    """One change of one object, as the history keeps it; not tracked by the garbage collector, as ``Entry``."""
 
     revision: int
     kind: str  # ADDED, MODIFIED or DELETED
@@ -106,7 +106,7 @@ class CacheEvent(msgspec.Struct, eq=False, gc=False):
     _watch_events: dict[str, WatchEvent] | None = None
 
     def watch_event(self, type: str) -> WatchEvent:
-        """The event under a type: a selection makes its own of it."""
+        """The watch event with a type, which depends on the selector of the watch (see ``select``)."""
         if self._watch_events is None:
             self._watch_events = {}
         event = self._watch_events.get(type)
@@ -120,17 +120,23 @@ class CacheEvent(msgspec.Struct, eq=False, gc=False):
 
     @property
     def is_selected(self) -> bool:
+        """Whether at least one watch selects it."""
         return self._watch_events is not None
 
     def forget(self) -> None:
-        """Lets the encoded forms go, and the tree of what is no more: the watchers of the moment have them."""
+        """Drops the encoded forms and the tree of the previous state, once the present watchers have received the event."""
         self._watch_events = None
         if self.previous is not None:
             self.previous.forget_object()
+        if self.kind == DELETED:
+            self.entry.forget_object()
 
 
 def select(event: CacheEvent, matches: Callable[[Entry], bool] | None) -> WatchEvent | None:
-    """What a selection makes of a change: entering is ADDED, leaving is DELETED in the last selected state."""
+    """The event that a watch with a selector sends for a change; None for none.
+
+    An object that begins to match is ADDED; one that no longer matches is DELETED, with the last state that did.
+    """
     if matches is None:
         return event.watch_event(event.kind)
     previous = event.previous

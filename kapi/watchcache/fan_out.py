@@ -1,7 +1,7 @@
-"""Hands the events of a turn to their watchers: as many as fit into a turn of the reactor, the others in the next ones.
+"""Dispatches the events of a turn to the watches, over several turns of the reactor when there are many.
 
-A thousand watches that are sent an object of 100 kB are 100 MB to encrypt, and nobody else is served meanwhile.  Upstream gives
-each watcher a goroutine.
+To send an object of 100 kB to a thousand watches means to encrypt 100 MB; other requests must be served meanwhile.  Upstream has
+a goroutine for each watch.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from kapi.watchcache.observers import Observers
 from kapi.watchcache.selection import Group, Watcher
 
 log = Logger()
-_TURN_SECONDS = 0.01  # seconds of a turn
-_SMALL, _TOGETHER = 16 * 1024, 16  # bytes of events, and the watches that are handed them without a look at the clock
-_MAX_HELD = 1000  # events that wait for others to be handed out; beyond it who writes waits
+_TURN_SECONDS = 0.01  # dispatching in one turn of the reactor
+_SMALL_BYTES = 16 * 1024  # a batch below this size is small
+_WATCHES_AT_ONCE = 16  # watches that get a small batch before the clock is read again
+_MAX_HELD_EVENTS = 1000  # events that wait for the dispatch of earlier ones; beyond it all are dispatched at once
 _MAX_HELD_BYTES = 32 * 1024 * 1024  # of their objects
 
 
 class FanOut:
-    """``schedule`` is called when something was added, ``flush`` does not wait for the turn's end."""
+    """Call ``schedule`` after adding events; ``flush`` dispatches now instead of in the next turn."""
 
     def __init__(self, reactor: IReactorTime, observers: Observers) -> None:
         self._reactor = reactor
         self._observers = observers
         self.dirty: list[Group] = []  # groups with pending events
-        self.selected: list[CacheEvent] = []  # events whose encoded forms are not needed afterwards
-        self.noted = False  # an observer is to be notified afterwards
+        self.selected: list[CacheEvent] = []  # events whose encoded forms are dropped after the dispatch
+        self.noted = False  # whether observers are to be notified after the dispatch
         self._scheduled = False
         self._running = False
-        self._rest: Iterator[None] | None = None  # what the last turn had no time for
-        self._group: Group | None = None  # whose watches are being handed theirs
-        self._left = _TOGETHER  # before the next look at the clock
-        self._waiting: list[Deferred[None]] = []  # for the observers
+        self._rest: Iterator[None] | None = None  # the unfinished dispatch of an earlier turn
+        self._group: Group | None = None  # the group whose watches are being served
+        self._left = _WATCHES_AT_ONCE  # watches before the clock is read again
+        self._waiting: list[Deferred[None]] = []  # of ``wait_observed``
 
     def wait_observed(self) -> Deferred[None] | None:
-        """Done when observers have got all that has come; None when they have."""
+        """Waits until observers have received all events so far; None when they have."""
         if not self.noted:
             return None
         deferred: Deferred[None] = Deferred()
@@ -53,7 +54,7 @@ class FanOut:
         return self._scheduled or self.noted
 
     def behind(self, watch: Watcher) -> bool:
-        """Whether something that has happened is still to be handed to it."""
+        """Whether a watch has not received all events yet."""
         return watch.behind or (self._group is not None and watch in self._group.watches)
 
     def schedule(self) -> None:
@@ -66,7 +67,7 @@ class FanOut:
         self.flush()
 
     def flush(self, *, at_once: bool = False) -> None:
-        """Everything ``at_once``, else what there is time for."""
+        """Dispatches all events (``at_once``), or as many as fit into a turn."""
         if self._running:
             return
         self._running = True
@@ -75,7 +76,7 @@ class FanOut:
         try:
             for _ in range(2 if self._rest is not None and at_once else 1):
                 if self._rest is None:
-                    self._rest = self._hand_out()
+                    self._rest = self._dispatch()
                 for _ in self._rest:
                     if not at_once and perf_counter() > until:
                         return
@@ -88,22 +89,22 @@ class FanOut:
         if self._rest is None:
             return False
         size = sum(len(event.entry.data) for event in self.selected)
-        return len(self.selected) > _MAX_HELD or size > _MAX_HELD_BYTES
+        return len(self.selected) > _MAX_HELD_EVENTS or size > _MAX_HELD_BYTES
 
-    def _hand_out(self) -> Iterator[None]:
-        """One watch after the other, some at a time."""
+    def _dispatch(self) -> Iterator[None]:
+        """Dispatches the events added so far; yields where the clock should be read."""
         dirty, selected = self.dirty[:], self.selected[:]
         self.dirty.clear()
         self.selected.clear()
-        self._left = _TOGETHER
+        self._left = _WATCHES_AT_ONCE
         for group in dirty:
             self._group = group
             try:
-                yield from self._hand_to(group)
+                yield from self._dispatch_group(group)
             except Exception:
-                log.failure("handing out watch events failed; the watches of this selection end")
+                log.failure("dispatching watch events failed; the watches of this selection end")
                 for watch in list(group.watches):
-                    watch.end(None)
+                    watch.fail()
         self._group = None
         if self.noted:
             self.noted = False
@@ -111,13 +112,13 @@ class FanOut:
         waiting, self._waiting = self._waiting, []
         for event in selected:
             event.forget()
-        for deferred in waiting:  # last: who waits goes on within this call
+        for deferred in waiting:  # last, because waiting code resumes within this call
             deferred.callback(None)
 
-    def _hand_to(self, group: Group) -> Iterator[None]:
+    def _dispatch_group(self, group: Group) -> Iterator[None]:
         events, group.pending = group.pending, []
         batch = Batch(events)
-        share = 1 if batch.size < _SMALL else _TOGETHER
+        share = 1 if batch.size < _SMALL_BYTES else _WATCHES_AT_ONCE
         for watch in list(group.watches):
             if watch not in group.watches:  # it has ended meanwhile
                 continue
@@ -125,8 +126,8 @@ class FanOut:
                 watch.deliver(batch)
             except Exception:
                 log.failure("delivering watch events failed; the watch ends")
-                watch.end(None)
+                watch.fail()
             self._left -= share
             if self._left <= 0:
-                self._left = _TOGETHER
+                self._left = _WATCHES_AT_ONCE
                 yield

@@ -1,8 +1,8 @@
-"""Waiting until the caches have seen a revision, and which revision a read must wait for.
+"""Waiting until the caches have seen a revision, and finding the revision that a consistent read must wait for.
 
-A read that must see every acknowledged write asks the store for its newest revision.  One question is on its way at a
-time; who comes while it is on its way shares the next one, because the answer to the first may be older than what
-they know of.
+A read that must see every acknowledged write requests the newest revision from the store.  Only one such request is in flight at
+a time.  Reads that arrive meanwhile share the next request, because the answer to the present one may be older than writes that
+they must see.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kapi.store.interface import Store
 
 log = Logger()
 
-MAX_WAIT_SECONDS = 3.0  # seconds until a revision that has not been reached is called too large
+MAX_WAIT_SECONDS = 3.0  # after that a revision that was not reached is reported as too large
 
 
 class Freshness:
-    """``revision`` answers how far the caches are."""
+    """``revision`` returns the newest revision in the caches."""
 
     def __init__(self, store: Store, reactor: IReactorTime, revision: Callable[[], int]) -> None:
         self._store = store
@@ -31,11 +31,14 @@ class Freshness:
         self._revision = revision
         self._waiting: list[tuple[int, int, Deferred[None], IDelayedCall]] = []
         self._count = 0
-        self._asking: list[Deferred[None]] | None = None  # the question on its way is for these
-        self._next: list[Deferred[None]] = []
+        self._asking: list[Deferred[None]] | None = None  # reads that wait for the request in flight
+        self._next: list[Deferred[None]] = []  # reads that wait for the request after it
 
     def wait_for(self, revision: int) -> Deferred[None] | None:
-        """None when already there.  Errs with the API's Timeout (too large resource version)."""
+        """Waits until the caches have seen a revision; None when they have.
+
+        Errs with the API's Timeout (too large resource version) after ``MAX_WAIT_SECONDS``.
+        """
         if revision <= self._revision():
             return None
         deferred: Deferred[None] = Deferred()
@@ -45,7 +48,7 @@ class Freshness:
         return deferred
 
     def advanced(self) -> None:
-        """The caches have moved on."""
+        """Called when the caches have seen a newer revision."""
         waiting, now = self._waiting, self._revision()
         while waiting and waiting[0][0] <= now:
             _, _, deferred, call = heapq.heappop(waiting)
@@ -59,7 +62,7 @@ class Freshness:
             deferred.errback(status.too_large_resource_version(revision, self._revision()))
 
     def ask(self) -> Deferred[None]:
-        """Done when everything acknowledged before the call is in the caches.  Errs with StoreUnavailable."""
+        """Waits until every write acknowledged before the call is in the caches.  Errs with StoreUnavailable."""
         deferred: Deferred[None] = Deferred()
         self._next.append(deferred)
         if self._asking is None:
@@ -69,7 +72,7 @@ class Freshness:
     def _send(self) -> None:
         self._asking, self._next = self._next, []
         Deferred.fromCoroutine(self._question()).addErrback(
-            lambda why: log.failure("the store was asked for its revision, and the answer is lost", why)
+            lambda why: log.failure("requesting the store's revision failed", why)
         )
 
     async def _question(self) -> None:
@@ -98,7 +101,7 @@ class Freshness:
                 deferred.errback(error)
 
     def stop(self, error: Exception) -> None:
-        """Fails all who wait."""
+        """Fails all waiting reads with an error."""
         waiting, self._waiting = self._waiting, []
         for _, _, deferred, call in waiting:
             if call.active():

@@ -1,6 +1,6 @@
-"""What the caches of a store are to hold, from all of its objects and the changes that it remembers.
+"""Makes the contents of all caches from the store's objects and recent changes.
 
-Nothing is changed here, so that it may take its time in slices; ``Caches.reset`` then takes the outcome in one piece.
+No cache is changed here, so that the work can be done in slices; ``Caches.reset`` then replaces the contents at once.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from kapi.watchcache.cache import Cache
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, CacheEvent
-from kapi.watchcache.event_log import Logged
+from kapi.watchcache.event_log import LoggedEvent
 from kapi.watchcache.unreadable import problem_of
 
 TYPES = {CREATED: ADDED, UPDATED: MODIFIED, GONE: DELETED}
-#: finds the cache, namespace and name of a key; counts what another store keeps where it is given a counter; None: left out
+#: returns the cache, namespace and name of a key, None for an object to leave out; the counter, if given, counts objects that
+#: belong into another store
 Locate = Callable[[str, Counter[str] | None], tuple[Cache, str, str] | None]
-#: by their keys in the store the objects that were read, and what is to hold them
+#: by store key: the entry, its cache, and the contents that it was added to
 Loaded = dict[str, tuple[Entry, Cache, Contents]]
 
 
 class KeptElsewhere(ValueError):
-    """An object of a resource that another store keeps: it is left where it is, and not served."""
+    """An object of a resource that belongs into another store: it is neither served nor deleted."""
 
     def __init__(self, resource: GroupResource) -> None:
         super().__init__(f"{resource} are kept in another store")
@@ -38,11 +39,11 @@ class KeptElsewhere(ValueError):
 def read_objects(
     objects: Iterable[StoredObject | Value], locate: Locate
 ) -> tuple[dict[Cache, Contents], Loaded, Counter[str]]:
-    """What the caches are to hold, the objects by their keys, and how many another store keeps, by their resources."""
+    """Returns the contents of each cache, the readable objects by key, and the counts of misplaced objects by resource."""
     found: dict[Cache, Contents] = {}
     misplaced: Counter[str] = Counter()
     loaded: Loaded = {}
-    #: by what is before the name, which many keys have in common
+    #: by the part of the key before the name, which many keys have in common
     places: dict[str, tuple[Cache, str, Contents]] = {}
     for obj in steps(objects):
         start, _, name = obj.key.rpartition("/")
@@ -65,15 +66,15 @@ def read_objects(
 
 def read_history(
     history: Sequence[Change], found: dict[Cache, Contents], loaded: Loaded, locate: Locate
-) -> deque[Logged]:
-    """The events of all caches in order; each of ``found`` gets its own."""
+) -> deque[LoggedEvent]:
+    """Returns the events of all caches in order, and adds to each of ``found`` its own."""
     previous: dict[str, Entry | None] = {}
-    events: deque[Logged] = deque()
+    events: deque[LoggedEvent] = deque()
     for change in steps(history):
         kind = TYPES[change.kind]
         known = loaded.get(change.key)
         if known is not None and known[0].revision == change.revision:
-            entry, cache, contents = known  # it was looked at when it was loaded, and no further change of it follows
+            entry, cache, contents = known  # the object's last change; its entry has been checked by ``read_objects``
             event = CacheEvent(change.revision, kind, entry, None if kind == ADDED else previous.get(change.key))
         else:
             located = locate(change.key, None)
@@ -92,12 +93,12 @@ def read_history(
             event = CacheEvent(change.revision, kind, entry, previous.get(change.key))
             previous[change.key] = None if kind == DELETED else entry
         contents.remember(event)
-        events.append(Logged(cache, event))
+        events.append(LoggedEvent(cache, event))
     return events
 
 
 def _of(found: dict[Cache, Contents], cache: Cache) -> Contents:
-    """What a cache is to hold, begun when nothing is there yet."""
+    """The contents of a cache, made when missing."""
     contents = found.get(cache)
     if contents is None:
         contents = found[cache] = Contents()

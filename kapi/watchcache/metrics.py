@@ -1,4 +1,4 @@
-"""What the caches and the store know of themselves, under upstream's names.
+"""The metrics of the caches and of the store, with upstream's names.
 
 Upstream: apiserver ``storage/cacher/metrics`` and ``storage/etcd3/metrics``.
 """
@@ -104,6 +104,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[Cache], int]], ...] = (
 )
 
 
+#: metrics that count objects
 _COUNTS = frozenset(
     {"apiserver_storage_objects", "apiserver_resource_objects", "apiserver_resource_size_estimate_bytes"}
 )
@@ -122,7 +123,7 @@ def _objects(known: list[Cache]) -> Metric:
 
 
 def _reads(known: list[Cache]) -> Iterator[Metric]:
-    """Lists have no index but the namespace and the name, which is upstream's empty one."""
+    """Metrics of lists.  The label ``index`` is empty, as upstream's is when only namespace and name are looked up."""
     lists = CounterMetricFamily(
         "apiserver_cache_list_total",
         "[ALPHA] Number of LIST requests served from watch cache",
@@ -210,7 +211,7 @@ def _stores(caches: AnyCaches) -> Iterator[Metric]:
 
 
 def families(caches: AnyCaches, *, counts: bool = True) -> Callable[[], Iterator[Metric]]:
-    """Makes the families at a scrape; without ``counts``, not those that count objects."""
+    """Returns what makes the metrics at a scrape; without ``counts``, those that count objects are left out."""
 
     def make() -> Iterator[Metric]:
         known = sorted(caches.all(), key=lambda cache: cache.resource)

@@ -1,6 +1,6 @@
-"""Observers of all caches at once: what concerns one reaches it in order, after the watchers, once a turn.
+"""Observers of all caches at once: each gets the changes that concern it, in order, once a turn, after the watches.
 
-A watch of each resource would cost every write something; here a write costs the question whether it is of concern.
+A watch of every resource would make each write more expensive.  An observer only costs one call of ``concerns`` for a write.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ log = Logger()
 
 
 class Observer(Protocol):
+    """What follows all caches of a store, such as the garbage collector."""
+
     @property
     def marks(self) -> tuple[bytes, ...]:
-        """An object that is there may be of concern only when its bytes have one of these."""
+        """An object concerns the observer only if its stored bytes contain one of these."""
 
     def concerns(self, event: CacheEvent) -> bool:
-        """Asked of every change as it is applied: a look at the bytes, no more.  Raises nothing."""
+        """Whether ``changed`` should get the event.  Called for every change, so it must be cheap.  Raises nothing."""
 
     def changed(self, events: Sequence[tuple[Cache, CacheEvent]]) -> None:
-        """What concerned, in order."""
+        """Called with the events that concern the observer, in order."""
 
     def loaded(self, caches: Iterable[Cache]) -> None:
-        """These have been loaded again: there was no event for what has changed in them."""
+        """Called with caches that were reloaded: there were no events for the changes in them."""
 
 
 class Observers:
-    """Those of one store's caches."""
+    """The observers of one store's caches, and the events that wait for them."""
 
     def __init__(self) -> None:
         self._waiting: dict[Observer, list[tuple[Cache, CacheEvent]]] = {}
@@ -49,7 +51,7 @@ class Observers:
         self._waiting.pop(observer, None)
 
     def note(self, cache: Cache, event: CacheEvent) -> bool:
-        """Keeps the change for ``flush``; whether an observer wants it."""
+        """Keeps the change for ``flush``; returns whether it concerns any observer."""
         noted = False
         for observer, waiting in self._waiting.items():
             if observer.concerns(event):
@@ -66,15 +68,15 @@ class Observers:
                 observer.changed(waiting)
             except Exception:
                 log.failure("an observer of all caches has failed; it reads them again")
-                self._tell_loaded(observer, dict.fromkeys(cache for cache, _ in waiting))
+                self._notify_loaded(observer, dict.fromkeys(cache for cache, _ in waiting))
 
     def loaded(self, caches: Iterable[Cache]) -> None:
         caches = list(caches)
         for observer in list(self._waiting):
-            self._tell_loaded(observer, caches)
+            self._notify_loaded(observer, caches)
 
-    def _tell_loaded(self, observer: Observer, caches: Iterable[Cache]) -> None:
+    def _notify_loaded(self, observer: Observer, caches: Iterable[Cache]) -> None:
         try:
             observer.loaded(caches)
-        except Exception:  # of this observer alone
-            log.failure("an observer of all caches does not know what was loaded")
+        except Exception:  # the other observers must be notified as well
+            log.failure("an observer of all caches failed to handle a reload")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.event import ADDED, MODIFIED
-from kapi.watchcache.event_log import Logged
+from kapi.watchcache.event_log import LoggedEvent
 
 _KINDS = {ADDED: CREATED, MODIFIED: UPDATED}
 
 
 class RecentChanges:
-    """Of the store of ``caches``."""
+    """The recent changes of the store that ``caches`` follow."""
 
     def __init__(self, caches: Caches) -> None:
         self._caches = caches
@@ -22,11 +22,11 @@ class RecentChanges:
         return self._caches.revision
 
     def changes(self, since: int, until: int) -> list[Change]:
-        """After ``since``, up to ``until``, oldest first.  Raises Compacted when some of them are forgotten."""
+        """The changes after ``since``, up to ``until``, oldest first.  Raises Compacted when some of them have been dropped."""
         return [_change(logged) for logged in self._caches.between(since, until)]
 
 
-def _change(logged: Logged) -> Change:
+def _change(logged: LoggedEvent) -> Change:
     resource, event = logged.cache.resource, logged.event
     entry = event.entry
     key = f"{resource.group or 'core'}/{resource.resource}/{entry.namespace}/{entry.name}"

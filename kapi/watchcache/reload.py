@@ -1,4 +1,4 @@
-"""A resource's cache is made anew from the store after a fault, while the other resources go on.
+"""Reloads the cache of one resource from the store after a fault, while the other resources are served.
 
 Upstream: client-go's Reflector, which lists again when its watch fails.
 """
@@ -21,20 +21,20 @@ from kapi.watchcache.contents import Contents
 
 log = Logger()
 
-BACK_OFF = (0.05, 30.0)  # seconds before the first attempt, and at most before a later one
-MAX_WAIT_SECONDS = 3.0  # seconds that a read waits for the end
-MAX_MISSED = 100_000  # changes that are kept meanwhile; beyond them the scan begins anew
-_QUIET_SECONDS = 60.0  # seconds without a fault after which the next one is the first again
+BACK_OFF = (0.05, 30.0)  # seconds before the first attempt, and at most before later ones
+MAX_WAIT_SECONDS = 3.0  # a read that waits for the reload fails after that
+MAX_MISSED = 100_000  # changes kept during a reload; with more the scan starts again
+_QUIET_SECONDS = 60.0  # after so long without a fault the back-off starts again
 
 Scan = Callable[[], Awaitable[Sequence[StoredObject]]]
-#: answers how new the scan may be, once the caches are there
+#: waits until the caches have seen the store's newest revision, which the scan cannot exceed
 Reached = Callable[[], Awaitable[None]]
 
 
 class Reload:
-    """One resource's; ``running`` from the fault until ``load`` has been called with what there is.
+    """The reload of one resource; ``running`` from the fault until ``load`` has been called with the new contents.
 
-    ``call`` runs ``prepare``, which takes long; ``load`` gets what has changed since as well.
+    ``call`` runs ``prepare``, which takes long, in slices.  ``load`` also gets the changes that arrived during ``prepare``.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Reload:
         self.count = 0
 
     def begin(self) -> None:
-        """After a fault.  While it runs, changes go to ``missed``."""
+        """Starts a reload after a fault.  Until it ends, changes must be passed to ``missed``."""
         now = self._reactor.seconds()
         if now - self._last > _QUIET_SECONDS:
             self._attempts = 0
@@ -76,7 +76,7 @@ class Reload:
             self._task.addErrback(self._ended)
 
     def end(self) -> None:
-        """Somebody else has loaded everything, or the server stops."""
+        """Ends the reload: it is done, all caches were loaded, or the server stops."""
         self.running = False
         self._missed = []
         task, self._task = self._task, None
@@ -90,19 +90,20 @@ class Reload:
                 deferred.callback(None)
 
     def missed(self, change: Change) -> None:
+        """Keeps a change that arrives during the reload."""
         if len(self._missed) < MAX_MISSED:
             self._missed.append(change)
         else:
             self._overflow = True
 
     def wait(self) -> Deferred[None]:
-        """Done when the cache can be read again.  Errs with TooManyRequests after 3 s."""
+        """Waits until the cache can be read again.  Errs with TooManyRequests after 3 s."""
         deferred: Deferred[None] = Deferred()
-        call = self._reactor.callLater(MAX_WAIT_SECONDS, self._impatient, deferred)
+        call = self._reactor.callLater(MAX_WAIT_SECONDS, self._wait_timed_out, deferred)
         self._waiting.append((deferred, call))
         return deferred
 
-    def _impatient(self, deferred: Deferred[None]) -> None:
+    def _wait_timed_out(self, deferred: Deferred[None]) -> None:
         self._waiting = [waiting for waiting in self._waiting if waiting[0] is not deferred]
         if not deferred.called:
             deferred.errback(status.too_many_requests("storage is (re)initializing", 1))
@@ -133,7 +134,7 @@ class Reload:
             except Exception as error:
                 log.error("the cache of {name} cannot be reloaded yet: {error}", name=self._name, error=str(error))
                 continue
-            self._task = None  # nothing is left to cancel
+            self._task = None  # ``end`` must not cancel this coroutine
             self.end()
             return
 
@@ -142,7 +143,7 @@ class Reload:
 
 
 def merged(found: dict[str, StoredObject], changes: Sequence[Change]) -> list[StoredObject]:
-    """What was scanned, and the changes since before the scan began: the state after the last of them."""
+    """The objects after the last of ``changes``; ``found`` was scanned at some point during them, and is changed."""
     for change in steps(changes):
         seen = found.get(change.key)
         if seen is not None and seen.revision >= change.revision:

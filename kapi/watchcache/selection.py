@@ -1,7 +1,8 @@
-"""Watchers with the same selection form a group; an index finds the groups that a change concerns.
+"""Watches with the same selector form a group; an index finds the groups that may select a change.
 
-A selection by name, or by the exact value of a field (every kubelet watches the pods of its own node), is looked up
-and not tried, so that a change costs what it concerns and not what there is.
+Groups that select by name, or by the exact value of a field, are found by a look-up: every kubelet watches the pods of its own
+node.  So the cost of a change does not grow with the number of watches that it does not concern (upstream: apiserver
+``storage/cacher``, indexedWatchers).
 """
 
 from __future__ import annotations
@@ -9,33 +10,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from kapi.machinery.label_terms import EXACT, LabelRequirement
+from kapi.machinery.label_requirements import EXACT, LabelRequirement
 from kapi.machinery.selectors import FieldRequirement, Predicate
 from kapi.watchcache.entry import Entry, labelled
 from kapi.watchcache.event import Batch, CacheEvent, WatchEvent, select
 
 Matches = Callable[[Entry], bool]
 Choose = Callable[[list[Entry]], list[Entry]]
-_MAX_TERMS_AT_ONCE = 8  # terms of a selector: so many are looked at in one piece
+_MAX_TERMS_AT_ONCE = 8  # with more terms a selector is tested on one entry at a time
 
 
 class Watcher(Protocol):
-    """A watch, as a group knows it."""
+    """What a group needs of a watch."""
 
     @property
     def behind(self) -> bool: ...
 
     def deliver(self, batch: Batch) -> None: ...
 
-    def end(self, error: Exception | None) -> None: ...
+    def fail(self) -> None: ...
 
-    def leave(self) -> bool: ...
+    def detach(self) -> bool: ...
 
     def send_end(self, error: Exception | None) -> None: ...
 
 
 class Selection(NamedTuple):
-    """The identity of a selection."""
+    """What a watch selects; equal for watches of one group."""
 
     namespace: str
     name: str
@@ -56,7 +57,7 @@ class Selection(NamedTuple):
 
     @property
     def by_key_only(self) -> bool:
-        """True when an object can neither enter nor leave the selection by changing."""
+        """Whether only namespace and name decide: no update makes an object match or stop matching."""
         return not self.labels and not self.fields
 
 
@@ -73,7 +74,7 @@ def matcher(predicate: Predicate | None) -> Matches | None:
 
 
 def chooser(predicate: Predicate | None) -> Choose | None:
-    """The same for many entries at once, which costs a tenth of asking one by one; the entries keep their order."""
+    """As ``matcher``, but for many entries at once, which costs a tenth of single tests; the order is kept."""
     matches = matcher(predicate)
     if predicate is None or matches is None:
         return None
@@ -84,7 +85,7 @@ def chooser(predicate: Predicate | None) -> Choose | None:
     def choose(entries: list[Entry]) -> list[Entry]:
         for term in terms:
             if term.operator in EXACT:
-                many = len(entries) > len(term.values)  # so many look-ups are worth a set that is quicker
+                many = len(entries) > len(term.values)  # only then is making a set worth it
                 entries = labelled(entries, term.key, frozenset(term.values) if many else term.values)
             else:
                 entries = [entry for entry in entries if term.matches(entry.labels)]
@@ -94,7 +95,7 @@ def chooser(predicate: Predicate | None) -> Choose | None:
 
 
 class Group:
-    """The watchers with one selection and the events they will get together."""
+    """The watches with one selection, and the events that they get next."""
 
     __slots__ = ("selection", "watches", "pending", "matches")
 
@@ -105,11 +106,12 @@ class Group:
         self.matches = None if selection.by_key_only else matcher(predicate)
 
     def covers(self, entry: Entry) -> bool:
-        """Whether the entry is in the namespace and has the name."""
+        """Whether the entry has the selection's namespace and name."""
         namespace, name, _, _ = self.selection
         return (not namespace or namespace == entry.namespace) and (not name or name == entry.name)
 
     def select(self, event: CacheEvent) -> WatchEvent | None:
+        """The event that the watches get for a change; None for none."""
         return select(event, self.matches)
 
 
@@ -132,22 +134,22 @@ class GroupIndex:
         return [watch for group in self._groups.values() for watch in group.watches]
 
     def group(self, selection: Selection, predicate: Predicate | None) -> Group:
-        """The group of a selection, made when there is none."""
+        """The group of a selection, made on first use."""
         group = self._groups.get(selection)
         if group is None:
             group = self._groups[selection] = Group(selection, predicate)
-            self._shelf(selection)[group] = None
+            self._bucket(selection)[group] = None
         return group
 
     def drop(self, group: Group) -> None:
-        """Forgets a group without watchers."""
+        """Removes a group without watches."""
         selection = group.selection
         if self._groups.get(selection) is not group:
             return
         del self._groups[selection]
-        shelf = self._shelf(selection)
-        shelf.pop(group, None)
-        if shelf:
+        bucket = self._bucket(selection)
+        bucket.pop(group, None)
+        if bucket:
             return
         if selection.name:
             self._named.pop((selection.namespace, selection.name), None)
@@ -161,7 +163,7 @@ class GroupIndex:
         if not values:
             del self._valued[indexed.key]
 
-    def _shelf(self, selection: Selection) -> dict[Group, None]:
+    def _bucket(self, selection: Selection) -> dict[Group, None]:
         if selection.name:
             return self._named.setdefault((selection.namespace, selection.name), {})
         indexed = _indexed_field(selection)
@@ -169,8 +171,8 @@ class GroupIndex:
             return self._broad.setdefault(selection.namespace, {})
         return self._valued.setdefault(indexed.key, {}).setdefault((selection.namespace, indexed.value), {})
 
-    def concerned(self, event: CacheEvent) -> Iterator[Group]:
-        """The groups that may select the change; each once."""
+    def groups_for(self, event: CacheEvent) -> Iterator[Group]:
+        """The groups that may select the change, each once."""
         if not self._groups:
             return
         entry = event.entry
@@ -193,7 +195,7 @@ class GroupIndex:
 
 
 def _indexed_field(selection: Selection) -> FieldRequirement | None:
-    """The first exact field; metadata.name is the name already."""
+    """The first field that is selected by an exact value."""
     for field in selection.fields:
         if field.operator == "=":
             return field

@@ -1,9 +1,9 @@
-"""What watches were sent: events and their sizes (upstream: apiserver ``endpoints/metrics``, WatchEvents).
+"""Counts the events that watches were sent, and their sizes (upstream: apiserver ``endpoints/metrics``, WatchEvents).
 
-Sizes are those on the wire: of HTTP/1.1 with the few bytes that frame a chunk.
+Sizes are those on the wire; with HTTP/1.1 they include the few bytes that frame a chunk.
 
-A batch goes to many watches in the same form.  Its sizes are looked at once, and each watch adds one to a number; the sums are
-made when somebody scrapes, or when many batches wait for it.
+A batch goes to many watches in the same form.  So each watch only increments a number; the histogram is updated when the metrics
+are scraped, or when many batches have been counted.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LIST_SECONDS = (
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0,
     120.0, 180.0, 300.0,
 )  # fmt: skip
-_MAX_BATCHES = 500
+_MAX_BATCHES = 500  # counted batches after which the histogram is updated
 
 
 class SentBatch:
-    """The sizes of a batch's events in one form, and how many watches they were sent to since it was added up."""
+    """The sizes of a batch's events in one form, and to how many watches it was sent since the last update of the histogram."""
 
     __slots__ = ("sizes", "times")
 
@@ -32,24 +32,24 @@ class SentBatch:
 
 
 class Sent:
-    """Of one version of a resource."""
+    """What the watches of one version of a resource were sent."""
 
     __slots__ = ("_row", "_batches", "lists")
 
     def __init__(self) -> None:
         self._row = [0.0] * (len(SIZES) + 2)
         self._batches: list[SentBatch] = []
-        #: of watches that began with a list, by their scope: how long it took, by ``LIST_SECONDS``, then the sum
+        #: by scope: how long the initial lists of watches took, counts by ``LIST_SECONDS``, then the sum in seconds
         self.lists: dict[str, list[float]] = {}
 
     def listed(self, scope: str, seconds: float) -> None:
-        """All of a list was handed to a watch.  ``scope``: cluster, namespace or resource."""
+        """Counts that a watch has sent its initial list.  ``scope``: cluster, namespace or resource."""
         row = self.lists.setdefault(scope, [0.0] * (len(LIST_SECONDS) + 2))
         row[bisect_left(LIST_SECONDS, seconds)] += 1
         row[-1] += seconds
 
     def begin(self, batch: SentBatch) -> None:
-        """It is about to be counted, the first time since it was added up."""
+        """Called before a batch is counted for the first time since the last update of the histogram."""
         if len(self._batches) >= _MAX_BATCHES:
             self._add_up()
         self._batches.append(batch)
@@ -65,6 +65,6 @@ class Sent:
 
     @property
     def row(self) -> list[float]:
-        """Events by size, then the sum of their bytes."""
+        """The numbers of events by ``SIZES``, then the sum of their bytes."""
         self._add_up()
         return self._row

@@ -1,7 +1,6 @@
-"""The watch caches of several stores as those of one: each resource is in the store that keeps it.
+"""Combines the watch caches of several stores (--redis-servers-overrides): each resource is in one of the stores.
 
-Every store has a history, and so revisions, of its own; what is said of all of them is said here (upstream: a cacher is
-per resource, and etcd's revisions per cluster).
+Every store has its own history and its own revisions.  Upstream: a cacher for each resource, and revisions for each etcd cluster.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ log = Logger()
 
 
 class SplitCaches:
-    """``main`` keeps what is not in ``others``.  The order of ``parts`` is that of the stores' numbers."""
+    """``main`` holds the resources that are not in ``others``.  ``parts`` are in order of the stores' numbers (``store_id``)."""
 
     def __init__(self, main: Caches, others: Mapping[GroupResource, Caches], reactor: IReactorTime) -> None:
         self.main = main
@@ -39,10 +38,10 @@ class SplitCaches:
         self._stopping = False
 
     def of(self, resource: GroupResource) -> Caches:
-        """Those of the store that keeps a resource."""
+        """The caches of the store that holds a resource."""
         return self._others.get(resource, self.main)
 
-    # -- for who reads
+    # -- for readers
 
     def cache(self, resource: GroupResource, fields: Fields | None = None, namespaced: bool | None = None) -> Cache:
         return self.of(resource).cache(resource, fields, namespaced)
@@ -70,7 +69,7 @@ class SplitCaches:
 
     @property
     def revision(self) -> int:
-        """The main store's."""
+        """The main store's revision."""
         return self.main.revision
 
     @property
@@ -83,17 +82,17 @@ class SplitCaches:
             part.pending = pending
 
     def wait_fresh(self) -> Deferred[None] | None:
-        """Done when what any store acknowledged before the call is in the caches.  Errs with StoreUnavailable."""
+        """Waits until every write that any store acknowledged before the call is in the caches.  Errs with StoreUnavailable."""
         waiting = [deferred for deferred in (part.wait_fresh() for part in self.parts) if deferred is not None]
         return Deferred.fromCoroutine(_all(waiting)) if waiting else None
 
     def behind(self) -> str:
         return "; ".join(filter(None, (part.behind() for part in self.parts)))
 
-    # -- life
+    # -- starting and stopping
 
     async def start(self) -> None:
-        """Starts all stores and loads everything.  Raises UnsuitableStore, StoreUnavailable: for one that fails none runs."""
+        """Starts all stores.  Raises UnsuitableStore, StoreUnavailable when one fails; the others are then stopped."""
         starting = [Deferred.fromCoroutine(part.start()) for part in self.parts]
         try:
             await _all(starting)
@@ -104,7 +103,7 @@ class SplitCaches:
         self._ticker.start(1.0, now=False)
 
     def _check_distinct(self) -> None:
-        """Two histories in one place would take each other's revisions for gaps.  Raises UnsuitableStore."""
+        """Raises UnsuitableStore when two of the stores are the same: they would mistake each other's revisions for gaps."""
         known: dict[bytes, int] = {}
         for number, part in enumerate(self.parts):
             other = known.setdefault(part.store.run, number) if part.store.run else number
@@ -130,24 +129,25 @@ class SplitCaches:
                 log.failure("a store could not be stopped in order", failure)
 
     def _tick(self) -> None:
-        for part in self.parts[1:]:  # the main store's caches do so themselves
+        for part in self.parts[1:]:  # the main store's caches have their own ticker
             part.tick()
 
 
-#: those of a server, whether it has one store or several
+#: the caches of a server with one store or with several
 AnyCaches = Caches | SplitCaches
 
 
 async def caught_up(caches: AnyCaches) -> None:
-    """Done when observers have got everything that was acknowledged before the call.
+    """With several stores, waits until observers have received every write acknowledged before the call.
 
-    With one store this is so when any later event reaches them, and nothing is waited for.  Raises StoreUnavailable.
+    With one store it returns at once: events are in order there, so any later event implies the earlier ones.  Raises
+    StoreUnavailable.
     """
     if len(caches.parts) > 1:
         waiting = caches.wait_fresh()
         if waiting is not None:
             await waiting
-        for part in caches.parts:  # what has come is handed out at the end of the turn, or in the next ones
+        for part in caches.parts:  # events are dispatched at the end of the turn, or in later ones
             waiting = part.wait_observed()
             if waiting is not None:
                 await waiting
@@ -159,7 +159,7 @@ def split(
     make: Callable[[Store, Callable[[GroupResource], bool]], Caches],
     reactor: IReactorTime,
 ) -> SplitCaches:
-    """``make`` gives the caches of a store, which keeps the resources for which a function says so."""
+    """``make(store, keeps)`` must return the caches of a store that holds the resources for which ``keeps`` is true."""
 
     def keeps(store: Store) -> Callable[[GroupResource], bool]:
         return lambda resource: overrides.get(resource) is store
@@ -169,7 +169,7 @@ def split(
 
 
 async def _all(waiting: Iterable[Deferred[None]]) -> None:
-    """Raises what the first one that fails does."""
+    """Waits for all; raises the error of the first one that fails."""
     try:
         await gatherResults(list(waiting), consumeErrors=True)
     except FirstError as first:

@@ -1,4 +1,4 @@
-"""Objects whose stored bytes cannot be decoded: kept apart, so that readers skip them and can report them.
+"""Objects whose stored bytes cannot be decoded.  Reads leave them out; get and delete report them.
 
 Upstream: apiserver ``storage/errors.go`` (NewCorruptObjError), KEP-3926.
 """
@@ -11,14 +11,14 @@ import orjson
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import InternalError
 
-_HEAD_BYTES = 1024  # bytes within which the stored form has its revision
-_CORRUPT = 7  # upstream's code
-_SEALED = b"k8s:enc:"  # what the store hands on when no provider decrypts it
+_HEAD_BYTES = 1024  # the stored form has its revision within so many bytes
+_CORRUPT = 7  # upstream's ErrCodeCorruptObj
+_SEALED = b"k8s:enc:"  # the store passes data on like this when no provider can decrypt it
 _NO_KEY = "no key of the encryption configuration decrypts it"
 
 
 class Unreadable(InternalError):
-    """An object that is there and cannot be read; ``key`` is relative to its resource, ``revision`` 0 when unknown."""
+    """An object that exists but cannot be decoded; ``key`` is relative to its resource, ``revision`` 0 when unknown."""
 
     def __init__(self, resource: str, key: str, revision: int, why: str) -> None:
         if why is _NO_KEY:
@@ -34,7 +34,7 @@ class Unreadable(InternalError):
         self.key = key
         self.revision = revision
         self.why = why
-        self.is_former = False  # it is a former state of the object, not the one there is now
+        self.is_former = False  # whether it is an earlier state of the object, not the present one
 
     @classmethod
     def of(cls, resource: GroupResource, key: str, revision: int, why: str) -> Unreadable:
@@ -42,10 +42,11 @@ class Unreadable(InternalError):
         return cls(name, key, revision, why)
 
     def again(self) -> Unreadable:
-        """The same, to be raised once more: an exception that is kept would gather tracebacks."""
+        """A copy to raise: a stored exception would collect tracebacks."""
         return Unreadable(self.resource, self.key, self.revision, self.why)
 
     def former(self) -> Unreadable:
+        """Marks it as an earlier state; returns itself."""
         self.is_former = True
         return self
 
@@ -58,7 +59,7 @@ class _Metadata(msgspec.Struct):
 
 
 class _Stored(msgspec.Struct):
-    """What all readers rely on; the rest is only looked at as far as syntax goes."""
+    """What all readers rely on; of the rest only the syntax is checked."""
 
     kind: str
     apiVersion: str
@@ -71,8 +72,8 @@ _decode = msgspec.json.Decoder(_Stored).decode
 def problem_of(data: bytes, revision: int, name: str) -> str:
     """Why bytes are not the stored form of an object; "" when they are.
 
-    Cheap enough for every object that is loaded and every change.  A number beyond a float64 passes: who decodes such an
-    object finds out.
+    Cheap enough for every object that is loaded and every change.  It accepts numbers too large for a float64; these are found
+    when the object is decoded.
     """
     if (
         not data.startswith(b'{"kind":')
@@ -84,7 +85,7 @@ def problem_of(data: bytes, revision: int, name: str) -> str:
             metadata = _decode(data).metadata
             if not data.isascii():
                 data.decode()
-        except RecursionError:  # msgspec counts the caller's frames, too; a tree has no such bound
+        except RecursionError:  # msgspec's limit on nesting includes the frames of the callers; orjson's does not
             metadata = msgspec.convert(orjson.loads(data), _Stored).metadata
     except ValueError as error:
         return str(error)

@@ -1,4 +1,4 @@
-"""One watch: a backlog to begin with, then batches as they come; paused and bounded when its client is slow."""
+"""One watch: first a backlog, then batches as they arrive; queued up to a limit while its client is slow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 from twisted.logger import Logger
 
-from kapi.request.pending import Pending, Share
+from kapi.request.pending import Pending, PendingBytes
 from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial
 from kapi.watchcache.event import Batch
@@ -19,15 +19,15 @@ log = Logger()
 
 OnBatch = Callable[[Batch], None]
 OnEnd = Callable[["Exception | None"], None]
-_MAX_BATCHES = 8  # batches of a backlog written in one turn, so that others get theirs
-_MAX_SECONDS = 0.01  # seconds of a turn after which no further batch is begun
+_MAX_BATCHES = 8  # batches of a backlog sent in one turn of the reactor
+_MAX_SECONDS = 0.01  # no further batch is started in a turn after that
 
 
 class Source(Protocol):
-    """The cache that a watch is of."""
+    """What a watch needs of its cache."""
 
-    longest_queue: int
-    largest_queue: int
+    max_queued_events: int
+    max_queued_bytes: int
 
     @property
     def pending(self) -> Pending | None: ...
@@ -38,11 +38,11 @@ class Source(Protocol):
 
     def count_terminated(self) -> None: ...
 
-    def later(self, function: Callable[[], object]) -> None: ...
+    def later(self, function: Callable[[], object], seconds: float = 0.0) -> None: ...
 
 
 class Watch:
-    """``on_batch`` is never called before ``Cache.watch`` has returned, nor while paused."""
+    """A running watch.  ``on_batch`` is never called before ``Cache.watch`` has returned, nor while paused."""
 
     __slots__ = (
         "source",
@@ -59,6 +59,7 @@ class Watch:
         "_gone",
         "ended",
         "was_cut_off",
+        "failed",
         "bookmarks",
         "deadline",
     )
@@ -78,29 +79,30 @@ class Watch:
         self._group = group
         self._on_batch = on_batch
         self._on_end = on_end
-        self._after = after  # events up to this revision are in the backlog, or not wanted
+        self._after = after  # events up to this revision are not delivered: the backlog has them, or they are too old
         self._backlog = backlog
-        #: None while batches go straight through: what an idle watch looks like
+        #: None while batches are sent at once, as by an idle watch
         self._queue: deque[Batch] | None = None if backlog is None else deque()
         self._queued = 0  # events in the queue
         self._queued_bytes = 0
         self._paused = False
         self._pumping = False
         self.ended = False
-        self.was_cut_off = False  # because it was slow
-        self._gone = False  # the client
-        self.bookmarks = bookmarks
-        self.deadline = deadline  # reactor seconds when the watch will be ended by its client's timeout; 0 = never
+        self.was_cut_off = False  # whether it ended because its client was slow
+        self.failed = False  # whether a fault of the server has ended it
+        self._gone = False  # whether the client has gone
+        self.bookmarks = bookmarks  # whether it gets bookmarks
+        self.deadline = deadline  # time of the reactor's clock when the client's timeout ends the watch; 0: never
         if backlog is not None:
             self._schedule()
 
     @property
     def behind(self) -> bool:
-        """Whether something of what has happened was not handed over yet."""
+        """Whether it has not sent all events yet."""
         return self._queue is not None or bool(self._group.pending)
 
     def pause(self) -> None:
-        """The client is slow (``pauseProducing``): events queue up, to a bound."""
+        """Called when the client is slow (``pauseProducing``): events are queued, up to the cache's limits."""
         self._paused = True
         if self._queue is None:
             self._queue = deque()
@@ -108,55 +110,56 @@ class Watch:
             self._backlog.release()
 
     def resume(self) -> None:
-        """The client reads again (``resumeProducing``)."""
+        """Called when the client reads again (``resumeProducing``)."""
         self._paused = False
         if self._queue is not None and not self._pumping:
             self._pump()
 
     def stop(self) -> None:
-        """The client has gone.  ``on_end`` is not called."""
+        """Called when the client has gone.  ``on_end`` is not called."""
         self._gone = True
         if not self.ended:
-            self._leave()
+            self._detach()
 
     # -- the cache's side
 
     def deliver(self, batch: Batch) -> None:
+        """Sends or queues the events of a batch that are newer than the watch's start."""
         if self._after >= batch.events[0].revision:
             newer = batch.after(self._after)
             if newer is None:
                 return
             batch = newer
         if self._queue is None:
-            self._hand_over(batch)
+            self._send(batch)
             return
         self._queue.append(batch)
         self._queued += len(batch.events)
         self._queued_bytes += batch.size
         pending = self.source.pending
         if pending is not None:
-            if batch.share is None:  # it is shared by all that wait for it, and goes with the last
-                batch.share = Share(pending, batch.size)
+            if batch.share is None:  # all watches that queue the batch share its bytes
+                batch.share = PendingBytes(pending, batch.size)
             if len(self._queue) == 1 or pending.full:
                 pending.wait(self)
-        if self._queued > self.source.longest_queue or self._queued_bytes > self.source.largest_queue:
+        if self._queued > self.source.max_queued_events or self._queued_bytes > self.source.max_queued_bytes:
             self.cut_off()
 
     def bookmark(self, batch: Batch) -> None:
-        """Delivers a bookmark, unless something is still on its way or the client knows more."""
-        if self._queue is None and batch.events[0].revision >= self._after:
-            self._hand_over(batch)
+        """Sends a bookmark, unless events are still queued, the client has a newer revision, or the watch has ended meanwhile."""
+        if self._queue is None and not self.ended and batch.events[0].revision >= self._after:
+            self._send(batch)
 
     def end(self, error: Exception | None) -> None:
-        """The cache ends the watch."""
-        if self.leave():
+        """Ends the watch, on behalf of the cache."""
+        if self.detach():
             self.send_end(error)
 
-    def leave(self) -> bool:
-        """Nothing is delivered any more; ``send_end`` is to follow.  False for a watch that has ended."""
+    def detach(self) -> bool:
+        """Stops all deliveries; the caller must call ``send_end`` next.  False when the watch has ended already."""
         if self.ended:
             return False
-        self._leave()
+        self._detach()
         return True
 
     def send_end(self, error: Exception | None) -> None:
@@ -169,32 +172,38 @@ class Watch:
             log.failure("the end of a watch failed")
 
     def cut_off(self) -> None:
-        """What waits for it is too much, or others need the memory."""
+        """Ends the watch because too much waits for its client, or because the memory is needed for others."""
         if not self.ended:
             self.was_cut_off = True
             self.source.count_terminated()
             self.end(None)
 
-    def _leave(self) -> None:
+    def fail(self) -> None:
+        """Ends the watch because of a fault of the server.  Its client begins another one, as after any end."""
+        if not self.ended:
+            self.failed = True
+            self.end(None)
+
+    def _detach(self) -> None:
         self.ended = True
         if self._queue and self.source.pending is not None:
             self.source.pending.leave(self)
         self._queue = self._backlog = None
         self.source.forget(self, self._group)
 
-    def _hand_over(self, batch: Batch) -> None:
+    def _send(self, batch: Batch) -> None:
         try:
             self._on_batch(batch)
         except Exception:
             log.failure("delivering watch events failed; the watch ends")
-            self.end(None)
+            self.fail()
 
     def _schedule(self) -> None:
         self._pumping = True
         self.source.later(self._pump)
 
     def _pump(self) -> None:
-        """Delivers backlog and queue until the client is slow or all is delivered."""
+        """Sends the backlog and the queue, until the client is slow or everything is sent."""
         self._pumping = False
         until = perf_counter() + _MAX_SECONDS
         for number in range(_MAX_BATCHES):
@@ -208,8 +217,8 @@ class Watch:
                 self.end(error)
                 return
             except Exception:
-                log.failure("selecting what a watch is to begin with failed; it ends")
-                self.end(None)
+                log.failure("reading the backlog of a watch failed; the watch ends")
+                self.fail()
                 return
             if batch is None:
                 self._backlog = None
@@ -227,7 +236,7 @@ class Watch:
             if not batch.events:
                 continue
             self._pumping = True  # a resume from inside on_batch must not recurse
-            self._hand_over(batch)
+            self._send(batch)
             self._pumping = False
         if not self.ended and not self._paused and self._queue is not None:
             self._schedule()

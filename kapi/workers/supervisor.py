@@ -1,11 +1,11 @@
 """The parent of several servers on one port and one store: starts them, replaces those that end, and ends them.
 
-All accept from one listening socket, which stays open while any of them lives: no connection is refused when one ends, whether it
-was told to or not. The supervisor holds the data directory and the embedded store's server; it neither listens to clients nor
-reads the store.
+All accept from one listening socket, which stays open while any of them lives.  So no connection is refused when a worker ends or
+crashes.  The supervisor holds the data directory and the embedded store's server; it neither listens to clients nor reads the
+store.
 
-SIGHUP goes on to the workers, which read certificates and keys again. SIGUSR2 replaces them one after the other, each when its
-successor is ready: new code and new files named by flags take effect, and connections end as at any server that stops.
+SIGHUP is passed on to the workers, which read certificates and keys again.  SIGUSR2 replaces them one after the other, each when
+its successor is ready.  New code and new files named by flags take effect; connections end as at any server that stops.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from kapi.options.options import Options
 from kapi.request.reactor import Reactor
 from kapi.server.listening import BACKLOG, ListenError, bind, local_url
 from kapi.server.notify import notify
-from kapi.server.signals import on_signal, stop_reactor
+from kapi.server.signals import on_signal, stop_at_signals, stop_reactor
 from kapi.store.errors import StoreError
 from kapi.store.shared_revisions import make_shared_file
-from kapi.workers.worker import LISTENER, READY, REVISIONS
+from kapi.workers.output import Output
+from kapi.workers.worker import LISTENER, READINESS, REVISIONS
 
 log = Logger()
-_BACK_OFF = (0.0, 0.5, 2.0, 5.0)
-_STEADY_SECONDS = 30.0  # seconds after which an end is no longer one of a row
-_SLOTS_PER_WORKER = (
-    4  # processes for each worker that may live at a time: those that were replaced end when their requests have
-)
+_BACK_OFF_SECONDS = (0.0, 0.5, 2.0, 5.0)
+_STEADY_SECONDS = 30.0  # a worker that lived so long resets the back-off
+#: processes for each worker that may live at a time: a replaced one ends only when its requests have ended
+_SLOTS_PER_WORKER = 4
 _MIN_SLOTS = 16
-_END_TIMEOUT = 75.0  # seconds on top of the shutdown delay until a worker that does not end is killed
+_KILL_SECONDS = 75.0  # from SIGTERM to SIGKILL, in addition to the shutdown delay
 
 
 class StartFailed(Exception):
-    """A worker ended before it was ready: it has said why itself, or ``killed`` is the signal that ended it."""
+    """A worker ended before it was ready.  It has printed the reason itself, or ``killed`` is the signal that ended it."""
 
     def __init__(self, killed: int | None = None) -> None:
         super().__init__()
@@ -59,31 +59,60 @@ class StartFailed(Exception):
 
 
 class Worker(ProcessProtocol):
-    """One process.  ``ready`` errs with StartFailed when it ends before; ``ended`` fires with its exit code, -N for signal N."""
+    """One process.
 
-    def __init__(self) -> None:
+    ``ready`` fires when it serves, and fails with StartFailed when it ends before.  ``ended`` fires with its exit code, -N for
+    signal N.
+    """
+
+    def __init__(self, output: Output) -> None:
         self.ready: Deferred[None] = Deferred()
         self.ended: Deferred[int] = Deferred()
-        self._output = b""
-        self._reload = False  # as soon as it is ready
+        self._standard_output = output
+        self._exited = False
+        self._line = b""  # without its end
+        self._reload = False  # send SIGHUP as soon as it is ready
 
     @property
     def pid(self) -> int | None:
         return self.transport.pid if self.transport is not None else None
 
-    def outReceived(self, data: bytes) -> None:
-        *lines, self._output = (self._output + data).split(b"\n")
-        for line in lines:
-            if line == READY and not self.ready.called:
-                self.ready.callback(None)
-                if self._reload:
-                    self.signal(signal.SIGHUP)
-            elif line != READY:
-                sys.stdout.buffer.write(line + b"\n")
-                sys.stdout.flush()
+    def childDataReceived(self, childFD: int, data: bytes) -> None:
+        if childFD == READINESS:
+            self._announced()
+            return
+        *lines, self._line = (self._line + data).split(b"\n")
+        if lines:
+            self._standard_output.write(b"\n".join([*lines, b""]), self)
+
+    def _announced(self) -> None:
+        if not self.ready.called:
+            self.ready.callback(None)
+            if self._reload:
+                self.signal(signal.SIGHUP)
+
+    def pause(self) -> None:
+        """What it prints is not read for now, so that it waits when it prints much."""
+        printed = self._printed()
+        if not self._exited and printed is not None:
+            printed.stopReading()
+
+    def resume(self) -> None:
+        printed = self._printed()
+        if printed is not None:
+            printed.startReading()
+
+    def _printed(self) -> Any:
+        """The reading end of its standard output, None when there is none."""
+        transport: Any = self.transport
+        return transport.pipes.get(1) if transport is not None else None
+
+    def processExited(self, reason: Failure) -> None:
+        self._exited = True
+        self._standard_output.leave(self)
 
     def reload(self) -> None:
-        """It reads certificates and keys again; not before it listens to the signal, which would end it."""
+        """Makes it read certificates and keys again; not before it handles SIGHUP, which would end it."""
         if self.ready.called:
             self.signal(signal.SIGHUP)
         else:
@@ -103,14 +132,14 @@ class Worker(ProcessProtocol):
         self.ended.callback(-value.signal if value.signal else value.exitCode or 0)
 
 
-def own_log(path: str, number: int) -> str:
-    """The audit log of a worker but the first, since one process alone can rotate a file: ``audit.2.log``."""
+def worker_log_path(path: str, number: int) -> str:
+    """The audit log of a worker other than the first, such as ``audit.2.log``: only one process can rotate a file."""
     log = Path(path)
     return str(log.with_name(f"{log.stem}.{number}{log.suffix}"))
 
 
 class Supervisor(Service):
-    """``arguments`` are the command line, which the workers read once more."""
+    """Runs the workers.  ``arguments`` are the command line, which each worker parses again."""
 
     exit_code = 0
 
@@ -121,14 +150,15 @@ class Supervisor(Service):
         self.kubeconfig = foundation.directory / "admin.kubeconfig"
         self._arguments = list(arguments)
         self._foundation = foundation
+        self._output = Output(reactor)
         self._listener: socket.socket | None = None
-        self._revisions = -1  # the file of the memory that workers share
+        self._revisions = -1  # descriptor of the memory that the workers share
         self._slots: list[_Slot] = []
         self._stopping: Deferred[None] | None = None
         self._replacing = True  # or being started
 
     def prepare(self) -> None:
-        """Raises ConfigError."""
+        """Opens the listening socket and the shared memory.  Raises ConfigError."""
         serving = self.options.serving
         try:
             self._listener = bind(serving.bind_address, serving.secure_port, serving.permit_port_sharing)
@@ -145,6 +175,7 @@ class Supervisor(Service):
         super().startService()
         for number, action in ((signal.SIGHUP, self.reload), (signal.SIGUSR2, self.replace)):
             on_signal(number, partial(self.reactor.callFromThread, action))
+        self.reactor.callWhenRunning(stop_at_signals, self.reactor, self._signalled_again)
         Deferred.fromCoroutine(self._start()).addErrback(self._failed)
 
     async def _start(self) -> None:
@@ -154,9 +185,13 @@ class Supervisor(Service):
             return
         count = self.options.processes.workers
         self._slots = [_Slot(self, number) for number in range(1, count + 1)]
-        await self._slots[0].start()  # alone: whatever is wrong is reported once, and what all share is made once
+        await self._slots[0].start()  # alone: so an error is reported once, and shared files are made once
+        if self._stopping is not None:
+            return
         self._foundation.supervise_server()
         await gatherResults([Deferred.fromCoroutine(slot.start()) for slot in self._slots[1:]], consumeErrors=True)
+        if self._stopping is not None:
+            return
         self._replacing = False
         notify("READY=1")
         print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)
@@ -164,11 +199,11 @@ class Supervisor(Service):
     def spawn(self, number: int) -> Worker:
         """Starts a process for the slot of that number."""
         assert self._listener is not None
-        worker = Worker()
+        worker = Worker(self._output)
         flags = [*self._arguments, f"--secure-port={self._listener.getsockname()[1]}"]
         log_path = self.options.audit.audit_log_path
         if number > 1 and log_path not in ("", "-"):
-            flags.append(f"--audit-log-path={own_log(log_path, number)}")
+            flags.append(f"--audit-log-path={worker_log_path(log_path, number)}")
         command = [sys.executable, "-m", "kapi.workers.worker", *flags]
         environment = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
         streams: dict[int, str | int] = {
@@ -177,6 +212,7 @@ class Supervisor(Service):
             2: 2,
             LISTENER: self._listener.fileno(),
             REVISIONS: self._revisions,
+            READINESS: "r",
         }
         self.reactor.spawnProcess(worker, command[0], command, env=environment, path=None, childFDs=streams)
         return worker
@@ -187,7 +223,7 @@ class Supervisor(Service):
                 slot.worker.reload()
 
     def replace(self) -> None:
-        """One worker after the other; while this goes on, or they are started, a call changes nothing."""
+        """Replaces one worker after the other.  Does nothing while workers are being replaced or started."""
         if self._replacing or self._stopping is not None:
             return
         self._replacing = True
@@ -222,38 +258,45 @@ class Supervisor(Service):
             self._stopping = Deferred.fromCoroutine(self._stop())
         return self._stopping
 
+    def _signalled_again(self) -> None:
+        """As of a server that is one process."""
+        for slot in self._slots:
+            slot.kill()
+        os._exit(1)
+
     async def _stop(self) -> None:
         notify("STOPPING=1")
         if self._listener is not None:
-            self._listener.close()  # the workers close theirs; nobody is to wait behind a socket that nobody reads
+            self._listener.close()  # the workers close theirs; a client must not wait at a socket without a reader
         await gatherResults([slot.stop() for slot in self._slots])
+        await self._output.end()
         await self._foundation.stop_server()
         self._foundation.release()
 
     @property
-    def patience(self) -> float:
+    def kill_timeout(self) -> float:
         """Seconds from SIGTERM to SIGKILL for a worker that does not end."""
         delay: float = self.options.generic.shutdown_delay_duration
-        return _END_TIMEOUT + delay
+        return _KILL_SECONDS + delay
 
 
 class _Slot:
-    """The place of one worker, which is filled again whenever it is empty."""
+    """Keeps one worker running: starts it again whenever it ends."""
 
     def __init__(self, supervisor: Supervisor, number: int) -> None:
         self._supervisor = supervisor
         self._reactor = supervisor.reactor
         self._number = number
         self.worker: Worker | None = None
-        self._leaving: set[Worker] = set()  # replaced, and not ended yet
-        self._started = False  # until then nothing is started again
+        self._replaced: set[Worker] = set()  # have successors, and have not ended yet
+        self._started = False  # before that an end is handled by ``start``
         self._stopped = False
         self._failures = 0
         self._since = 0.0
-        self._again: IDelayedCall | None = None
+        self._restart_call: IDelayedCall | None = None
 
     async def start(self) -> None:
-        """Done when a worker is ready; one that somebody kills before is started again.  Raises StartFailed."""
+        """Returns when a worker is ready; one that is killed before is started again.  Raises StartFailed."""
         while not self._stopped:
             self.worker = self._spawn()
             try:
@@ -275,20 +318,20 @@ class _Slot:
         return worker
 
     def _ended(self, code: int, worker: Worker) -> None:
-        self._leaving.discard(worker)
+        self._replaced.discard(worker)
         if worker is not self.worker:
             return
         self.worker = None
         if self._stopped or not self._started:
             return
         delay = self._delay(f"ended by signal {-code}" if code < 0 else f"ended with exit code {code}")
-        self._again = self._reactor.callLater(delay, self._restart)
+        self._restart_call = self._reactor.callLater(delay, self._restart)
 
     def _delay(self, why: str) -> float:
         """Seconds until the worker that has ended is started again: longer after ends in a row."""
         if self._reactor.seconds() - self._since > _STEADY_SECONDS:
             self._failures = 0
-        delay = _BACK_OFF[min(self._failures, len(_BACK_OFF) - 1)]
+        delay = _BACK_OFF_SECONDS[min(self._failures, len(_BACK_OFF_SECONDS) - 1)]
         self._failures += 1
         log.error("worker {n}: {why}; starting it again in {delay} s", n=self._number, why=why, delay=delay)
         return delay
@@ -298,13 +341,13 @@ class _Slot:
             return
         try:
             self.worker = self._spawn()
-        except Exception as error:  # no descriptors, no memory, no processes: there may be some later
-            self._again = self._reactor.callLater(self._delay(f"cannot be started ({error})"), self._restart)
+        except Exception as error:  # no descriptors, memory or processes: maybe later
+            self._restart_call = self._reactor.callLater(self._delay(f"cannot be started ({error})"), self._restart)
             return
         self.worker.ready.addErrback(lambda failure: failure.trap(StartFailed) and None)
 
     async def replace(self) -> None:
-        """Raises StartFailed; the old worker stays then."""
+        """Starts a new worker, then ends the old one.  Raises StartFailed; then the old worker stays."""
         old, since = self.worker, self._since
         new = self._spawn()
         try:
@@ -316,12 +359,12 @@ class _Slot:
         if self._stopped:
             new.signal(signal.SIGTERM)
         if old is not None:
-            self._leaving.add(old)
+            self._replaced.add(old)
             self._end(old)
 
     def _end(self, worker: Worker) -> None:
         worker.signal(signal.SIGTERM)
-        killer = self._reactor.callLater(self._supervisor.patience, worker.signal, signal.SIGKILL)
+        killer = self._reactor.callLater(self._supervisor.kill_timeout, worker.signal, signal.SIGKILL)
 
         def ended(code: int) -> int:
             if killer.active():
@@ -333,17 +376,25 @@ class _Slot:
     def stop(self) -> Deferred[list[None]]:
         """Fires when no process of this slot is left."""
         self._stopped = True
-        if self._again is not None and self._again.active():
-            self._again.cancel()
-        running = [worker for worker in (self.worker, *self._leaving) if worker is not None]
+        if self._restart_call is not None and self._restart_call.active():
+            self._restart_call.cancel()
+        running = self._running()
         for worker in running:
-            if worker not in self._leaving:
+            if worker not in self._replaced:
                 self._end(worker)
-        return gatherResults([_fork(worker.ended) for worker in running])
+        return gatherResults([_when_fired(worker.ended) for worker in running])
+
+    def kill(self) -> None:
+        """Ends its processes at once."""
+        for worker in self._running():
+            worker.signal(signal.SIGKILL)
+
+    def _running(self) -> list[Worker]:
+        return [worker for worker in (self.worker, *self._replaced) if worker is not None]
 
 
-def _fork(deferred: Deferred[int]) -> Deferred[None]:
-    """Fires with it, whoever else waits for it."""
+def _when_fired(deferred: Deferred[int]) -> Deferred[None]:
+    """A Deferred of its own that fires when ``deferred`` does."""
     done: Deferred[None] = Deferred()
 
     def fire(value: int) -> int:

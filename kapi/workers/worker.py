@@ -1,8 +1,8 @@
 """One of several servers on a port: what ``python -m kapi.workers.worker flags...`` runs, started by the supervisor.
 
-It is an ordinary server but for what the supervisor has: the listening socket comes as a file, the data directory is not its own,
-the store's server runs already. What it has shown of the embedded store the other workers read in shared memory,
-which comes as a file, too. It ends when its standard input does, which is when the supervisor is gone.
+It is an ordinary server, except for what the supervisor has: it inherits the listening socket, does not lock the data directory,
+and finds the store's server running.  Which revisions of the embedded store it has shown to clients it writes to shared memory,
+also inherited, for the other workers.  It ends when its standard input is closed: then the supervisor is gone.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from zope.interface import implementer
 
 from kapi.options.errors import ConfigError
 from kapi.request.reactor import Reactor
+from kapi.server.signals import stop_reactor
 from kapi.store.shared_revisions import SharedRevisions, take_slot
 
 if TYPE_CHECKING:
     from kapi.app import App
 
 LISTENER = 3  # the listening socket's file descriptor
-REVISIONS = 4  # that of the memory in which workers note what they have shown
-READY = b"ready"  # the line on standard output for the supervisor
+REVISIONS = 4  # descriptor of the shared memory with the revisions shown to clients
+READINESS = 5  # descriptor of a pipe to the supervisor: standard output may be full of what others read
+READY = b"ready"
 
 
 @implementer(IReadDescriptor)
-class Lifeline:
+class SupervisorWatch:
     """Calls ``ended`` once the other end of standard input is closed."""
 
     def __init__(self, reactor: Reactor, ended: Callable[[], object]) -> None:
@@ -50,27 +52,27 @@ class Lifeline:
         return "supervisor"
 
     def doRead(self) -> Any:
-        """Nobody writes to it: what there is to read is the end."""
+        """Nothing is ever written to it, so a read finds its end."""
         try:
             return None if os.read(0, 4096) else CONNECTION_DONE
         except BlockingIOError:
             return None
 
     def connectionLost(self, reason: object) -> None:
-        """The supervisor is gone, or the reactor lets go of everything in its end."""
+        """The supervisor is gone; or the reactor itself is stopping."""
         if self._reactor.running:
             self._ended()
 
 
 def supervised() -> bool:
-    """Whether the supervisor lives, who alone has the other end of standard input."""
+    """Whether the supervisor lives: only it has the other end of standard input."""
     poll = select.poll()
-    poll.register(0, 0)  # that it was closed is reported in any case
+    poll.register(0, 0)  # a hang-up is always reported
     return not poll.poll(0)
 
 
 def shared_revisions() -> SharedRevisions:
-    """Raises ConfigError when more workers live than there are slots for."""
+    """The shared memory, with a slot for this worker.  Raises ConfigError when all slots are taken."""
     try:
         return SharedRevisions(REVISIONS, take_slot(REVISIONS), supervised)
     except OSError as error:
@@ -78,13 +80,19 @@ def shared_revisions() -> SharedRevisions:
 
 
 def orphaned(app: App, reactor: Reactor) -> None:
-    """Without a supervisor: whoever is started next needs the port at once, not only when all requests are answered."""
-    Deferred.fromCoroutine(app.close_port()).addBoth(lambda _: reactor.stop())
+    """Stops a worker without a supervisor.  Closes the port first, since a new supervisor needs it at once."""
+    Deferred.fromCoroutine(app.close_port()).addBoth(lambda _: stop_reactor(reactor))
+
+
+def announce() -> None:
+    """Tells the supervisor that this worker serves."""
+    os.write(READINESS, READY)
+    os.close(READINESS)
 
 
 def main() -> None:
     gc.disable()  # as in kapi.__main__
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's business, which ends us in order
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the supervisor stops the workers in order
     from twisted.logger import globalLogBeginner
 
     from kapi.app import App
@@ -101,6 +109,7 @@ def main() -> None:
     try:
         options = Options.from_command_line(sys.argv[1:])
         os.set_inheritable(REVISIONS, False)
+        os.set_inheritable(READINESS, False)
         revisions = shared_revisions() if options.storage.embedded else None
         foundation = Foundation(options, reactor, shared=True, revisions=revisions)
         app = App(options, reactor, foundation, listener=socket.socket(fileno=LISTENER))
@@ -109,9 +118,9 @@ def main() -> None:
         complain(error)
         sys.exit(1)
     app.on_failure = complain
-    app.announce = lambda: os.write(1, READY + b"\n")
+    app.announce = announce
     globalLogBeginner.beginLoggingTo([observer(options.logs, out=sys.stderr)], redirectStandardIO=False)
-    Lifeline(reactor, lambda: orphaned(app, reactor))
+    SupervisorWatch(reactor, lambda: orphaned(app, reactor))
     app.startService()
     reactor.addSystemEventTrigger("before", "shutdown", app.stopService)
     reactor.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
 
@@ -44,3 +45,15 @@ def make_request(name: str) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
     return request.public_bytes(serialization.Encoding.PEM)
+
+
+def make_unreadable_request(name: str) -> bytes:
+    """A signing request in PEM whose subject has an organization that is no UTF-8."""
+    subject = x509.Name(
+        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "abcdef"), x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    )
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    der = request.public_bytes(serialization.Encoding.DER).replace(b"abcdef", b"abc\xe9ef")
+    text = base64.encodebytes(der).decode()
+    return f"-----BEGIN CERTIFICATE REQUEST-----\n{text}-----END CERTIFICATE REQUEST-----\n".encode()

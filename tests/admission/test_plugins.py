@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 from kapi.admission import catalogue
@@ -9,10 +11,12 @@ from kapi.admission.chain import build_chain
 from kapi.admission.interface import DELETE, UPDATE, Attributes, Plugin
 from kapi.admission.plugins import (
     always_pull_images,
+    certificate_subject_restriction,
     event_rate_limit,
     extended_resource_toleration,
     limit_ranger,
     namespace_lifecycle,
+    node_restriction,
     owner_references_permission_enforcement,
     pod_node_selector,
     pod_toleration_restriction,
@@ -21,7 +25,9 @@ from kapi.admission.plugins import (
 )
 from kapi.machinery import tree
 from kapi.machinery.status import StatusError
+from kapi.request.user import UserInfo
 from kapi.resources.catalogue import BUILT_IN
+from tests.admission.certificates import make_unreadable_request
 from tests.admission.fakes import FakeClient, attributes, finish, initializer, pod
 from tests.admission.plugin_kit import Rules, admit, cluster, namespace, refusal
 
@@ -276,3 +282,15 @@ class TestOwnerReferences:
         assert "you can't set finalizers on" in refusal(self.make(("delete", "pods")), self.changed())
         admit(self.make(("delete", "pods"), ("update", "deployments/finalizers")), self.changed())
         admit(self.make(("delete", "pods"), ("update", "*/finalizers")), self.changed())
+
+
+@pytest.mark.parametrize("signer", ["kubernetes.io/kube-apiserver-client", "kubernetes.io/kubelet-serving"])
+def test_a_signing_request_with_an_unreadable_subject_is_refused(signer: str) -> None:
+    encoded = base64.b64encode(make_unreadable_request("system:node:n1")).decode()
+    request = attributes(
+        {"metadata": {"name": "r"}, "spec": {"signerName": signer, "request": encoded}},
+        group="certificates.k8s.io", resource="certificatesigningrequests", kind="CertificateSigningRequest",
+        user=UserInfo("system:node:n1", groups=("system:nodes",)),
+    )  # fmt: skip
+    module = certificate_subject_restriction if signer.endswith("-client") else node_restriction
+    assert "parse" in refusal(module.make(initializer(), None), request)

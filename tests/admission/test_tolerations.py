@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.admission.tolerations import Covering, Toleration, merged
+from kapi.admission.tolerations import Toleration, TolerationIndex, merged
 from tests.growth.counting import effort, texts
 
 TOLERATIONS = st.fixed_dictionaries(
@@ -53,7 +53,7 @@ def test_what_another_one_covers_goes(first: list[Toleration], second: list[Tole
 
 @given(LISTS, TOLERATIONS)
 def test_one_of_a_list_covers_it(wide: list[Toleration], narrow: Toleration) -> None:
-    assert Covering(wide).covers(narrow) == any(covers(each, narrow) for each in wide)
+    assert TolerationIndex(wide).covers(narrow) == any(covers(each, narrow) for each in wide)
 
 
 def test_many_are_merged_at_once() -> None:

@@ -121,8 +121,8 @@ class ControllerCase(SynchronousTestCase):
         self.custom: list[GroupVersion] = []
         self.events: list[tuple[str, str]] = []
         self.backends = Backends(self.clock)
-        self.questions = FakeQuestions(self.clock)
-        self.questions.answers["/apis/a.example.com/v1"] = b'{"resources": []}'
+        self.backend_client = FakeQuestions(self.clock)
+        self.backend_client.answers["/apis/a.example.com/v1"] = b'{"resources": []}'
         self.openapi = RemoteDocuments()
         self.controller = self.made()
         self.services = self.client.resource("apiregistration.k8s.io", "apiservices")
@@ -140,7 +140,7 @@ class ControllerCase(SynchronousTestCase):
             remote_changed=lambda gv: None,
             now=lambda: "now",
             openapi=self.openapi,
-            questions=self.questions,  # type: ignore[arg-type]
+            backend_client=self.backend_client,  # type: ignore[arg-type]
             spread=spread,
         )
 
@@ -195,7 +195,7 @@ class ControllerCase(SynchronousTestCase):
         for number in range(count):
             obj = remote(f"silent{number}.example.com")
             names.append(obj["metadata"]["name"])
-            self.questions.silent.add(names[-1])
+            self.backend_client.silent.add(names[-1])
             self.services.put(obj)
         self.turn()
         return names
@@ -205,7 +205,7 @@ class ControllerCase(SynchronousTestCase):
         self.services.put(remote())
         self.turn()
         self.assertEqual(self.condition()["reason"], "ServiceNotFound")
-        self.assertEqual(self.questions.asked, [])
+        self.assertEqual(self.backend_client.asked, [])
         service = {
             "metadata": {"name": "svc", "namespace": "ns"},
             "spec": {"type": "ExternalName", "externalName": "h"},
@@ -213,7 +213,7 @@ class ControllerCase(SynchronousTestCase):
         self.client.resource("", "services").put(service, "ns")
         self.turn()
         self.assertEqual(self.condition()["status"], "True")
-        self.assertEqual(self.questions.asked[0], ("v1.a.example.com", "/apis/a.example.com/v1"))
+        self.assertEqual(self.backend_client.asked[0], ("v1.a.example.com", "/apis/a.example.com/v1"))
         backend = self.backends.get("v1.a.example.com")
         assert backend is not None
         self.assertEqual(backend.targets, (Target("h", 443, "svc.ns.svc"),))

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import base64
-import datetime
 import io
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.protocol import Factory, Protocol
@@ -23,30 +18,10 @@ from kapi.aggregator.proxy import ReverseProxy
 from kapi.request.context import RequestContext
 from kapi.request.response import StreamResponse
 from kapi.request.user import UserInfo
+from tests.certificates import self_signed
 
 NAME = "svc.ns.svc"
 KEY = "v1.example.com"
-
-
-def certificate(name: str) -> tuple[bytes, bytes]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.UTC)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return made.public_bytes(pem), private
 
 
 class Canned(Protocol):
@@ -107,7 +82,7 @@ class Http:
 
 class ProxyCase(TestCase):
     def setUp(self) -> None:
-        pem, key = certificate(NAME)
+        pem, key = self_signed(NAME)
         self.pem, self.pair = pem, pem + key
         pair = ssl.PrivateCertificate.loadPEM(pem + key)
         self.factory = Factory.forProtocol(Canned)

@@ -64,11 +64,11 @@ class ControllerTests(ControllerCase):
 
     def test_a_server_that_dies_is_noticed_by_the_next_look(self) -> None:
         self.make_available()
-        self.questions.dead.add("v1.a.example.com")
+        self.backend_client.dead.add("v1.a.example.com")
         self.clock.advance(31)
         self.turn()
         self.assertEqual(self.condition()["reason"], "FailedDiscoveryCheck")
-        self.questions.dead.clear()
+        self.backend_client.dead.clear()
         self.clock.advance(31)
         self.turn()
         self.assertEqual(self.condition()["status"], "True")
@@ -76,44 +76,44 @@ class ControllerTests(ControllerCase):
     def test_a_server_that_comes_back_is_available_within_a_second(self) -> None:
         """However long it was away."""
         self.make_available()
-        self.questions.dead.add("v1.a.example.com")
+        self.backend_client.dead.add("v1.a.example.com")
         for away in (35, 300):
             self.pass_time(away)
             self.assertEqual(self.condition()["reason"], "FailedDiscoveryCheck")
-        asked = len(self.questions.asked)
+        asked = len(self.backend_client.asked)
         self.pass_time(10)
-        self.assertLess(len(self.questions.asked) - asked, 15, "it is asked all the time")
-        self.questions.dead.clear()
+        self.assertLess(len(self.backend_client.asked) - asked, 15, "it is asked all the time")
+        self.backend_client.dead.clear()
         self.pass_time(1)
         self.assertEqual(self.condition()["status"], "True")
-        asked = len(self.questions.asked)
+        asked = len(self.backend_client.asked)
         self.pass_time(29)
-        self.assertLess(len(self.questions.asked) - asked, 3)
+        self.assertLess(len(self.backend_client.asked) - asked, 3)
 
     def test_a_server_that_keeps_silent_is_asked_less_often(self) -> None:
         """Each question takes a worker for as long as it may take."""
         self.silence(1)
         self.pass_time(120)
-        asked = len(self.questions.asked)
+        asked = len(self.backend_client.asked)
         self.pass_time(105)
-        self.assertLessEqual(len(self.questions.asked) - asked, 4)
+        self.assertLessEqual(len(self.backend_client.asked) - asked, 4)
 
     def test_a_request_that_does_not_reach_it_has_it_looked_at(self) -> None:
         self.make_available()
-        self.questions.dead.add("v1.a.example.com")
+        self.backend_client.dead.add("v1.a.example.com")
         self.controller.failed("v1.a.example.com")
         self.turn()
         self.assertEqual(self.condition()["reason"], "FailedDiscoveryCheck")
-        asked = len(self.questions.asked)
+        asked = len(self.backend_client.asked)
         for _ in range(100):
             self.controller.failed("v1.a.example.com")
             self.controller.failed("v1.unknown")
             self.turn()
-        self.assertEqual(len(self.questions.asked), asked, "that is no news")
+        self.assertEqual(len(self.backend_client.asked), asked, "that is no news")
 
     def test_servers_that_never_answer_do_not_make_a_custom_resource_wait(self) -> None:
         names = self.silence(6)
-        self.assertEqual(len(self.questions.asked), 5, "as many as there are workers")
+        self.assertEqual(len(self.backend_client.asked), 5, "as many as there are workers")
         gv = GroupVersion("new.example.com", "v1")
         self.custom.append(gv)
         self.controller.custom_changed(gv)

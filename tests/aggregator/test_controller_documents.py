@@ -13,15 +13,16 @@ class DocumentTests(ControllerCase):
         self.make_available()
         path = "/openapi/v3/apis/a.example.com/v1?hash=A"
         paths = {"apis/a.example.com/v1": {"serverRelativeURL": path}}
-        self.questions.answers["/openapi/v3"] = orjson.dumps({"paths": paths})
-        self.questions.answers[path] = b"{}"
+        self.backend_client.answers["/openapi/v3"] = orjson.dumps({"paths": paths})
+        self.backend_client.answers[path] = b"{}"
         self.clock.advance(31)
         self.turn()
-        self.assertEqual(self.openapi.documents, {"apis/a.example.com/v1": ("A", b"{}")})
-        asked = len(self.questions.asked)
+        found = {key: (digest, document.body) for key, (digest, document) in self.openapi.documents.items()}
+        self.assertEqual(found, {"apis/a.example.com/v1": ("A", b"{}")})
+        asked = len(self.backend_client.asked)
         self.clock.advance(31)
         self.turn()
-        self.assertEqual(len(self.questions.asked), asked + 2, "a document that is known is not read again")
+        self.assertEqual(len(self.backend_client.asked), asked + 2, "a document that is known is not read again")
         self.services.remove("v1.a.example.com")
         self.assertEqual(self.openapi.documents, {})
 
@@ -29,7 +30,7 @@ class DocumentTests(ControllerCase):
         self.make_available()
         keys = ["apis", "apis/a.example.com", "apis/a.example.com/v1"]
         urls = {key: f"/openapi/v3/{key}?hash={len(key)}" for key in keys}
-        answers = self.questions.answers
+        answers = self.backend_client.answers
         answers["/openapi/v3"] = orjson.dumps({"paths": {key: {"serverRelativeURL": url} for key, url in urls.items()}})
         answers.update(dict.fromkeys(urls.values(), b"{}"))
         path = "/apis/a.example.com/v1/things"
@@ -57,7 +58,7 @@ class DocumentTests(ControllerCase):
             b'{"paths": {"a": {"serverRelativeURL": 1}}}',
             b"x",
         ):
-            self.questions.answers.update({"/openapi/v3": index, "/openapi/v2": b'{"paths": 1}'})
+            self.backend_client.answers.update({"/openapi/v3": index, "/openapi/v2": b'{"paths": 1}'})
             self.clock.advance(31)
             self.turn()
             self.assertEqual(self.openapi.documents, {})

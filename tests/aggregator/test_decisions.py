@@ -83,7 +83,7 @@ def test_labels_of_others_survive_an_update() -> None:
 def test_availability_is_judged_by_service_and_endpoints(
     service: Object | None, slices: list[Object], reason: str | None
 ) -> None:
-    verdict = availability.judge(REFERENCE, service, slices)
+    verdict = availability.check(REFERENCE, service, slices)
     assert (verdict and verdict.reason) == reason
 
 

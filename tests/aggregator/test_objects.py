@@ -23,7 +23,7 @@ from kapi.aggregator.objects import RemoteObjects, RemoteResource, RemoteResourc
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
-from tests.aggregator.proxy_case import certificate
+from tests.certificates import self_signed
 
 NAME, GV = "svc.ns.svc", GroupVersion("example.com", "v1")
 VERBS = ["create", "delete", "get", "list", "patch", "watch"]
@@ -99,7 +99,7 @@ class Lines(SynchronousTestCase):
 
 class Objects(TestCase):
     def setUp(self) -> None:
-        pem, key = certificate(NAME)
+        pem, key = self_signed(NAME)
         pair = ssl.PrivateCertificate.loadPEM(pem + key)
         self.server = Answering()
         site: Any = Site(self.server)  # type: ignore[no-untyped-call]
@@ -181,7 +181,7 @@ class Objects(TestCase):
 
     @inlineCallbacks
     def test_an_event_is_not_read_for_ever(self) -> Any:
-        self.patch(objects, "MAX_EVENT", 100)
+        self.patch(objects, "MAX_EVENT_BYTES", 100)
         self.server.answer = 200, None
         watching = self.run_(self.flunders.watch("7", lambda kind, obj: None))
         while not self.server.open:

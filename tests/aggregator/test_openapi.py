@@ -18,16 +18,21 @@ from kapi.machinery.gvk import GroupVersion
 NAME, GV = "v1.a.example.com", GroupVersion("a.example.com", "v1")
 
 
-class Questions:
+class BackendClient:
     """A server: ``answers`` by path, of which those in ``late`` come when these fire."""
 
     def __init__(self) -> None:
         self.answers: dict[str, bytes] = {}
         self.late: dict[str, Deferred[None]] = {}
+        self.away = self.overloaded = False
 
     async def get(self, key: str, path: str, seconds: float, limit: int = 0) -> tuple[int, bytes]:
         if path in self.late:
             await self.late[path]
+        if self.overloaded:
+            return 503, b"{}"
+        if self.away:
+            raise ConnectionRefusedError
         return (200, self.answers[path]) if path in self.answers else (404, b"")
 
     def serve(self, documents: Mapping[str, bytes], version: str = "1") -> None:
@@ -39,13 +44,13 @@ class Questions:
 
 class DownloadTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.clock, self.questions, self.remote = Clock(), Questions(), RemoteDocuments()
-        asks: Any = self.questions
+        self.clock, self.backend_client, self.remote = Clock(), BackendClient(), RemoteDocuments()
+        asks: Any = self.backend_client
         self.download = OpenAPIDownload(self.clock, asks, self.remote)
         self.addCleanup(self.download.stop)
 
     def look(self) -> None:
-        self.download.look_at(NAME, GV)
+        self.download.enqueue(NAME, GV)
         for _ in range(5):
             self.clock.advance(0)
 
@@ -53,19 +58,34 @@ class DownloadTests(SynchronousTestCase):
         self.patch(openapi, "MAX_BYTES", 40)
         large = orjson.dumps("x" * 15)
         for keys in (["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"], ["c", "d"]):
-            self.questions.serve(dict.fromkeys(keys, large))
+            self.backend_client.serve(dict.fromkeys(keys, large))
             self.look()
             self.assertEqual(list(self.remote.documents), keys[:2])
-        self.questions.serve({"c": large, "d": orjson.dumps("x" * 30)}, "2")
+        self.backend_client.serve({"c": large, "d": orjson.dumps("x" * 30)}, "2")
         self.look()
-        self.assertEqual({key: len(body) for key, (_, body) in self.remote.documents.items()}, {"c": 17, "d": 17})
-        self.questions.serve({"d": orjson.dumps("x" * 30)}, "2")
+        self.assertEqual(
+            {key: len(document.body) for key, (_, document) in self.remote.documents.items()}, {"c": 17, "d": 17}
+        )
+        self.backend_client.serve({"d": orjson.dumps("x" * 30)}, "2")
         self.look()
-        self.assertEqual({key: len(body) for key, (_, body) in self.remote.documents.items()}, {"d": 32})
+        self.assertEqual({key: len(document.body) for key, (_, document) in self.remote.documents.items()}, {"d": 32})
+
+    def test_documents_stay_while_their_server_cannot_answer(self) -> None:
+        """For a moment, after a probe that it has answered; one that says it has none has none."""
+        self.backend_client.serve({"a": b"{}", "b": b"{}"})
+        self.look()
+        for name in ("away", "overloaded"):
+            setattr(self.backend_client, name, True)
+            self.look()
+            self.assertEqual(sorted(self.remote.documents), ["a", "b"])
+            setattr(self.backend_client, name, False)
+        self.backend_client.answers.clear()
+        self.look()
+        self.assertEqual(self.remote.documents, {})
 
     def test_nothing_is_left_of_one_that_goes_while_it_is_asked(self) -> None:
-        self.questions.serve({"a": b"{}", "b": b"{}"})
-        held = self.questions.late["/openapi/v3/b?hash=1"] = Deferred()
+        self.backend_client.serve({"a": b"{}", "b": b"{}"})
+        held = self.backend_client.late["/openapi/v3/b?hash=1"] = Deferred()
         self.look()
         self.assertEqual(list(self.remote.documents), ["a"])
         self.download.forget(NAME)
@@ -74,12 +94,12 @@ class DownloadTests(SynchronousTestCase):
         self.assertEqual(self.remote.documents, {})
 
     def test_one_that_comes_back_while_it_is_asked_is_asked_anew(self) -> None:
-        self.questions.serve({"a": b"{}", "b": b"{}"})
-        held = self.questions.late["/openapi/v3/b?hash=1"] = Deferred()
+        self.backend_client.serve({"a": b"{}", "b": b"{}"})
+        held = self.backend_client.late["/openapi/v3/b?hash=1"] = Deferred()
         self.look()
         self.download.forget(NAME)
-        self.download.look_at(NAME, GV)
-        del self.questions.late["/openapi/v3/b?hash=1"]
+        self.download.enqueue(NAME, GV)
+        del self.backend_client.late["/openapi/v3/b?hash=1"]
         held.callback(None)
         self.look()
         self.assertEqual(sorted(self.remote.documents), ["a", "b"])

@@ -89,7 +89,7 @@ def test_a_list_of_more_than_is_remembered() -> None:
     assert [len(asked["request"]["objects"]) for asked in webhook.asked] == [3000, 3000]
     _run(converter, ["another"])
     _run(converter, ["one more"])
-    assert len(converter._known) == 4096  # what nobody has used since is forgotten
+    assert len(converter._cache) == 4096  # what nobody has used since is forgotten
 
 
 def test_without_asking_first_nothing_is_converted() -> None:

@@ -90,7 +90,7 @@ class Left(SynchronousTestCase):
         return most
 
     def test_in_steps(self) -> None:
-        self.made().leave()
+        self.made().release()
         most = self.longest()
         self.assertEqual(counts(), self.before)
         self.assertLessEqual(max(most.values()), _MOST)
@@ -99,7 +99,7 @@ class Left(SynchronousTestCase):
     def test_a_request_keeps_what_it_uses(self) -> None:
         rows = self.made()
         kept: Any = rows.types["v1"]
-        rows.leave()
+        rows.release()
         del rows
         for _ in range(200):
             self.turn()

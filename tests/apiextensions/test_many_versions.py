@@ -107,7 +107,7 @@ def test_what_served_a_definition_is_freed_at_once() -> None:
         rows = Rows(outline(definition(50)))
         kept = rows.stored
         assert count() == before + 50
-        rows.leave()
+        rows.release()
         assert count() == before + 1
     finally:
         gc.enable()

@@ -21,7 +21,7 @@ def definition(plural: str, kind: str, **more: Any) -> Object:
 
 def accept(crd: Object, taken: names.GroupNames) -> bool:
     changed = names.accept_names(crd, taken, "now")
-    taken.hold(crd)
+    taken.update(crd)
     return changed
 
 
@@ -66,7 +66,7 @@ def test_a_name_becomes_free_when_its_holder_goes() -> None:
     accept(definition("foos", "Foo", shortNames=["f"]), taken)
     second = definition("bars", "Bar", shortNames=["f"])
     accept(second, taken)
-    taken.drop("foos.example.com")
+    taken.remove("foos.example.com")
     assert accept(second, taken)
     assert is_true(second, "NamesAccepted") and not taken.waiting
 
@@ -89,8 +89,8 @@ def test_a_singular_may_be_the_plural() -> None:
     taken = names.GroupNames()
     crd = definition("fish", "Fish", singular="fish", shortNames=["fish"])
     assert accept(crd, taken)
-    taken.drop("fish.example.com")
-    assert not taken.resources.by_others("other.example.com", "fish")
+    taken.remove("fish.example.com")
+    assert not taken.resources.used_by_others("other.example.com", "fish")
 
 
 def test_thousands_of_short_names_are_held_at_once() -> None:
@@ -98,36 +98,40 @@ def test_thousands_of_short_names_are_held_at_once() -> None:
     taken = names.GroupNames()
     many = definition("foos", "Foo", shortNames=[f"n{number}" for number in range(20_000)])
     accept(many, taken)
-    assert sum(lines(lambda: names.GroupNames().hold(many)).values()) < 1000
+    assert sum(lines(lambda: names.GroupNames().update(many)).values()) < 1000
     other = definition("bars", "Bar", shortNames=["n7", "b"])
     accept(other, taken)
     assert (condition(other, "NamesAccepted") or {})["message"] == '"n7" is already in use'
     assert not accept(many, taken), "its own names are no conflict"
-    taken.drop("foos.example.com")
+    taken.remove("foos.example.com")
     assert accept(other, taken) and is_true(other, "NamesAccepted")
 
 
 def test_a_definition_may_come_to_have_more_names_and_fewer_again() -> None:
-    taken = names.Taken()
+    taken = names.NameIndex()
     for count in (3, 2000, 5, 3000, 0):
-        taken.hold("a", tuple(f"n{number}" for number in range(count)))
-        assert [taken.by_others("b", f"n{number}") for number in (0, 4, 1999)] == [count > 0, count > 4, count > 1999]
-        assert not taken.by_others("a", "n0")
+        taken.update("a", tuple(f"n{number}" for number in range(count)))
+        assert [taken.used_by_others("b", f"n{number}") for number in (0, 4, 1999)] == [
+            count > 0,
+            count > 4,
+            count > 1999,
+        ]
+        assert not taken.used_by_others("a", "n0")
 
 
 def test_thousands_of_names_are_taken_up_in_steps_and_what_begins_later_counts() -> None:
-    clock, taken = Clock(), names.Taken()
+    clock, taken = Clock(), names.NameIndex()
     call = Slices(clock, length=-1.0).call
     first, second = (tuple(f"{start}{number}" for number in range(5000)) for start in "ab")
-    held, turns = call(taken.hold, "one", first), 0
+    held, turns = call(taken.update, "one", first), 0
     while not held.called:
-        assert not taken.by_others("two", "a7")
+        assert not taken.used_by_others("two", "a7")
         one_turn(clock)
         turns += 1
     assert turns > 50
-    assert taken.by_others("two", "a7")
-    earlier, later = call(taken.hold, "one", second), call(taken.hold, "one", ("c",))
+    assert taken.used_by_others("two", "a7")
+    earlier, later = call(taken.update, "one", second), call(taken.update, "one", ("c",))
     assert later.called
     while not earlier.called:
         one_turn(clock)
-    assert [name for name in ("a7", "b7", "c") if taken.by_others("two", name)] == ["c"]
+    assert [name for name in ("a7", "b7", "c") if taken.used_by_others("two", name)] == ["c"]

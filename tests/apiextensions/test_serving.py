@@ -153,7 +153,7 @@ def test_a_table_of_many_columns_is_watched_piece_by_piece_and_in_order(api: Mem
     one_turn(api)
     assert not request.events, "it was not suspended"
     create(api, "d", {"size": 3})
-    for _ in range(200):
+    for _ in range(2000):
         one_turn(api)
     assert [event["object"]["rows"][0]["cells"][:2] for event in request.events] == [
         ["a", 0], ["b", 1], ["c", 2], ["d", 3],

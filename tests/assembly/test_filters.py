@@ -48,7 +48,7 @@ def test_what_every_server_has_is_in_upstreams_order() -> None:
         ("--goaway-chance=0.01", "goaway"),
         ("--shutdown-send-retry-after", "retry_after"),
         ("--strict-transport-security-directives=max-age=1", "hsts"),
-        ("--cors-allowed-origins=example", "cors"),
+        ("--cors-allowed-origins=//example(:|$)", "cors"),
     ],
 )
 def test_flags_add_filters_at_their_place(flag: str, name: str) -> None:

@@ -10,7 +10,7 @@ from kapi.audit.build import Auditor
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import read_policy
 from kapi.audit.record import Record
-from kapi.audit.sinks import Several
+from kapi.audit.sinks import UnionSink
 from kapi.filters.audit import audit, audit_init
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -51,7 +51,7 @@ class Bench:
         self.sink = Memory(outcome, lenient)
         self.meter = Meter()
         self.auditor = Auditor(
-            read_policy(tree)[0], Several([self.sink], self.meter), self.meter, lambda: 1700000000.25
+            read_policy(tree)[0], UnionSink([self.sink], self.meter), self.meter, lambda: 1700000000.25
         )
 
     def begin(

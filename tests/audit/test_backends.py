@@ -23,13 +23,15 @@ from twisted.web import resource, server
 
 from kapi.audit import sinks
 from kapi.audit.log_file import LogFile
+from kapi.audit.log_writer import LogWriter
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import METADATA, REQUEST
 from kapi.audit.record import Record
 from kapi.audit.sinks import Batching, Blocking, Truncating
 from kapi.audit.webhook import Webhook
+from kapi.client.config_error import ConfigError
 from kapi.client.https import HTTPSClient
-from kapi.client.kubeconfig import KubeconfigError, load_kubeconfig
+from kapi.client.kubeconfig import load_kubeconfig
 from tests.store.certificates import make_authority, make_certificate
 
 
@@ -64,9 +66,12 @@ class Files(SynchronousTestCase):
         self.addCleanup(shutil.rmtree, str(self.directory))
         self.path = self.directory / "logs" / "audit.log"
 
+    def open(self, **options: Any) -> LogWriter:
+        return LogWriter(LogFile(str(self.path), **options), reactor)
+
     def test_lines_are_appended_and_the_file_is_private(self) -> None:
         for number in range(2):
-            log = LogFile(str(self.path))
+            log = self.open()
             log.send([record(number), record(number)])
             log.close()
         lines = self.path.read_bytes().splitlines()
@@ -75,7 +80,7 @@ class Files(SynchronousTestCase):
 
     def test_rotation_by_size_count_and_age(self) -> None:
         now = [1700000000.123]
-        log = LogFile(str(self.path), max_size=1, max_backups=2, max_age=1, clock=lambda: now[0])
+        log = self.open(max_size=1, max_backups=2, max_age=1, clock=lambda: now[0])
         for number in range(5):
             log.send([record(number, 700_000)])
             now[0] += 60
@@ -87,7 +92,7 @@ class Files(SynchronousTestCase):
         log.close()
 
     def test_compression(self) -> None:
-        log = LogFile(str(self.path), max_size=1, compress=True)
+        log = self.open(max_size=1, compress=True)
         log.send([record(1, 700_000)])
         log.send([record(2, 700_000)])
         log.close()
@@ -96,15 +101,25 @@ class Files(SynchronousTestCase):
         self.assertEqual(len(list(self.path.parent.iterdir())), 2)
 
     def test_no_rotation_with_size_zero(self) -> None:
-        log = LogFile(str(self.path), max_size=0)
+        log = self.open(max_size=0)
         for number in range(3):
             log.send([record(number, 1_500_000)])
         log.close()
         self.assertEqual(os.listdir(self.path.parent), ["audit.log"])
 
+    def test_a_file_that_was_copied_and_emptied_is_not_rotated_for_what_was_in_it(self) -> None:
+        log = self.open(max_size=1)
+        log.send([record(1, 700_000)])
+        os.truncate(self.path, 0)  # logrotate's copytruncate
+        log.send([record(2, 700_000)])
+        self.assertEqual(os.listdir(self.path.parent), ["audit.log"])
+        log.send([record(3, 700_000)])
+        log.close()
+        self.assertEqual(len(os.listdir(self.path.parent)), 2)
+
     def test_a_rotation_that_fails_loses_nothing(self) -> None:
         """A directory that was taken away, a table of files that is full: it goes on in the file that there is."""
-        log = LogFile(str(self.path), max_size=1)
+        log = self.open(max_size=1)
         log.send([record(1, 700_000)])
         lines: list[LogEvent] = []
         globalLogPublisher.addObserver(lines.append)
@@ -122,7 +137,7 @@ class Files(SynchronousTestCase):
 
     def test_a_rotation_that_fails_writes_into_no_other_file(self) -> None:
         """The descriptor of a file that was closed is soon somebody's connection."""
-        log = LogFile(str(self.path), max_size=1)
+        log = self.open(max_size=1)
         log.send([record(1, 700_000)])
         shutil.move(self.path.parent, self.directory / "elsewhere")
         with contextlib.suppress(OSError):
@@ -136,7 +151,7 @@ class Files(SynchronousTestCase):
         self.assertEqual([orjson.loads(line)["number"] for line in lines], [1, 2, 3])
 
     def test_a_line_that_was_cut_off_by_a_full_disk_spoils_no_other(self) -> None:
-        log = LogFile(str(self.path))
+        log = self.open()
         log.send([record(1)])
         write, room = os.write, [10]
 
@@ -156,7 +171,7 @@ class Files(SynchronousTestCase):
         """Neither at the start nor when it is full; what fits no more is an error."""
         self.path.parent.mkdir()
         os.mkfifo(self.path)
-        log = LogFile(str(self.path), max_size=1)
+        log = self.open(max_size=1)
         with self.assertRaises(OSError):
             for number in range(100):
                 log.send([record(number, 100_000)])
@@ -264,7 +279,7 @@ class Sinks(SynchronousTestCase):
             sink.process(record(number))
         stopping = defer.ensureDeferred(sink.stop())
         waiting[0].callback(None)
-        self.clock.advance(sinks.LAST_SECONDS - 1)
+        self.clock.advance(sinks.MAX_STOP_SECONDS - 1)
         self.assertNoResult(stopping)
         self.clock.advance(1)
         self.successResultOf(stopping)
@@ -284,7 +299,7 @@ class Sinks(SynchronousTestCase):
         for number in range(4):
             sink.process(record(number))
         stopping = defer.ensureDeferred(sink.stop())
-        self.clock.advance(sinks.LAST_SECONDS)
+        self.clock.advance(sinks.MAX_STOP_SECONDS)
         self.successResultOf(stopping)
         self.assertEqual((self.meter.errors, self.backend.closed), ({"test": 4}, True))
 
@@ -382,7 +397,7 @@ class Kubeconfigs(SynchronousTestCase):
         self.addCleanup(shutil.rmtree, str(directory))
         path = directory / "config"
         path.write_text(text)
-        with self.assertRaisesRegex(KubeconfigError, why):
+        with self.assertRaisesRegex(ConfigError, why):
             load_kubeconfig(str(path))
 
     def test_refusals(self) -> None:

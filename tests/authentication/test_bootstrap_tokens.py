@@ -60,6 +60,10 @@ def test_a_good_token() -> None:
         {"usage_bootstrap_authentication": "false"},
         {"expiration": "2001-01-01T00:00:00Z"},
         {"expiration": "tomorrow"},
+        {"expiration": "20990101T000000Z"},  # ISO 8601, but not RFC 3339
+        {"expiration": "2099-01-01 00:00:00+00:00"},
+        {"expiration": "2099-W01-1T00:00:00Z"},
+        {"expiration": "2099-01-01T00:00:00"},
         {"auth_extra_groups": "system:masters"},
         {"auth_extra_groups": "system:bootstrappers:x:"},
         {"type": "Opaque"},

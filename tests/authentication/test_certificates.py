@@ -6,7 +6,7 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kapi.authentication.certificates import CertificateAuthority
-from kapi.authentication.client_certificate import ClientCertificateAuthenticator
+from kapi.authentication.client_certificate import ClientCertificateAuthenticator, certificate_user
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
 from kapi.authentication.interface import AuthenticationError
 from kapi.request.headers import first_header
@@ -65,6 +65,21 @@ def test_a_certificate_without_common_name_names_nobody() -> None:
 def test_certificates_that_mean_nothing(certificate: object) -> None:
     with pytest.raises(AuthenticationError, match="x509"):
         CLIENTS.authenticate(request(peer=Peer(certificate)))
+
+
+def test_a_subject_that_is_no_text_is_refused() -> None:
+    """The library reads the parts of a subject when they are first needed."""
+    certificate = CA.client("jane", "dev")
+
+    def unreadable(self: object) -> None:
+        raise ValueError("error parsing asn1 value")
+
+    class Leaf:
+        subject = property(unreadable)
+
+    with pytest.raises(AuthenticationError, match="x509"):
+        certificate_user(Leaf())  # type: ignore[arg-type]
+    assert certificate_user(certificate) is not None
 
 
 def test_any_or_no_extended_usage_will_do() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from typing import Any
@@ -109,6 +110,13 @@ class OIDCTest(TestCase):
         self.assertIn("not present", await self.refused(oidc, self.token()))
         self.assertIn("does not match", await self.refused(oidc, self.token(hd="evil.org")))
         self.assertIn("username claims", await self.refused(oidc, self.token(sub=None, **good)))
+
+    async def test_an_algorithm_that_is_no_text_is_refused(self) -> None:
+        _, body, signature = self.token().split(".")
+        for algorithm in ([], {}, ["RS256"], None):
+            head = base64.urlsafe_b64encode(json.dumps({"alg": algorithm}).encode()).rstrip(b"=").decode()
+            text = await self.refused(self.authenticator(), f"{head}.{body}.{signature}")
+            self.assertIn("unexpected signature algorithm", text)
 
     async def test_forged_signatures(self) -> None:
         oidc = self.authenticator()

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import jwt
+import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import (
@@ -186,6 +187,12 @@ def test_a_public_key_is_no_shared_secret(world: World) -> None:
     assert "cryptographic" in world.refused(b".".join([head, body, mac]).decode())
 
 
+@pytest.mark.parametrize("issuer", [[], {}, ["a"], 1, None, True])
+def test_an_issuer_that_is_no_text_is_no_opinion(world: World, issuer: object) -> None:
+    body = base64.urlsafe_b64encode(orjson.dumps({"iss": issuer})).rstrip(b"=").decode()
+    assert world.tokens.authenticate_token(f"e30.{body}.e30") is None
+
+
 @pytest.mark.parametrize("token", ["", "a", "a.b.c", "e30.e30.e30", "{}", "." * 10, "x" * 100_000])
 def test_what_is_no_token_is_no_opinion(world: World, token: str) -> None:
     assert world.tokens.authenticate_token(token) is None
@@ -310,7 +317,7 @@ def test_the_memory_of_verified_tokens_is_bounded(world: World) -> None:
     """CVE-2020-8552: no cache grows with what clients send."""
     from kapi.authentication.service_account import signed
 
-    known = world.tokens.signed._known
+    known = world.tokens.signed._verified_claims
     for number in range(signed._CACHE_SIZE):
         known[number.to_bytes(4, "big")] = {}
     world.user(world.issue())

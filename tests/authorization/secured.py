@@ -11,7 +11,7 @@ from kapi.authentication.static_tokens import parse_token_file
 from kapi.authorization.build import AuthorizationSettings, build_authorization
 from kapi.authorization.rbac.bootstrap import reconcile_policy
 from kapi.endpoints.reviews.handlers import review_handlers
-from kapi.endpoints.reviews.question import ReviewServices
+from kapi.endpoints.reviews.posted_review import ReviewServices
 from kapi.filters.authentication import authentication
 from kapi.filters.authorization import authorization
 from kapi.filters.chain import FilterChain

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kapi.authorization.interface import Attributes
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.covers import HeldRules, missing_compacted
-from kapi.authorization.rbac.escalation import MAX_MISSING, EscalationCheck
+from kapi.authorization.rbac.escalation import MAX_MISSING_LENGTH, EscalationCheck
 from kapi.authorization.rbac.policy import PolicyRule, any_allows
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Forbidden
@@ -78,7 +78,7 @@ def covers(held: PolicyRule, verb: str, group: str, resource: str, name: str | N
 
 @given(st.lists(RULES, max_size=5), st.lists(RULES, max_size=3))
 def test_the_missing_rules_are_those_of_comparing_one_by_one(held: list[PolicyRule], wanted: list[PolicyRule]) -> None:
-    missing, complete = missing_compacted(held, wanted, MAX_MISSING)
+    missing, complete = missing_compacted(held, wanted, MAX_MISSING_LENGTH)
     assert complete
     assert sorted(rule.compact() for rule in missing) == one_by_one(held, wanted)
 
@@ -164,5 +164,5 @@ def test_a_refusal_lists_no_more_than_can_be_read() -> None:
             judge(held, new)
 
     assert effort(again) < 1_000_000
-    assert len(caught.value.message) < 2 * MAX_MISSING
+    assert len(caught.value.message) < 2 * MAX_MISSING_LENGTH
     assert caught.value.message.endswith("\nand more")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
+from weakref import ref
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -13,10 +15,12 @@ from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.index import PolicyIndex
 from kapi.authorization.rbac.policy import PolicyRule
 from kapi.authorization.rbac.role_rules import RoleRules
+from kapi.machinery.checkpoint import engage
 from kapi.request.user import UserInfo
 from kapi.scheduling.slices import Slices
 from tests.authorization.policies import account, ask, authorizer, binding, group, role, rule, user
 from tests.growth.counting import effort, stretches
+from tests.turns import one_turn
 
 ALICE = UserInfo("alice", groups=("dev",))
 
@@ -281,7 +285,7 @@ def test_a_large_binding_is_filed_in_slices() -> None:
     clock.pump([0] * 500)
     assert [allowed(rbac, each) for each in (kept, gone, new)] == [False, True, False]
     index.on_binding("DELETED", binding("b", "r", user("gone")))
-    assert not (index._grants or index._subjects or index._filing)
+    assert not (index._grants or index._subjects or index._indexing)
 
 
 def test_a_large_binding_that_cannot_be_read_is_nobodys() -> None:
@@ -293,7 +297,7 @@ def test_a_large_binding_that_cannot_be_read_is_nobodys() -> None:
     broken["subjects"].append("text")
     index.on_binding("MODIFIED", broken)
     assert not allowed(rbac, ask(ALICE, "get", "pods", "x"))
-    assert not (index._grants or index._subjects or index._filing)
+    assert not (index._grants or index._subjects or index._indexing)
 
 
 def test_rules_of_a_user() -> None:
@@ -332,8 +336,60 @@ def test_the_memory_of_decisions_is_bounded_in_number_and_size() -> None:
     assert len(rbac._recent) == before
 
 
+class Watched(dict[str, Any]):
+    """A tree that can be referenced weakly."""
+
+
+def test_the_index_keeps_no_tree_of_a_binding() -> None:
+    """3,000 bindings of 20 users took 44 MB."""
+    tree = Watched(binding("b", "r", Watched(user("alice")), Watched(account("app", "x")), namespace="x"))
+    tree["roleRef"] = Watched(tree["roleRef"])
+    parts = [ref(tree), ref(tree["roleRef"]), *(ref(subject) for subject in tree["subjects"])]
+    rbac = authorizer(role("r", rule("get", "pods"), namespace="x"))
+    rbac.index.on_binding("ADDED", tree, None)
+    del tree
+    assert [part() for part in parts] == [None] * 4
+    assert rbac.authorize(ask(ALICE, "get", "pods", "x")).reason.endswith('to User "alice"')
+    app = UserInfo("system:serviceaccount:x:app")
+    assert rbac.authorize(ask(app, "get", "pods", "x")).reason.endswith('to ServiceAccount "app/x"')
+
+
+def test_a_rule_of_few_values_takes_little_memory() -> None:
+    """3,000 roles of 20 rules took 47 MB."""
+    rules = [PolicyRule(["get"], [""], [f"things{number}"]) for number in range(3)]
+    sizes = []
+    for one in rules:
+        others = {id(part) for other in rules if other is not one for part in gc.get_referents(other)}
+        own = [part for part in gc.get_referents(one) if id(part) not in others]
+        sizes.append(sys.getsizeof(one) + sum(sys.getsizeof(part) for part in own))
+    assert max(sizes) < 300
+
+
+def test_a_subject_of_several_bindings_keeps_those_that_are_left() -> None:
+    index = PolicyIndex()
+    for number in range(3):
+        index.on_role("ADDED", role(f"r{number}", rule("get", f"things{number}")), None)
+    rbac = RBACAuthorizer(index)
+
+    def held() -> list[int]:
+        return [number for number in range(3) if allowed(rbac, ask(ALICE, "get", f"things{number}"))]
+
+    bindings = [binding(f"b{number}", f"r{number}", user("alice")) for number in range(3)]
+    seen = []
+    for event, number in (("ADDED", 0), ("ADDED", 1), ("DELETED", 0), ("ADDED", 2), ("DELETED", 2), ("DELETED", 1)):
+        index.on_binding(event, bindings[number], None)
+        seen.append(held())
+    assert seen == [[0], [0, 1], [1], [1, 2], [1], []]
+    changed = binding("b0", "r1", user("alice"))
+    for one in (bindings[0], changed):
+        index.on_binding("MODIFIED", one, None)
+    assert held() == [1]
+    index.on_binding("DELETED", changed, None)
+    assert not (index._grants or index._subjects)
+
+
 def test_rules_that_say_the_same_share_it() -> None:
-    """In order and as a set; what is long belongs to its rule."""
+    """In order and for matching; what is long belongs to its rule."""
 
     def made(verbs: int) -> PolicyRule:
         return PolicyRule([f"verb-{number}" for number in range(verbs)], [f"group{verbs}"], [f"resource-{verbs}"])
@@ -347,3 +403,41 @@ def test_rules_that_say_the_same_share_it() -> None:
     assert long.verbs == other.verbs
     assert long.verbs is not other.verbs
     assert long.allows(ask(ALICE, "verb-99", "resource-100", "x", group="group100"))
+
+
+MANY = 1000
+
+
+def test_thousands_of_bindings_of_one_user_are_walked_in_steps() -> None:
+    rbac = authorizer(
+        *(role(f"r{number}", rule("get", f"things{number}")) for number in range(MANY)),
+        *(binding(f"b{number}", f"r{number}", user("alice")) for number in range(MANY)),
+    )
+    for work in (lambda: rbac.authorize(ask(ALICE, "get", "pods")), lambda: rbac.rules_for(ALICE, "x")):
+        found = stretches(work)
+        assert found.longest < 3 * MANY, found.where
+    assert len(rbac.rules_for(ALICE, "x").resource_rules) == MANY
+
+
+def test_bindings_that_come_and_go_while_a_decision_is_made_in_slices() -> None:
+    rbac = authorizer(
+        *(role(f"r{number}", rule("get", f"things{number}")) for number in range(MANY)),
+        *(binding(f"b{number}", f"r{number}", user("alice")) for number in range(MANY)),
+    )
+    clock = Clock()
+    slices = Slices(clock, length=-1)  # every checkpoint suspends
+
+    def decide() -> bool:
+        engage()
+        return allowed(rbac, ask(ALICE, "get", f"things{MANY - 1}"))
+
+    results: list[bool] = []
+    slices.call(decide).addCallback(results.append)
+    turns = 0
+    while not results:
+        rbac.index.on_binding("ADDED", binding(f"later{turns}", "r1", user("alice")))
+        rbac.index.on_binding("DELETED", binding(f"b{turns}", f"r{turns}", user("alice")))
+        one_turn(clock)
+        turns += 1
+    assert results == [True]
+    assert turns > 10

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench import report, target_cases, targets
+from tests.bench.beside import beside
 from tests.bench.cases import Bench, Row, _spread
 from tests.bench.custom import compare
 from tests.bench.definitions import Definitions
@@ -180,7 +181,7 @@ CASES: dict[str, Case] = {
     "webhooks": lambda bench, options: bench.webhooks(),
     "custom": lambda bench, options: compare(bench),
     "fairness": lambda bench, options: (shares(bench), fairness(bench)),
-    "growth": lambda bench, options: growth(bench, numbers(options.objects)),
+    "growth": lambda bench, options: many_objects(bench, options),
     "store": lambda bench, options: store(bench.add, options.seconds),
     "kubelets": lambda bench, options: kubelets(bench, numbers(options.kubelets), options.events),
     "bursts": lambda bench, options: target_cases.bursts(bench),
@@ -196,16 +197,29 @@ ALONE: dict[str, Case] = {
 }
 
 
-def with_workers(options: argparse.Namespace, count: int) -> tuple[Bench, Callable[[], None]]:
-    """A server with so many workers, and what stops it."""
+def another(options: argparse.Namespace, *flags: str) -> tuple[Bench, Callable[[], None]]:
+    """A further server, and what stops it."""
     stack = contextlib.ExitStack()
     scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kapi-bench-")))
-    own = OwnServer(scratch, [*options.flag, f"--workers={count}"])
+    own = OwnServer(scratch, [*options.flag, *flags])
     target, _ = own.start()
     stack.callback(own.stop)
     bench = Bench(target, seconds=options.seconds, runs=options.runs, pods=options.pods, say=print)
     bench.prepare()
     return bench, stack.close
+
+
+def with_workers(options: argparse.Namespace, count: int) -> tuple[Bench, Callable[[], None]]:
+    return another(options, f"--workers={count}")
+
+
+def many_objects(bench: Bench, options: argparse.Namespace) -> None:
+    sizes = numbers(options.objects)
+    growth(bench, sizes)
+    if not options.server and len(sizes) > 1:
+        few, stop = another(options)
+        beside(bench, few, (sizes[-1], sizes[0]))
+        stop()
 
 
 def definitions(options: argparse.Namespace, bench: Bench, one_group: bool) -> None:

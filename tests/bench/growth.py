@@ -10,16 +10,16 @@ import json
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tests.bench.cases import Bench, Row, _cpu, _spread
-from tests.bench.load import Connection, Target, cpu_seconds
+from tests.bench.load import Connection, Outcome, Target, cpu_seconds
 from tests.bench.own_server import children
 
 _PARTS = 1000  # of all objects; the selective LIST asks for one of them
-_PAGE = 500
+PAGE = 500
 _PAGES = 20  # measured in one run
-_IN_FLIGHT = 16
+IN_FLIGHT = 16
 _LISTS = 20  # selective ones, one a second
 _CONNECTIONS = 16
 _LOOK = 2.0  # seconds between two looks at what the server still does
@@ -84,12 +84,12 @@ def kilobyte(name: str, part: str) -> bytes:
 def fill(bench: Bench, first: int, end: int) -> None:
     request, path = bench.target.request, f"{bench.base}/configmaps"
     numbers = range(first, end)
-    _ask_all(
+    ask_all(
         bench, (request("POST", path, kilobyte(f"g-{number:07d}", str(number % _PARTS))) for number in numbers), 201
     )
 
 
-def _ask_all(bench: Bench, requests: Iterator[bytes], wanted: int) -> None:
+def ask_all(bench: Bench, requests: Iterator[bytes], wanted: int) -> None:
     """Each once, over a few connections; all are answered with the status ``wanted``."""
     connections = [Connection(bench.target) for _ in range(_CONNECTIONS)]
     while True:
@@ -105,44 +105,60 @@ def _ask_all(bench: Bench, requests: Iterator[bytes], wanted: int) -> None:
         connection.close()
 
 
-def _single(bench: Bench, size: int) -> None:
-    request, path = bench.target.request, f"{bench.base}/configmaps"
-    gets = [request("GET", f"{path}/g-{number:07d}") for number in range(0, size, max(1, size // 997))]
-    bench.throughput(f"GET beside {size:,}", lambda number: gets[number % len(gets)], (_IN_FLIGHT,))
-    made: list[str] = []
+def gets(bench: Bench, size: int) -> Callable[[int], bytes]:
+    """Requests for a thousand of so many objects, one after the other."""
+    path = f"{bench.base}/configmaps"
+    made = [bench.target.request("GET", f"{path}/g-{number:07d}") for number in range(0, size, max(1, size // 997))]
+    return lambda number: made[number % len(made)]
+
+
+def creates(bench: Bench, names: list[str]) -> Callable[[int], bytes]:
+    """Requests that make objects; their names are added to ``names``."""
 
     def create(_: int) -> bytes:
-        made.append(bench.number())
-        return request("POST", path, kilobyte(made[-1], "made"))
+        names.append(bench.number())
+        return bench.target.request("POST", f"{bench.base}/configmaps", kilobyte(names[-1], "made"))
 
-    bench.throughput(f"CREATE beside {size:,}", create, (_IN_FLIGHT,))
-    # so that what follows is beside as many as it says; by name, for a selection reads the labels of all
-    _ask_all(bench, (request("DELETE", f"{path}/{name}") for name in made), 200)
+    return create
+
+
+def remove(bench: Bench, names: list[str]) -> None:
+    """By name, for a selection reads the labels of all."""
+    request, path = bench.target.request, f"{bench.base}/configmaps"
+    ask_all(bench, (request("DELETE", f"{path}/{name}") for name in names), 200)
+    names.clear()
+
+
+def _single(bench: Bench, size: int) -> None:
+    bench.throughput(f"GET beside {size:,}", gets(bench, size), (IN_FLIGHT,))
+    made: list[str] = []
+    bench.throughput(f"CREATE beside {size:,}", creates(bench, made), (IN_FLIGHT,))
+    remove(bench, made)  # so that what follows is beside as many as it says
     rest(bench)
 
 
 def _pages(bench: Bench, size: int) -> None:
     """The first pages, from the most recent state; each as a client asks for them."""
-    connection = Connection(bench.target)
-    times: list[float] = []
-    cpus: list[float] = []
-    for _ in range(bench.runs):
-        token, pages = "", 0
-        before, begin = bench.target.cpu(), time.perf_counter()
-        while pages < _PAGES:
-            more = f"&continue={token}" if token else ""
-            request = bench.target.request("GET", f"{bench.base}/configmaps?limit={_PAGE}{more}")
-            code, body = connection.roundtrip(request)
-            assert code == 200, body[:300]
-            pages += 1
-            token = json.loads(body)["metadata"].get("continue", "")
-            if not token:
-                break
-        times.append((time.perf_counter() - begin) / pages * 1000)
-        cpus.append((bench.target.cpu() - before) / pages * 1e6)
+    runs = [pages(bench) for _ in range(bench.runs)]
+    times = [1000 / run.rate for run in runs]
+    cpu = _cpu(bench.target, [run.cpu for run in runs])
+    bench.add(Row(f"page of {PAGE} of {size:,}", statistics.median(times), "ms", _spread(times), cpu))
+
+
+def pages(bench: Bench, distinct: int = _PAGES) -> Outcome:
+    """Twenty pages, from the first one on; where there are fewer than ``distinct``, some of them several times."""
+    connection, token = Connection(bench.target), ""
+    before, begin = bench.target.cpu(), time.perf_counter()
+    for number in range(_PAGES):
+        token = token if number % distinct else ""
+        more = f"&continue={token}" if token else ""
+        request = bench.target.request("GET", f"{bench.base}/configmaps?limit={PAGE}{more}")
+        code, body = connection.roundtrip(request)
+        assert code == 200, body[:300]
+        token = json.loads(body)["metadata"].get("continue", "")
+    took, used = time.perf_counter() - begin, bench.target.cpu() - before
     connection.close()
-    cpu = _cpu(bench.target, cpus)
-    bench.add(Row(f"page of {_PAGE} of {size:,}", statistics.median(times), "ms", _spread(times), cpu))
+    return Outcome(_PAGES / took, used / _PAGES * 1e6, [])
 
 
 def _selective(bench: Bench, size: int) -> None:

@@ -1,7 +1,8 @@
 """Whether one client's request holds up another's: sends the worst bodies we know while a second client measures.
 
 For each case: seconds until the answer, its code, the second client's longest GET and the longest way of its write to its
-watch, both in milliseconds.  What prepares a case has a row of its own.  Runs against any API server.
+watch, both in milliseconds, whole and, in brackets, without what the server's threads have stood in line for a core since other
+processes had it (the longest of any).  What prepares a case has a row of its own.  Runs against any API server.
 """
 
 from __future__ import annotations
@@ -29,18 +30,21 @@ def stalls(bench: Bench, wanted: str = "") -> list[Row]:
     )
     assert code == 201, answer
     rows: list[Row] = []
-    print(f"{'case':44} {'seconds':>8} {'code':>5} {'GET ms':>9} {'watch ms':>9}", flush=True)
+    print(f"{'case':44} {'seconds':>8} {'code':>5} {'GET ms':>17} {'watch ms':>17}", flush=True)
 
-    def add(name: str, seconds: float, code: str, gap: float, delay: float, note: str = "") -> None:
-        print(f"{name:44} {seconds:8.2f} {code:>5} {gap:9.1f} {delay:9.1f}  {note}", flush=True)
-        rows.append(Row(name, gap, "ms", note=f"{code} after {seconds:.2f} s, watch {delay:.0f} ms {note}".strip()))
+    def add(name: str, seconds: float, code: str, longest: tuple[float, float, float, float], note: str = "") -> None:
+        gap, delay, own_gap, own_delay = longest
+        times = f"{gap:8.1f} ({own_gap:6.1f}) {delay:8.1f} ({own_delay:6.1f})"
+        print(f"{name:44} {seconds:8.2f} {code:>5} {times}  {note}", flush=True)
+        told = f"{code} after {seconds:.2f} s, ({own_gap:.0f}), watch {delay:.0f} ms ({own_delay:.0f}) {note}"
+        rows.append(Row(name, gap, "ms", note=told.strip()))
 
     words = [word for word in wanted.split(",") if word]
     with WebhookServer() as hooks, Observer(bench.target, observed) as observer:
         time.sleep(1.0)
         begin = time.monotonic()
         time.sleep(_QUIET)
-        add("(nothing)", _QUIET, "", *observer.longest(begin, time.monotonic()))
+        add("(nothing)", _QUIET, "", observer.longest(begin, time.monotonic()))
         place = Place(bench.namespace, hooks.configuration)
         for name, make in all_cases():
             if words and not any(word in name for word in words):
@@ -67,13 +71,13 @@ def _measure(target: Target, name: str, case: Case, observer: Observer, add: Cal
     time.sleep(case.wait)
     if case.before:
         ended = time.monotonic()
-        add(f"{name} (before)", ended - begin, str(code), *observer.longest(begin, ended))
+        add(f"{name} (before)", ended - begin, str(code), observer.longest(begin, ended))
     data = case.request.data(target)
     begin = time.monotonic()
     code, answer = _send(target, case.request, data)
     took = time.monotonic() - begin
     time.sleep(max(_AFTER, case.settle))
-    add(name, took, str(code), *observer.longest(begin, time.monotonic()), note or _message(code, answer))
+    add(name, took, str(code), observer.longest(begin, time.monotonic()), note or _message(code, answer))
     for request in case.after:
         _send(target, request)
 

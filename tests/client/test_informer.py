@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import orjson
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
+from kapi.client.config import ConfigError
 from kapi.client.indexer import Indexer, key_of, split_key
 from kapi.client.informer import SharedInformer
 from kapi.client.recorder import BURST, EventRecorder
@@ -244,6 +246,13 @@ class InformerCase(TestCase):
         self.api.turn()
         self.successResultOf(waiting)
 
+    async def test_who_waits_for_an_informer_that_is_stopped_waits_no_longer(self) -> None:
+        informer = SharedInformer(self.all)
+        waiting = [Deferred.fromCoroutine(informer.synced()) for _ in range(3)]
+        informer.stop()
+        for one in waiting:
+            self.failureResultOf(one, CancelledError)
+
     async def test_a_controller_of_the_server_runs_on_the_remote_client(self) -> None:
         """The controller that gives each namespace its default ServiceAccount, over requests."""
         remote = await RemoteClient.connected(self.client)
@@ -293,6 +302,19 @@ class InformerCase(TestCase):
             recorder.event(obj, "Warning", "Flood", f"number {number}")
         self.assertEqual(recorder.dropped, 3)
         self.assertEqual(len([item async for item in events.items()]), BURST - 2)
+
+    async def test_an_event_that_cannot_be_sent_is_counted_and_does_not_hold_up_others(self) -> None:
+        """A credential plugin that fails raises ConfigError before anything is sent."""
+        recorder = EventRecorder(self.client, "tester", now=self.api.clock.seconds)
+        obj = await self.maps.create(config_map("a"))
+        request = self.transport.request
+        self.patch(self.transport, "request", Mock(side_effect=ConfigError("getting credentials: exec: it failed")))
+        recorder.event(obj, "Normal", "Lost", "nobody gets it")
+        self.transport.request = request  # type: ignore[method-assign]
+        recorder.event(obj, "Normal", "Made", "it was made")
+        events = (await self.client.resource("events.v1.")).namespace("n")
+        self.assertEqual([item["reason"] async for item in events.items()], ["Made"])
+        self.assertEqual(recorder.dropped, 1)
 
 
 class IndexerCase(TestCase):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kapi.admission.webhook.credentials import CredentialStore
-from kapi.client.kubeconfig import KubeconfigError, load_kubeconfig, load_users
+from kapi.client.config_error import ConfigError
+from kapi.client.kubeconfig import load_kubeconfig, load_users
 
 HEAD = """
 clusters: [{name: a, cluster: {server: "https://x", tls-server-name: other, certificate-authority-data: Q0E=}}]
@@ -44,13 +45,13 @@ def test_a_name_and_a_password_count_without_a_token(tmp_path: Path) -> None:
 
 def test_a_server_may_be_anybody_or_known_by_an_authority(tmp_path: Path) -> None:
     path = Path(write(tmp_path, "[{name: u, user: {token: t}}]"))
-    anybody = path.read_text().replace("certificate-authority-data: Q0E=", "insecure-skip-tls-verify: true")
+    insecure = path.read_text().replace("certificate-authority-data: Q0E=", "insecure-skip-tls-verify: true")
     both = path.read_text().replace("Q0E=", "Q0E=, insecure-skip-tls-verify: true")
-    assert not load_kubeconfig(str(path)).anybody
-    path.write_text(anybody)
-    assert load_kubeconfig(str(path)).anybody
+    assert not load_kubeconfig(str(path)).insecure
+    path.write_text(insecure)
+    assert load_kubeconfig(str(path)).insecure
     path.write_text(both)
-    with pytest.raises(KubeconfigError, match="root certificates file with the insecure flag is not allowed"):
+    with pytest.raises(ConfigError, match="root certificates file with the insecure flag is not allowed"):
         load_kubeconfig(str(path))
 
 
@@ -62,7 +63,7 @@ def test_the_url_of_a_server_is_the_one_that_client_go_asks_for(tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["exec", "auth-provider"])
 def test_credentials_that_a_program_makes_are_refused_clearly(tmp_path: Path, name: str) -> None:
-    with pytest.raises(KubeconfigError, match=f"credentials by {name} are not supported"):
+    with pytest.raises(ConfigError, match=f"credentials by {name} are not supported"):
         load_kubeconfig(write(tmp_path, f"[{{name: u, user: {{{name}: {{command: x}}}}}}]"))
 
 
@@ -76,14 +77,31 @@ def test_users_by_name(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_or_broken_is_named(tmp_path: Path) -> None:
-    with pytest.raises(KubeconfigError, match="No such file"):
+    with pytest.raises(ConfigError, match="No such file"):
         load_users(str(tmp_path / "nosuch"))
-    with pytest.raises(KubeconfigError, match="no kubeconfig"):
+    with pytest.raises(ConfigError, match="no mapping"):
         (tmp_path / "list").write_text("[]")
         load_users(str(tmp_path / "list"))
 
 
 def test_nothing_secret_is_in_the_text_of_an_endpoint(tmp_path: Path) -> None:
-    users = "[{name: u, user: {token: sesame, password: open, client-key-data: c2VjcmV0}}]"
-    text = repr(load_kubeconfig(write(tmp_path, users)))
-    assert "sesame" not in text and "open" not in text and "secret" not in text
+    for credential in ("token: sesame", "username: me, password: sesame"):
+        users = f"[{{name: u, user: {{{credential}, client-key-data: c2VjcmV0}}}}]"
+        text = repr(load_kubeconfig(write(tmp_path, users)))
+        assert "sesame" not in text and "secret" not in text
+
+
+@pytest.mark.parametrize(
+    ("users", "why"),
+    [
+        ("5", "users: must be a list"),
+        ("[5]", r"users\[0\]: must be a mapping"),
+        ("[{name: u, user: {token: 5}}]", r"users\[u\].token: cannot unmarshal number into a field of type string"),
+        ("[{name: u, user: {token: t, password: p}}]", "more than one authentication method found for u"),
+    ],
+)
+def test_a_wrong_type_and_two_methods_are_errors_that_name_the_file(tmp_path: Path, users: str, why: str) -> None:
+    path = write(tmp_path, users)
+    for read in (load_kubeconfig, load_users):
+        with pytest.raises(ConfigError, match=f"^{path}: .*{why}"):
+            read(path)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
+from kapi.client.config import ConfigError
 from kapi.client.leaderelection import LeaderElector
 from kapi.testing.client import MemoryTransport, memory_client
 from kapi.testing.memory_api import MemoryAPI
@@ -54,6 +57,29 @@ class LeaderElectionCase(TestCase):
         self.transports["a"].down = False
         self.pass_time(60)
         self.assertEqual(self.log[3:], [])
+
+    async def test_a_leader_whose_requests_cannot_be_made_ends_and_leads_again_when_they_can(self) -> None:
+        """A credential plugin that fails raises ConfigError before anything is sent."""
+        elector = await self.candidate("a")
+        self.pass_time(10)
+        requests = self.transports["a"].request
+        self.patch(
+            self.transports["a"], "request", Mock(side_effect=ConfigError("getting credentials: exec: it failed"))
+        )
+        self.pass_time(20)
+        self.assertEqual((self.log, elector.leads), (["a leads", "a ends"], False))
+        self.transports["a"].request = requests  # type: ignore[method-assign]
+        self.pass_time(20)
+        self.assertEqual((self.log, elector.leads), (["a leads", "a ends", "a leads"], True))
+
+    async def test_the_end_waits_no_longer_for_the_release_than_for_a_renewal(self) -> None:
+        elector = await self.candidate("a")
+        self.pass_time(10)
+        self.patch(self.transports["a"], "request", lambda *of, **more: Deferred())
+        stopping = Deferred.fromCoroutine(elector.stop())
+        self.assertEqual((self.log, stopping.called), (["a leads", "a ends"], False))
+        self.pass_time(10)
+        self.assertTrue(stopping.called)
 
     async def test_times_that_make_no_sense(self) -> None:
         leases: Any = (await memory_client(self.api).resource("leases")).namespace("n")

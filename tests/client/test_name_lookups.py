@@ -117,7 +117,26 @@ class Lookups(SynchronousTestCase):
 
         self.lookups = NameLookups(self.clock, self.getaddrinfo, fail)
         receivers = [self.resolve("one.example") for _ in range(2)]
+        self.clock.advance(0)
         self.assertEqual([(receiver.complete, receiver.found) for receiver in receivers], [(True, [])] * 2)
+
+    def test_of_many_that_wait_none_is_found_then(self) -> None:
+        allowed = [2]
+
+        def start(work: Callable[[], None]) -> None:
+            allowed[0] -= 1
+            if allowed[0] < 0:
+                raise RuntimeError("can't start new thread")
+            self.begun.append(work)
+
+        self.lookups = NameLookups(self.clock, self.getaddrinfo, start)
+        with patch.object(name_lookups, "MAX_LOOKUPS", 2):
+            receivers = [self.resolve(f"name{number}.example") for number in range(900)]
+            self.run_all()
+            for _ in range(900):
+                self.clock.advance(0)
+        self.assertTrue(all(receiver.complete for receiver in receivers))
+        self.assertEqual(sum(bool(receiver.found) for receiver in receivers), 2)
 
 
 class RealThreads(TestCase):

@@ -68,7 +68,7 @@ class RESTCase(TestCase):
 
     def make(self, **changes: Any) -> RESTClient:
         session = Session.for_config(
-            self.config.but(**changes), reactor, warnings=lambda *what: self.warnings_seen.append(what)
+            self.config.replace(**changes), reactor, warnings=lambda *what: self.warnings_seen.append(what)
         )
         self.addCleanup(session.close)
         return RESTClient(session, "/api/v1")
@@ -179,6 +179,11 @@ class RESTCase(TestCase):
         self.will(answer(503, b""))
         with self.assertRaises(status.ServiceUnavailable):
             await self.client.get().resource("pods").do()
+        self.will(
+            answer(503, b"", b"Retry-After: Fri, 31 Dec 1999 23:59:59 GMT")
+        )  # a date is not read, as in client-go
+        with self.assertRaises(status.ServiceUnavailable):
+            await self.client.get().resource("pods").do()
         for _ in range(3):
             self.will(answer(429, status_bytes(status.too_many_requests("busy", 1).status), b"Retry-After: 0"))
         with self.assertRaises(status.TooManyRequests) as caught:
@@ -202,7 +207,7 @@ class RESTCase(TestCase):
     async def test_a_server_that_fails_is_asked_later(self) -> None:
         """by all clients of a session, when the configuration says so."""
         clock = Clock()
-        config = self.config.but(backoff_base=2.0)
+        config = self.config.replace(backoff_base=2.0)
         session = Session.for_config(config, clock, transport=connect(self.config, reactor))  # type: ignore[arg-type]
         self.addCleanup(session.close)
         self.will(answer(503, b""))
@@ -261,6 +266,9 @@ class RESTCase(TestCase):
         self.will(answer(401, b""))
         with self.assertRaises(status.Unauthorized):
             await client.get().resource("pods").do()
+        self.will(answer(401, b""))
+        self.will(OK)
+        self.assertEqual(await client.get().resource("pods").retries(0).do(), {"a": 1})
 
     async def test_a_request_has_a_time(self) -> None:
         with self.assertRaises(RequestTimeout):

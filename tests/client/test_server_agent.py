@@ -15,7 +15,7 @@ from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
 from kapi.client.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
-from kapi.client.kept_connections import KEEP
+from kapi.client.kept_connections import MAX_IDLE_SECONDS
 from kapi.client.prepared import Body, no_cookies, prepared_url
 from kapi.client.server_agent import ServerAgent
 from tests.admission.certificates import make_certificate
@@ -171,12 +171,12 @@ class ServerAgentCase(TestCase):
     async def test_a_connection_is_not_used_whose_end_has_come_but_was_not_told_yet(self) -> None:
         await self.ask(OK)
         kept_one = self.agent.idle[0]
-        kept_one.since -= 2
-        self.assertFalse(kept_one.has_news())
+        kept_one.idle_since -= 2
+        self.assertFalse(kept_one.has_unsolicited_data())
         raw: Any = kept_one.transport
         raw.stopReading()  # the reactor is busy elsewhere
         self.server.connections[0].transport.loseConnection()
-        await eventually(kept_one.has_news)
+        await eventually(kept_one.has_unsolicited_data)
         self.assertEqual(self.agent.idle, [kept_one])
         self.assertEqual((await self.ask(OK)).body, b"ok")
         self.assertEqual(len(self.server.connections), 2)
@@ -184,7 +184,7 @@ class ServerAgentCase(TestCase):
     async def test_idle_connections_are_closed_after_a_while(self) -> None:
         clock = self.agent._reactor = Clock()
         await self.ask(OK)
-        clock.pump([1.0] * int(KEEP - 5))
+        clock.pump([1.0] * int(MAX_IDLE_SECONDS - 5))
         self.assertEqual(len(self.agent.idle), 1)
         clock.pump([1.0] * 25)
         self.assertEqual((self.agent.idle, clock.getDelayedCalls()), ([], []))

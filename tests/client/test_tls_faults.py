@@ -25,7 +25,7 @@ def certificate(*names: str) -> x509.Certificate:
 
 
 def counts(faults: CertificateFaults) -> tuple[float, float]:
-    return faults.unnamed.rows[()], faults.weak.rows[()]
+    return faults.missing_san.rows[()], faults.insecure_sha1.rows[()]
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_the_servers_own_certificate_counts(
         return False
 
     shown = SimpleNamespace(to_cryptography=lambda: certificate(*names))
-    assert faults.looking(verify)("connection", shown, problem, depth, 1) is False
+    assert faults.observing(verify)("connection", shown, problem, depth, 1) is False
     assert asked == [("connection", shown, problem, depth, 1)]
     assert counts(faults) == expected

@@ -84,9 +84,31 @@ class WebSocketTests(SynchronousTestCase):
         answer = self.successResultOf(self.socket.opened)
         self.assertEqual((answer.code, answer.body), (403, b"never"))
 
+    def test_a_refusal_in_chunks_is_given_as_one_body(self) -> None:
+        """Go's servers send what is longer than 2 KiB so, and then keep the connection."""
+        self.socket.dataReceived(b"HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nne\r\n3\r")
+        self.assertNoResult(self.socket.opened)
+        self.socket.dataReceived(b"\nver\r\n0\r\n\r\n")
+        self.assertTrue(self.transport.disconnecting)
+        self.socket.connectionLost(Failure(ConnectionDone()))
+        answer = self.successResultOf(self.socket.opened)
+        self.assertEqual((answer.code, answer.body), (403, b"never"))
+
+    def test_a_refusal_in_broken_chunks_is_no_answer(self) -> None:
+        self.socket.dataReceived(b"HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n")
+        self.failureResultOf(self.socket.opened, BadAnswer)
+        self.assertTrue(self.transport.disconnected)
+
     def test_an_endless_refusal_is_cut(self) -> None:
         self.socket.dataReceived(b"HTTP/1.1 500 No\r\n\r\n" + b"x" * (websocket.MAX_REFUSAL + 1))
         self.assertTrue(self.transport.disconnecting)
+
+    def test_an_endless_refusal_in_chunks_is_cut(self) -> None:
+        chunk = b"%x\r\n%s\r\n" % (websocket.MAX_REFUSAL + 1, b"x" * (websocket.MAX_REFUSAL + 1))
+        self.socket.dataReceived(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
+        self.assertTrue(self.transport.disconnecting)
+        self.socket.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual(len(self.successResultOf(self.socket.opened).body), websocket.MAX_REFUSAL)
 
     def test_a_handshake_that_is_none(self) -> None:
         for more in ({"accept": b"wrong"}, {"protocol": b"v3"}, {"protocol": b""}):
@@ -132,7 +154,7 @@ class WebSocketTests(SynchronousTestCase):
         self.answer()
         self.socket.close()
         self.assertFalse(self.transport.disconnected)
-        self.clock.advance(websocket.CLOSE_TIME)
+        self.clock.advance(websocket.CLOSE_TIMEOUT_SECONDS)
         self.assertTrue(self.transport.disconnected)
 
     def test_cancelling_the_opening_ends_the_connection(self) -> None:

@@ -8,8 +8,8 @@ from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from kapi.client.work import run_by
-from kapi.client.workqueue import MAX_TURN, RETRY_BURST, RETRY_RATE, WorkQueue
-from kapi.client.workqueue_figures import FIGURES
+from kapi.client.workqueue import MAX_TURN_SECONDS, RETRY_BURST, RETRY_RATE, WorkQueue
+from kapi.client.workqueue_metrics import METRICS
 from kapi.machinery import status
 from kapi.machinery.checkpoint import checkpoint, commit, in_slices
 from kapi.scheduling.slices import Slices
@@ -161,7 +161,7 @@ class WorkQueues(TestCase):
     def test_many_keys_let_others_have_their_turn(self) -> None:
         async def slow(key: int) -> None:
             self.seen.append(str(key))
-            self.clock.rightNow += MAX_TURN * 0.6
+            self.clock.rightNow += MAX_TURN_SECONDS * 0.6
 
         queue = WorkQueue(self.clock, "test", slow)
         for key in range(10):
@@ -192,7 +192,7 @@ class WorkQueues(TestCase):
         queue = WorkQueue(self.clock, self.id(), handle, 2)
         for key in ("slow", "fails", "last"):
             queue.add(key)
-        figures = FIGURES.queues[self.id()]
+        figures = METRICS.queues[self.id()]
         self.assertEqual(figures.depth, 3)
         self.clock.advance(2)
         self.assertEqual((figures.depth, calls), (0, ["slow", "fails", "last"]))
@@ -200,9 +200,9 @@ class WorkQueues(TestCase):
         self.assertIn(3.0, figures.ages())
         slow.callback(None)
         self.assertEqual(figures.ages(), [])
-        self.assertEqual(FIGURES.retries.rows[(self.id(),)], 1)
-        self.assertGreaterEqual(FIGURES.adds.rows[(self.id(),)], 3)
-        self.assertGreaterEqual(FIGURES.waits.rows[(self.id(),)][-1], 6.0)
+        self.assertEqual(METRICS.retries.rows[(self.id(),)], 1)
+        self.assertGreaterEqual(METRICS.adds.rows[(self.id(),)], 3)
+        self.assertGreaterEqual(METRICS.queue_duration.rows[(self.id(),)][-1], 6.0)
         queue.stop()
         self.assertEqual(figures.depth, 0)
 

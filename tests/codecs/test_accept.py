@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.codecs.accept import Convert, choose, on_route, parse_accept
+from kapi.codecs.accept import Convert, choose, parse_accept, route_accepts
 from kapi.codecs.negotiation import MediaType, error_media_type, input_media_type, output_media_type
 from kapi.machinery import status
 
@@ -82,9 +82,9 @@ def test_a_range_takes_the_first_type_that_can_be_made() -> None:
 
 
 def test_routes_know_whole_names_only() -> None:
-    assert on_route("", SUPPORTED) and on_route("text/html, */*;q=0", SUPPORTED)
-    assert on_route("application/yaml ;x=y", SUPPORTED)
-    assert not on_route("application/*", SUPPORTED) and not on_route("*", SUPPORTED)
+    assert route_accepts("", SUPPORTED) and route_accepts("text/html, */*;q=0", SUPPORTED)
+    assert route_accepts("application/yaml ;x=y", SUPPORTED)
+    assert not route_accepts("application/*", SUPPORTED) and not route_accepts("*", SUPPORTED)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ class Pieces:
 
     def commit(self) -> None: ...
 
+    def expect_tree(self, size: int) -> None: ...
+
     def engage(self) -> bool:
         return True
 

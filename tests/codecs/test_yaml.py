@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +39,51 @@ def load(text: str) -> Any:
 def test_plain_scalars_are_yaml_1_1(text: str, value: object) -> None:
     expected = [None] if text == "-" else value
     assert load(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0-5",
+        "0 1",
+        "-0-5",
+        "0+7",
+        "0x-1",
+        "0x 1",
+        "0b0b1",
+        "0x0x1f",
+        "0o-7",
+        "0\u0663",
+        "0x1ffffffffffffffff",
+        "0b",
+        "0x",
+    ],
+)
+def test_what_only_begins_like_a_number_is_text(text: str) -> None:
+    assert load(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0B11", 3), ("0O17", 15), ("0X1F", 31), ("-0x1f", -31), ("+017", 15), ("0o17", 15),
+        ("18446744073709551615", 2**64 - 1), ("-9223372036854775808", -(2**63)),
+    ],
+)  # fmt: skip
+def test_the_forms_of_integers_are_those_of_go(text: str, value: int) -> None:
+    assert load(text) == value
+
+
+@pytest.mark.parametrize("text", ["1e20", "-1e20", "18446744073709551616", "-9223372036854775809", "9" * 300])
+def test_numbers_beyond_64_bits_can_be_written_as_json(text: str) -> None:
+    assert orjson.loads(orjson.dumps(load(text))) == float(text)
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1E+999", "9" * 400, "1_0e999"])
+def test_numbers_that_no_double_holds_are_text(text: str) -> None:
+    """Go's parser of numbers refuses them, and go-yaml takes what it refuses for text."""
+    assert load(text) == text
+    assert load(f'{{"a": {text}}}') == {"a": text}
 
 
 def test_only_the_first_document_counts() -> None:

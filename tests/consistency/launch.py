@@ -24,9 +24,9 @@ def prepare(order: dict[str, Any]) -> None:
     from kapi.watchcache import bookmarks, caches
     from tests.consistency.failpoints import Failpoint, install
 
-    assert caches._TRIM_SECONDS and bookmarks.EVERY
+    assert caches._TRIM_SECONDS and bookmarks.INTERVAL_SECONDS
     caches._TRIM_SECONDS = COMPACTION_CHECKS
-    bookmarks.EVERY = BOOKMARKS
+    bookmarks.INTERVAL_SECONDS = BOOKMARKS
     gate = order.get("gate")
     if gate:
         compact = RedisStore.compact

@@ -82,7 +82,7 @@ class Process:
             self.send(signal.SIGCONT)
         if self._ended is not None:
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(120):
                     await asyncio.shield(self._ended)
             except TimeoutError:
                 self.counts[f"{self.kind} did not end"] += 1

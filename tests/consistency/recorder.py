@@ -93,6 +93,7 @@ class Recorder:
         self.branches: list[list[Change]] = []  # what a primary knew and its successor does not, of each fail-over
         self.problems: list[str] = []
         self._where = where
+        self.keeps_gate_shut = False  # nothing is trimmed: a server that starts may be later than the history lasts
         self._gate = os.open(gate, os.O_RDWR | os.O_CREAT, 0o600)
         self._link: Valkey | None = None
         self._stopping = False
@@ -118,7 +119,7 @@ class Recorder:
         self._drop()
         os.close(self._gate)
 
-    async def catch_up(self, patience: float = 20.0) -> None:
+    async def catch_up(self, patience: float = 120.0) -> None:
         """Done when everything that is there now is noted.  Raises TimeoutError."""
         async with asyncio.timeout(patience):
             newest = int(await self._asked("GET", KEYS.revision) or 0)
@@ -170,7 +171,7 @@ class Recorder:
             if change.revision != self.revision + 1:
                 self.problems.append(f"the stream goes from {self.revision} to {change.revision}")
             self.changes.append(change)
-        if entries:
+        if entries and not self.keeps_gate_shut:
             os.pwrite(self._gate, b"%020d" % self.revision, 0)
         return len(entries) == _PAGE
 

@@ -94,6 +94,7 @@ class Round:
         self.journal = Journal()
         self.result = Result(scenario, seed)
         self.recorder = Recorder(self.topology.where, self.topology.gate)
+        self.recorder.keeps_gate_shut = True
         self.faults = Faults(self.topology, self.rng, without)
         self._noted: History | None = None
         self._clients: list[Client] = []
@@ -107,6 +108,7 @@ class Round:
             await self.topology.start()
             recording = asyncio.create_task(self.recorder.run())
             await self._prepare()
+            self.recorder.keeps_gate_shut = False
             self._start_clients()
             await self._break_things()
             await self._go_on()
@@ -138,7 +140,7 @@ class Round:
         await self._make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", resources.DEFINITION)
         quota = f"/api/v1/namespaces/{resources.QUOTA_NAMESPACE}/resourcequotas"
         await self._make(quota, resources.RESOURCE_QUOTA)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             for number in range(len(ports)):
                 while await self._get(number, resources.WIDGET.path()) is None:
                     await asyncio.sleep(0.05)
@@ -146,7 +148,7 @@ class Round:
                     await asyncio.sleep(0.05)
 
     async def _make(self, path: str, body: Any) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             while True:
                 status, _ = await self._probers[0].ask("setup", "POST", path, body)
                 if status in (201, 409):

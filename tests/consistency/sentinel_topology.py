@@ -94,7 +94,7 @@ class SentinelTopology(Topology):
 
     async def stores_ready(self) -> None:
         await self.replicated(30.0)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not await self._quorum():
                 await asyncio.sleep(_POLL)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import ssl
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.consistency.cluster import TOKEN, ApiServer, Cluster
+from tests.waiting import until
 
 CLIENTS, LIMIT = 64, 100
 PATH = "/api/v1/namespaces/storm/secrets"
@@ -37,18 +38,10 @@ class Client:
         self._connection.close()
 
 
-def wait_for(check: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            found = check()
-        except OSError:
-            found = None  # not up yet
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"never came: {what}")
-        time.sleep(0.1)
+def is_up(server: ApiServer) -> bool:
+    with contextlib.suppress(OSError):
+        return Client(server).ask("GET", "/apis/apiregistration.k8s.io/v1/apiservices")[0] == 200
+    return False
 
 
 @pytest.fixture
@@ -57,12 +50,7 @@ def cluster() -> Iterator[Cluster]:
     try:
         cluster.start()
         for server in cluster.servers:
-            wait_for(
-                lambda server=server: (
-                    Client(server).ask("GET", "/apis/apiregistration.k8s.io/v1/apiservices")[0] == 200
-                ),
-                "a server",
-            )
+            until(lambda server=server: is_up(server))
         yield cluster
     finally:
         cluster.stop()
@@ -131,7 +119,7 @@ def test_a_quota_is_reached_and_never_exceeded(cluster: Cluster) -> None:
     def used() -> str:
         return str((client.ask("GET", QUOTA)[1].get("status") or {}).get("used", {}).get("secrets", ""))
 
-    wait_for(lambda: used() == "0", "the quota's first count")
+    until(lambda: used() == "0")
     first = Storm(cluster, "one")
     first.run()
     assert (len(first.made), used()) == (LIMIT, str(LIMIT))
@@ -142,7 +130,7 @@ def test_a_quota_is_reached_and_never_exceeded(cluster: Cluster) -> None:
 
     for name in first.made[:30]:
         assert client.ask("DELETE", f"{PATH}/{name}")[0] == 200
-    wait_for(lambda: used() == str(LIMIT - 30), "the count without what was deleted")
+    until(lambda: used() == str(LIMIT - 30))
     second = Storm(cluster, "two")
     second.run()
     assert (len(second.made), used()) == (30, str(LIMIT))

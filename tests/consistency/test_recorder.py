@@ -38,10 +38,14 @@ def test_it_follows_to_a_successor_and_notes_what_was_lost(servers: list[Server]
     async def run() -> None:
         nonlocal current
         recorder = Recorder(where, tmp_path / "gate")
+        recorder.keeps_gate_shut = True
         running = asyncio.create_task(recorder.run())
         for revision in (1, 2):
             for server in servers:
                 await write(server, revision, f"both{revision}")
+            await recorder.catch_up()
+            assert (tmp_path / "gate").read_text() == ("" if recorder.keeps_gate_shut else f"{revision:020}")
+            recorder.keeps_gate_shut = False
         await write(servers[0], 3, "lost")
         await recorder.catch_up()
         assert [change.revision for change in recorder.changes] == [1, 2, 3]

@@ -105,7 +105,7 @@ class Worker(Client):
         if status in (404, 409):
             if write.reason == "NotFound":
                 self.known[write.key] = 0
-        elif status in (0, *UNAVAILABLE):
+        elif status in (0, 500, *UNAVAILABLE):  # what it says of 500 is noted already
             await self.elsewhere()
         elif status not in (403, 422) or (status == 403 and "exceeded quota" not in message and "quota" not in message):
             self.journal.complaints.append(f"{write}: {answer}")
@@ -157,7 +157,7 @@ class Worker(Client):
     async def _failed(self, what: str, server: int, wanted: int, status: int, answer: Object) -> None:
         if status == 410:
             self.journal.gone.append(Gone(what, server, wanted, self.now()))
-        elif status in (0, *UNAVAILABLE):
+        elif status in (0, 500, *UNAVAILABLE):  # what it says of 500 is noted already
             await self.elsewhere()
         else:
             self.journal.complaints.append(f"{what} {wanted} by server {server}: {status} {answer}")

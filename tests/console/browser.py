@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import websocket
 
-from tests.waiting import MAX_WAIT
+from tests.waiting import MAX_WAIT, until
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _SECONDS = MAX_WAIT
@@ -25,6 +24,31 @@ _SECONDS = MAX_WAIT
 def find() -> str | None:
     """Its program, where one is installed."""
     return next((found for name in _NAMES if (found := shutil.which(name))), None)
+
+
+def can_import() -> bool:
+    """Whether a browser can be given a client certificate: by the tools of NSS, which keeps those of chromium."""
+    return bool(shutil.which("certutil") and shutil.which("pk12util"))
+
+
+def import_certificate(profile: Path, certificate: Path, key: Path) -> None:
+    """The browser of this profile shows the certificate to every server that asks for one, and asks nobody first.
+
+    The profile has the setting that the policy AutoSelectCertificateForUrls makes, in place of a dialog.
+    """
+    database = profile / "home" / ".pki" / "nssdb"
+    database.mkdir(parents=True)
+    both = profile / "client.p12"
+    for command in (
+        ["openssl", "pkcs12", "-export", "-in", certificate, "-inkey", key, "-out", both, "-passout", "pass:x"],
+        ["certutil", "-N", "-d", f"sql:{database}", "--empty-password"],
+        ["pk12util", "-i", both, "-d", f"sql:{database}", "-W", "x"],
+    ):
+        subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS)
+    settings = profile / "Default" / "Preferences"
+    settings.parent.mkdir()
+    shown = {"auto_select_certificate": {"*,*": {"setting": {"filters": [{}]}}}}
+    settings.write_text(json.dumps({"profile": {"content_settings": {"exceptions": shown}}}))
 
 
 class Connection:
@@ -56,15 +80,19 @@ class Browser:
     """A browser without a window."""
 
     def __init__(self, program: str, profile: Path, width: int = 1200, height: int = 800) -> None:
+        """``profile``: a directory of its own, empty but for a certificate."""
         self._size = {"width": width, "height": height}
         self._connection: Connection | None = None
+        home = profile / "home"
+        home.mkdir(exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
         self._process = subprocess.Popen(
             [
                 program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                 "--ignore-certificate-errors", "--remote-debugging-port=0", "--remote-allow-origins=*",
                 f"--user-data-dir={profile}", f"--window-size={width},{height}", "about:blank",
             ],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            env={**environment, "HOME": str(home)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         try:
             self._port, path = self._place(profile / "DevToolsActivePort")
@@ -75,12 +103,8 @@ class Browser:
 
     def _place(self, file: Path) -> tuple[str, str]:
         """The port of its developer tools, and where the browser itself is there."""
-        end = time.monotonic() + _SECONDS
-        while time.monotonic() < end:
-            if file.exists() and len(lines := file.read_text().split("\n")) > 1:
-                return lines[0], lines[1]
-            time.sleep(0.05)
-        raise TimeoutError("the browser does not start")
+        lines = until(lambda: file.exists() and "\n" in (text := file.read_text()) and text.split("\n"))
+        return lines[0], lines[1]
 
     @contextmanager
     def page(self) -> Iterator[Page]:
@@ -137,13 +161,8 @@ class Page(Connection):
         return result["result"].get("value")
 
     def wait(self, script: str) -> Any:
-        """Until an expression is true.  Raises TimeoutError with what the page shows."""
-        end = time.monotonic() + _SECONDS
-        while time.monotonic() < end:
-            if value := self.run(script):
-                return value
-            time.sleep(0.05)
-        raise TimeoutError(f"{script}: {self.run('document.body.innerText')}")
+        """Until an expression is true.  Fails with what the page shows."""
+        return until(lambda: self.run(script), state=lambda: f"{script}: {self.run('document.body.innerText')}")
 
     def wait_text(self, text: str) -> None:
         self.wait(f"document.body.innerText.includes({json.dumps(text)})")

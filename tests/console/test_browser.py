@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.console.browser import Browser, Page, find
+from tests.console.browser import Browser, Page, can_import, find, import_certificate
 from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess, kubectl_path
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -148,3 +149,31 @@ def test_who_may_see_little_is_shown_little(page: Page) -> None:
     log_in(page, "carolintoken", "carol")
     go(page, "resources/core/v1/secrets/-")
     page.wait_text('User "carol" cannot list resource "secrets"')
+
+
+@pytest.fixture
+def anna(server: ServerProcess, kubectl: Kubectl, tmp_path: Path) -> Iterator[Browser]:
+    """A browser with a client certificate of the user anna, who may see what the ClusterRole ``view`` allows."""
+    kubectl.run("create", "clusterrolebinding", "anna", "--clusterrole=view", "--user=anna")
+    pki, key, certificate = server.data / "pki", tmp_path / "anna.key", tmp_path / "anna.crt"
+    request = f"openssl req -new -newkey rsa:2048 -nodes -keyout {key} -subj /CN=anna"
+    sign = f"openssl x509 -req -CA {pki}/ca.crt -CAkey {pki}/ca.key -set_serial 7 -days 1 -out {certificate}"
+    subprocess.run(f"{request} | {sign}", shell=True, check=True, capture_output=True, timeout=120)
+    profile = tmp_path / "profile"
+    import_certificate(profile, certificate, key)
+    program = find()
+    assert program is not None
+    browser = Browser(program, profile)
+    yield browser
+    browser.close()
+
+
+@pytest.mark.skipif(not can_import(), reason="no certutil and pk12util: install libnss3-tools")
+def test_a_client_certificate_logs_in(server: ServerProcess, anna: Browser) -> None:
+    with anna.page() as page:
+        page.open(f"{server.url}/kapi/console/")
+        page.wait("document.getElementById('user').textContent === 'anna'")
+        go(page, "resources/core/v1/configmaps/-")
+        page.wait_text("kube-root-ca.crt")
+        go(page, "resources/core/v1/secrets/-")
+        page.wait_text('User "anna" cannot list resource "secrets"')

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities, joined_bundles, wanted_data
+import pytest
+
+from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities, joined_bundles, merged_data
 
 A = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
 B = "-----BEGIN CERTIFICATE-----\nQg==\n-----END CERTIFICATE-----\n"
@@ -16,11 +18,11 @@ def test_bundles_are_joined_and_each_certificate_comes_once() -> None:
 
 
 def test_nothing_trusted_nothing_said() -> None:
-    assert wanted_data({}, TrustedIdentities()) == {}
+    assert merged_data({}, TrustedIdentities()) == {}
 
 
 def test_client_ca_and_proxy() -> None:
-    data = wanted_data({}, PROXY)
+    data = merged_data({}, PROXY)
     assert data["client-ca-file"] == A and data["requestheader-client-ca-file"] == B
     assert data["requestheader-username-headers"] == '["X-Remote-User"]'
     assert "requestheader-uid-headers" not in data
@@ -28,12 +30,13 @@ def test_client_ca_and_proxy() -> None:
 
 def test_what_another_server_trusts_stays() -> None:
     existing = {"data": {"client-ca-file": B, "requestheader-allowed-names": '["other"]', "junk": "x"}}
-    data = wanted_data(existing, PROXY)
+    data = merged_data(existing, PROXY)
     assert data["client-ca-file"] == B + A
     assert json.loads(data["requestheader-allowed-names"]) == ["other", "proxy"]
     assert "junk" not in data
 
 
-def test_a_broken_list_is_replaced() -> None:
-    data = wanted_data({"data": {"requestheader-allowed-names": "{", "requestheader-client-ca-file": B}}, PROXY)
+@pytest.mark.parametrize("text", ["{", "[" * 100_000])
+def test_a_broken_list_is_replaced(text: str) -> None:
+    data = merged_data({"data": {"requestheader-allowed-names": text, "requestheader-client-ca-file": B}}, PROXY)
     assert data["requestheader-allowed-names"] == '["proxy"]'

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
+from kapi.controllers.clusterroleaggregation import controller
+from kapi.controllers.clusterroleaggregation.controller import GROUP, ClusterRoleAggregationController
 from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules
+from tests.controllers.served import Served
 
 PODS = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 NODES = {"verbs": ["get"], "apiGroups": [""], "resources": ["nodes"]}
@@ -39,3 +43,52 @@ def test_a_role_does_not_feed_itself_and_plain_roles_are_left_alone() -> None:
     total = role("total", PODS, labels={"in": "1"}, select={"in": "1"})
     assert aggregated_rules(total, [total]) == []
     assert aggregated_rules(role("plain", PODS), [total]) is None
+
+
+ROLES = f"/apis/{GROUP}/v1/clusterroles"
+
+
+class Aggregation(Served):
+    async def _begin(self) -> None:
+        await self.begin()
+        client = self.api.registry.client
+        await self.run_controller(ClusterRoleAggregationController(client, self.api.clock))
+
+    def _rules(self) -> Any:
+        for _ in range(20):
+            self.api.turn()
+        return self.get(f"{ROLES}/total")["rules"]
+
+    async def test_roles_come_and_go(self) -> None:
+        await self._begin()
+        self.create(ROLES, role("total", select={"in": "1"}))
+        self.create(ROLES, role("a", PODS, labels={"in": "1"}))
+        self.create(ROLES, role("b", NODES))
+        self.assertEqual(self._rules(), [PODS])
+        self.patch(f"{ROLES}/b", {"metadata": {"labels": {"in": "1"}}})
+        self.assertEqual(self._rules(), [PODS, NODES])
+        self.patch(f"{ROLES}/a", {"metadata": {"labels": None}})
+        self.assertEqual(self._rules(), [NODES])
+        self.patch(f"{ROLES}/b", {"rules": [PODS]})
+        self.assertEqual(self._rules(), [PODS])
+        self.delete(f"{ROLES}/b")
+        self.assertIn(self._rules(), (None, []))
+
+    async def test_selectors_that_change(self) -> None:
+        await self._begin()
+        self.create(ROLES, role("total", select={"in": "1"}))
+        self.create(ROLES, role("a", PODS, labels={"in": "2"}))
+        self.assertIn(self._rules(), (None, []))
+        self.patch(f"{ROLES}/total", {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"in": "2"}}]}})
+        self.assertEqual(self._rules(), [PODS])
+
+    async def test_roles_that_nobody_selects_are_not_aggregated_again(self) -> None:
+        """To look at all roles for each new one would take as long as their number's square."""
+        await self._begin()
+        self.create(ROLES, role("total", select={"in": "1"}))
+        self._rules()
+        with patch.object(controller, "aggregated_rules", side_effect=AssertionError):
+            for number in range(20):
+                self.create(ROLES, role(f"r{number}", PODS, labels={"in": "2"}))
+                self._rules()
+        self.assertEqual(self.flushLoggedErrors(), [])

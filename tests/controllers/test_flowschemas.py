@@ -60,7 +60,7 @@ class FlowSchemas(TestCase):
 
 class Corrections(TestCase):
     def wanted(self, name: str) -> tuple[Object, bool]:
-        return next(pair for pair in reconcile.wanted_levels() if pair[0]["metadata"]["name"] == name)
+        return next(pair for pair in reconcile.desired_levels() if pair[0]["metadata"]["name"] == name)
 
     def existing(self, name: str, generation: int = 1, **metadata: Any) -> Object:
         found = tree.copy(self.wanted(name)[0])

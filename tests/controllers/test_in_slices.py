@@ -114,7 +114,7 @@ class InSlices(SynchronousTestCase):
 
     def test_the_loops_of_the_server(self) -> None:
         clock, now = self.api.clock, self.api.environment.now
-        leases = ServerLeases(self.api.store, self.api.caches.cache(LEASES, {}, False), clock.seconds)
+        leases = ServerLeases(self.api.store, self.api.caches.cache(LEASES, {}, False), clock.seconds, clock.seconds)
         self.run_all(
             BootstrapController(
                 self.client, clock, ranges=["10.0.0.0/24"], address="192.0.2.1", port=6443, now=now, leases=leases

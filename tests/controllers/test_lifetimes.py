@@ -7,12 +7,15 @@ from typing import Any
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.hmac import HMAC
+from twisted.trial.unittest import TestCase
 
 from kapi.controllers.bootstraptokens.cleaner import TokenCleaner
 from kapi.controllers.bootstraptokens.reconcile import expires as token_expires
 from kapi.controllers.bootstraptokens.reconcile import signature
 from kapi.controllers.bootstraptokens.signer import BootstrapSigner
+from kapi.controllers.podgc import controller
 from kapi.controllers.podgc.controller import PodGarbageCollector
+from kapi.controllers.podgc.reconcile import Pod, pod_of
 from kapi.controllers.pvcprotection.controller import ClaimProtectionController
 from kapi.controllers.pvcprotection.reconcile import uses
 from kapi.controllers.pvprotection.controller import VolumeProtectionController
@@ -162,6 +165,43 @@ class Pods(Served):
         self.assertEqual(self.names(), ["kept", "p"])
         self.wait(21)
         self.assertEqual(self.names(), ["kept"])
+
+    async def test_only_pods_that_have_changed_are_looked_into_again(self) -> None:
+        read: list[str] = []
+
+        def noted(data: bytes) -> Pod:
+            found = pod_of(data)
+            read.append(found.metadata.name)
+            return found
+
+        TestCase.patch(self, controller, "pod_of", noted)
+        await self.begin()
+        self.create(NODES, {"metadata": {"name": "n"}})
+        for name in ("a", "b", "c"):
+            self.create(PODS, pod(name, "n"))
+        self.wait(21)
+        self.assertEqual(sorted(read), ["a", "b", "c"])
+        read.clear()
+        self.wait(60)
+        self.assertEqual(read, [])
+        self.patch(f"{PODS}/b", {"metadata": {"labels": {"l": "1"}}})
+        self.patch(f"{PODS}/b", {"metadata": {"labels": {"l": "2"}}})
+        self.delete(f"{PODS}/a?gracePeriodSeconds=0")
+        self.wait(21)
+        self.assertEqual(read, ["b"])
+        self.delete(f"{NODES}/n")
+        self.wait(100)
+        self.assertEqual(self.names(), [])
+
+    async def test_pods_are_all_looked_at_when_it_is_not_known_what_has_changed(self) -> None:
+        await self.begin()
+        self.create(PODS, pod("p", "there"))
+        self.create(NODES, {"metadata": {"name": "there"}})
+        self.wait(21)
+        self.create(PODS, pod("lost", "gone"))
+        self.api.caches.cache(GroupResource("", "pods")).forget_history()
+        self.wait(100)
+        self.assertEqual(self.names(), ["p"])
 
 
 class Jobs(Served):

@@ -10,7 +10,7 @@ from twisted.trial.unittest import TestCase
 from kapi.admission.initializer import Initializer
 from kapi.admission.quota.plugin import make as make_plugin
 from kapi.controllers.resourcequota.controller import ResourceQuotaController
-from kapi.controllers.resourcequota.reconcile import corrected, resources_of
+from kapi.controllers.resourcequota.reconcile import corrected, resources_of, usage
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, Forbidden
 from kapi.machinery.tree import Object
@@ -47,6 +47,14 @@ class Reconcile(TestCase):
         new = corrected(quota({"pods": "9"}, scopes=["BestEffort"]), {PODS: [pod("a", "1"), pod("b")]}, 0.0)
         assert new is not None
         self.assertEqual(new["status"]["used"], {"pods": "1"})
+
+    def test_a_number_counts_as_so_many_objects(self) -> None:
+        maps = GroupResource("", "configmaps")
+        hard = {"configmaps": "2", "count/configmaps": "5", "pods": "1"}
+        for number in (0, 3, 1000):
+            objects: list[Object] = [{"metadata": {"name": f"m{one}"}} for one in range(number)]
+            for counting in (quota(hard), quota(hard, scopes=["BestEffort"])):
+                self.assertEqual(usage(counting, {maps: number}, 0.0), usage(counting, {maps: objects}, 0.0))
 
 
 class Controller(TestCase):

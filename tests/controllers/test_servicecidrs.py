@@ -62,7 +62,7 @@ class ServiceCIDRs(TestCase):
         await wait(ranges.list(), 10.0)
         self.assertIsNone(ranges.lister.get("", "more"))
 
-    async def test_of_two_ranges_with_the_same_addresses_one_may_go(self) -> None:
+    async def test_of_two_ranges_with_the_same_addresses_one_may_be_deleted(self) -> None:
         ranges, addresses, wait = await self._started()
         for name in ("one", "two"):
             await wait(ranges.create(service_cidr(name, "10.1.0.0/24")))
@@ -80,10 +80,10 @@ class Plans(TestCase):
     def test_a_range_inside_another_may_always_go(self) -> None:
         inner, outer = service_cidr("inner", "10.1.0.0/24"), service_cidr("outer", "10.1.0.0/16")
         used = [ip_address_of("10.1.0.5", "IPv4", "default", "a")]
-        self.assertTrue(reconcile.may_go(inner, [outer], used))
-        self.assertFalse(reconcile.may_go(outer, [service_cidr("other", "10.2.0.0/16")], used))
-        self.assertTrue(reconcile.may_go(outer, [inner], used))
+        self.assertTrue(reconcile.may_be_deleted(inner, [outer], used))
+        self.assertFalse(reconcile.may_be_deleted(outer, [service_cidr("other", "10.2.0.0/16")], used))
+        self.assertTrue(reconcile.may_be_deleted(outer, [inner], used))
 
     def test_addresses_of_other_managers_hold_nothing(self) -> None:
         foreign = {"metadata": {"name": "10.1.0.5"}, "spec": {}}
-        self.assertTrue(reconcile.may_go(service_cidr("a", "10.1.0.0/24"), [], [foreign]))
+        self.assertTrue(reconcile.may_be_deleted(service_cidr("a", "10.1.0.0/24"), [], [foreign]))

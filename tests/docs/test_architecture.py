@@ -47,9 +47,15 @@ def test_rooms_are_listed() -> None:
     assert sorted(listed) == [room.name for room in ROOMS]
 
 
+def test_the_page_about_scheduling_names_each_part_of_the_room() -> None:
+    text = (ROOT / "docs" / "explanation" / "time.rst").read_text()
+    parts = [path.name for path in (ROOT / "kapi" / "scheduling").glob("*.py") if path.name != "__init__.py"]
+    assert [name for name in parts if f"``kapi/scheduling/{name}``" not in text] == []
+
+
 def test_terms_of_the_glossary_exist() -> None:
     text = (ROOT / "docs" / "architecture.rst").read_text()
-    glossary = text.split("Glossary\n--------\n")[1].split("\nThe way of one request\n")[0]
+    glossary = text.split("Glossary\n--------\n")[1].split("\nThe path of a request\n")[0]
     terms = {name for line in re.findall(r"^``.*", glossary, re.M) for name in re.findall(r"``([A-Z]\w+)``", line)}
     statement = re.compile(r"^ *class (\w+)[(:\[]", re.M)
     classes = {name for path in (ROOT / "kapi").rglob("*.py") for name in statement.findall(path.read_text())}

@@ -38,6 +38,7 @@ EDGES = {
     "machinery/sorting.py": COMPARISON,
     "machinery/tree.py": TREES,
     "plugins/calls.py": "grpc",
+    "request/departure.py": TWISTED,
     "request/http.py": TWISTED,
     "scheduling/deferred_answer.py": COROUTINES,
     "scheduling/slices.py": COROUTINES,
@@ -61,6 +62,7 @@ EDGES = {
     "tap.py": TWISTED,
     "testing/memory_api.py": COROUTINES,
     "testing/pytest_plugin.py": "pytest: what a marker or an option holds",
+    "watchcache/sorted_entries.py": "sortedcontainers: the inner lists of a sorted list, which its stubs leave out",
     "workers/supervisor.py": TWISTED,
     "workers/worker.py": TWISTED,
 }

@@ -149,7 +149,7 @@ def test_kubectl_in_the_directory_works(assets: Path, environment: Environment, 
     done = subprocess.run(
         [
             assets / "kubectl", f"--client-certificate={tmp_path / 'crt'}", f"--client-key={tmp_path / 'key'}",
-            f"--certificate-authority={tmp_path / 'ca'}", f"--server={environment.server.url}", "--request-timeout=5s",
+            f"--certificate-authority={tmp_path / 'ca'}", f"--server={environment.server.url}", "--request-timeout=120s",
             "get", "ns", "default",
         ],
         env={"KUBECONFIG": str(tmp_path / "none"), "HOME": str(tmp_path)}, capture_output=True, text=True, timeout=120,

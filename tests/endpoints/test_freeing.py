@@ -28,7 +28,7 @@ def test_the_trees_of_a_patch(monkeypatch: pytest.MonkeyPatch, kind: str, change
         data["k1"] = "v" if changes else "w"
         assert api.ask("POST", MAPS, {"metadata": {"name": name}, "data": data}).code == 201
     taken: list[Any] = []
-    monkeypatch.setattr(freeing, "taker", taken.append)
+    monkeypatch.setattr(freeing, "collector", taken.append)
     assert api.ask("PATCH", f"{MAPS}/small", CHANGES[kind], type=kind).code == 200
     assert not taken
     assert api.ask("PATCH", f"{MAPS}/large", CHANGES[kind], type=kind).code == 200
@@ -41,13 +41,13 @@ def test_the_copy_of_an_object_that_waits_for_its_finalizers(monkeypatch: pytest
     data = {f"k{number}": "v" * 20 for number in range(20_000)}
     assert api.ask("POST", MAPS, {"metadata": {"name": "large", "finalizers": ["a/b"]}, "data": data}).code == 201
     taken: list[Any] = []
-    monkeypatch.setattr(freeing, "taker", taken.append)
+    monkeypatch.setattr(freeing, "collector", taken.append)
     assert api.ask("DELETE", f"{MAPS}/large").code == 200
     assert any("deletionTimestamp" in tree["metadata"] for tree in taken if "metadata" in tree)
 
 
 def test_the_tree_of_a_body_whose_numbers_are_read_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[Any] = []
-    monkeypatch.setattr(freeing, "taker", taken.append)
+    monkeypatch.setattr(freeing, "collector", taken.append)
     tree = loads_exactly(b"[" + b",".join([b"1.0"] * 70_000) + b"]")
     assert any(one is tree for one in taken)

@@ -11,7 +11,7 @@ import pytest
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.remote import merge, restricted
 from kapi.request.context import RequestContext
-from kapi.request.response import Response
+from kapi.request.response import Document, Response
 from kapi.resources.catalogue import BUILT_IN
 from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
@@ -108,7 +108,7 @@ def test_what_is_nested_is_told_in_both_forms() -> None:
 def test_a_document_of_version_3(accept: str, code: int) -> None:
     handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
     document = {"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {}}
-    handler.remote.documents["apis/a.example.com/v1"] = ("AB", orjson.dumps(document))
+    handler.remote.documents["apis/a.example.com/v1"] = ("AB", Document(orjson.dumps(document)))
     found = answer(handler, context("/openapi/v3/apis/a.example.com/v1", accept=accept))
     assert found.status == code
     if accept == "application/json":
@@ -121,12 +121,12 @@ def test_a_document_of_version_3(accept: str, code: int) -> None:
 
 def test_a_document_that_is_none_has_no_other_form() -> None:
     handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
-    handler.remote.documents["apis/x"] = ("A", b"[1]")
+    handler.remote.documents["apis/x"] = ("A", Document(b"[1]"))
     assert answer(handler, context("/openapi/v3/apis/x", accept=PACKED)).status == 406
     assert answer(handler, context("/openapi/v3/apis/x", accept="application/json")).body == b"[1]"
 
 
 def test_what_we_serve_is_answered_as_ours() -> None:
     handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
-    handler.remote.documents["apis/apps/v1"] = ("A", b"{}")
+    handler.remote.documents["apis/apps/v1"] = ("A", Document(b"{}"))
     assert b"deployments" in answer(handler, context("/openapi/v3/apis/apps/v1")).body

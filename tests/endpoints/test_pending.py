@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakSet
 
+import orjson
 import pytest
 from twisted.internet.testing import StringTransport
 
 from kapi.codecs.negotiation import MediaType
 from kapi.endpoints import encoding
 from kapi.endpoints.writer import LARGE, SliceProducer
-from kapi.request.pending import COUNTED, STALL_SECONDS, Pending
+from kapi.request.pending import MIN_COUNTED_BYTES, STALL_SECONDS, Pending
 from kapi.server.request import APIRequest
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
+from kapi.watchcache.caches import MAX_DECODED_BYTES
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PROTOBUF = {"Accept": "application/vnd.kubernetes.protobuf"}
@@ -58,16 +61,46 @@ def test_a_list_that_is_made_as_a_whole_counts_meanwhile(api: MemoryAPI, monkeyp
     """Else any number of them could begin before the first one is there to be counted."""
     filled(api)
     counted = []
+    real = encoding.encode
 
     def encode(tree: object, media: MediaType) -> bytes:
         counted.append(api.runner.pending.size)
-        return encoding.json_pieces.dumps(tree)
+        return real(tree, media)
 
     monkeypatch.setattr(encoding, "encode", encode)
     assert api.ask("GET", MAPS, headers={"Accept": "application/yaml"}).code == 200
     assert api.ask("GET", f"{MAPS}?limit=1", headers={"Accept": "application/yaml"}).code == 200
     assert counted[0] > LARGE
     assert (counted[1], api.runner.pending.size) == (0, 0)
+
+
+class Tree(dict[str, Any]):
+    """One that can be referred to weakly."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("media", ["application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io"])
+def test_what_they_are_made_of_is_not_there_at_once(
+    api: MemoryAPI, monkeypatch: pytest.MonkeyPatch, media: str
+) -> None:
+    """Sixty lists at a time left the memory of all their objects in pieces."""
+    for number in range(200):
+        api.ask("POST", MAPS, {"metadata": {"name": f"n{number}"}, "data": {"text": "x" * 8000}})
+    trees: WeakSet[Tree] = WeakSet()
+    most = 0
+
+    def loads(data: bytes) -> Tree:
+        nonlocal most
+        tree = Tree(orjson.loads(data))
+        trees.add(tree)
+        most = max(most, len(trees))
+        return tree
+
+    monkeypatch.setattr("kapi.watchcache.entry.json_pieces.loads", loads)
+    assert api.ask("GET", MAPS, headers={"Accept": media}).written.count(b"creationTimestamp") == 200
+    kept = MAX_DECODED_BYTES // 8000
+    assert 10 < most <= kept + 3
 
 
 def test_lists_of_stored_objects_are_made_while_they_are_taken(api: MemoryAPI) -> None:
@@ -135,28 +168,28 @@ def sending(runner: Runner) -> APIRequest:
 
 
 def test_bodies_count_while_they_are_kept(api: MemoryAPI) -> None:
-    runner = Runner(Pending(api.clock.seconds, 10 * COUNTED))
+    runner = Runner(Pending(api.clock.seconds, 10 * MIN_COUNTED_BYTES))
     small, large = sending(runner), sending(runner)
-    small.handleContentChunk(b"x" * COUNTED)
-    large.handleContentChunk(b"x" * COUNTED)
+    small.handleContentChunk(b"x" * MIN_COUNTED_BYTES)
+    large.handleContentChunk(b"x" * MIN_COUNTED_BYTES)
     large.handleContentChunk(b"x")
-    assert runner.pending.size == COUNTED + 1
+    assert runner.pending.size == MIN_COUNTED_BYTES + 1
     large.requestReceived(b"POST", b"/", b"HTTP/1.1")
-    assert runner.pending.size == COUNTED + 1
+    assert runner.pending.size == MIN_COUNTED_BYTES + 1
     runner.served.clear()
     del large
     assert runner.pending.size == 0
 
 
 def test_a_body_that_does_not_come_on_is_cut_off_and_more_of_them_are_refused(api: MemoryAPI) -> None:
-    runner = Runner(Pending(api.clock.seconds, 3 * COUNTED))
+    runner = Runner(Pending(api.clock.seconds, 3 * MIN_COUNTED_BYTES))
     slow, quick, last = (sending(runner) for _ in range(3))
-    slow.handleContentChunk(b"x" * 2 * COUNTED)
+    slow.handleContentChunk(b"x" * 2 * MIN_COUNTED_BYTES)
     api.clock.advance(STALL_SECONDS)
-    quick.handleContentChunk(b"x" * 2 * COUNTED)
+    quick.handleContentChunk(b"x" * 2 * MIN_COUNTED_BYTES)
     assert (slow.channel.aborted, quick.channel.aborted) == (True, False)
-    quick.handleContentChunk(b"x" * 2 * COUNTED)
-    last.handleContentChunk(b"x" * 2 * COUNTED)
+    quick.handleContentChunk(b"x" * 2 * MIN_COUNTED_BYTES)
+    last.handleContentChunk(b"x" * 2 * MIN_COUNTED_BYTES)
     assert (quick.body_refused, last.body_refused, runner.pending.refused) == (False, True, 1)
     assert last.content.read() == b""  # type: ignore[union-attr]
 

@@ -157,3 +157,53 @@ def test_what_turns_out_to_be_unreadable_in_a_list_is_gone_around_there_and_then
     assert api.ask("DELETE", f"{MAPS}/late", BLINDLY).code == 200
     api.turn()
     assert names(api.ask("GET", MAPS)) == ["a"]
+
+
+def put(api: MemoryAPI, kind: str, key: str, rest: str) -> None:
+    """Stores JSON as another program may write it; ``rest`` follows the metadata."""
+    group, _, namespace, name = key.split("/")
+    version = "v1" if group == "core" else f"{group}/v1"
+    head = f'{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"resourceVersion":"'
+    within = f'"namespace":"{namespace}",' if namespace else ""
+    succeed(api.store.create(key, head.encode(), f'",{within}"name":"{name}","uid":"u"}},{rest}}}'.encode()))
+
+
+@pytest.mark.parametrize(
+    "accept", ["application/json;as=Table;g=meta.k8s.io;v=v1", "application/vnd.kubernetes.protobuf"]
+)
+def test_lists_go_around_what_has_another_shape_than_its_kind(api: MemoryAPI, accept: str) -> None:
+    jobs = "/apis/batch/v1/namespaces/n/jobs"
+    for number in range(2):
+        put(api, "Job", f"batch/jobs/n/bad{number}", '"spec":{},"status":{"conditions":[5]}')
+    answer = api.ask("GET", jobs, headers={"Accept": accept})
+    assert (answer.code, b"bad" in answer.written) == (200, False)
+    assert any("2 object(s) cannot be read" in text for text in answer.warnings)
+    assert api.ask("DELETE", f"{jobs}/bad0", BLINDLY).code == 200
+    assert api.ask("DELETE", f"{jobs}/bad1").code == 500
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "rest"),
+    [
+        (
+            "ValidatingWebhookConfiguration",
+            "admissionregistration.k8s.io/validatingwebhookconfigurations//w",
+            '"webhooks":"x"',
+        ),
+        ("ResourceQuota", "core/resourcequotas/n/q", '"spec":{"hard":[]}'),
+        ("LimitRange", "core/limitranges/n/l", '"spec":{"limits":"x"}'),
+        ("FlowSchema", "flowcontrol.apiserver.k8s.io/flowschemas//f", '"spec":{"rules":5}'),
+        ("ServiceCIDR", "networking.k8s.io/servicecidrs//s", '"spec":{"cidrs":5}'),
+    ],
+)
+def test_configuration_of_another_shape_stops_nobody(api: MemoryAPI, kind: str, key: str, rest: str) -> None:
+    put(api, kind, key, rest)
+    group, plural, namespace, name = key.split("/")
+    base = "/api/v1" if group == "core" else f"/apis/{group}/v1"
+    path = f"{base}/namespaces/{namespace}/{plural}" if namespace else f"{base}/{plural}"
+    make(api, "a")
+    cache = api.caches.cache(GroupResource("" if group == "core" else group, plural))
+    assert cache.objects() == [] and list(cache.unreadable)
+    answer = api.ask("GET", f"{path}/{name}")
+    assert (answer.code, "object not decodable" in answer.json["message"]) == (500, True)
+    assert api.ask("DELETE", f"{path}/{name}", BLINDLY).code == 200

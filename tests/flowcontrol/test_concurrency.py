@@ -28,7 +28,7 @@ def test_seconds_count_by_the_share_of_the_limit() -> None:
     running.change(1, clock.seconds())
     concurrency.wait("readOnly", clock.seconds())
     clock.advance(3)
-    concurrency.go_on("readOnly", clock.seconds())
+    concurrency.resume("readOnly", clock.seconds())
     clock.advance(1)
     found = observed(concurrency, "_bucket", phase="executing", request_kind="readOnly")
     assert (found["0.01"], found["0.1"], found["0.2"]) == (0, 5e9, 6e9)

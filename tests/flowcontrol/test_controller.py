@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from kapi.filters.priority_and_fairness import priority_and_fairness
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
-from kapi.flowcontrol.estimator import Work, estimate, watches_of
+from kapi.flowcontrol.estimator import WorkEstimate, estimate, watches_of
 from kapi.machinery.gvk import GroupResource
 from kapi.request.flow import Flow
 from kapi.request.user import UserInfo
@@ -66,8 +66,8 @@ def test_flows_are_told_apart_by_user_or_namespace() -> None:
     made = controller()
     info = request("/api/v1/namespaces/x/pods").info
     assert info is not None
-    assert made.classify(info, ALICE).flow == "alice"
-    assert made.classify(info, MANAGER).flow == "x"
+    assert made.classify(info, ALICE).distinguisher == "alice"
+    assert made.classify(info, MANAGER).distinguisher == "x"
 
 
 def test_limits_are_those_of_upstream_for_600_seats() -> None:
@@ -94,7 +94,7 @@ def test_lending_and_borrowing() -> None:
     made = controller()
     low = made.levels["workload-low"]
     requests = [
-        made.request(made.classify(request("/api/v1/pods").info, account("n", "a")), Work()) for _ in range(300)
+        made.request(made.classify(request("/api/v1/pods").info, account("n", "a")), WorkEstimate()) for _ in range(300)
     ]  # type: ignore[arg-type]
     outcomes = [low.queues.admit(item, 60) for item in requests]
     before = sum(1 for outcome in outcomes if outcome == "")
@@ -112,13 +112,13 @@ def test_a_level_that_is_gone_drains() -> None:
     level = made.levels["workload-low"]
     info = request("/api/v1/pods").info
     assert info is not None
-    running = made.request(made.classify(info, account("n", "a")), Work())
+    running = made.request(made.classify(info, account("n", "a")), WorkEstimate())
     level.queues.admit(running, 9)
     gone = next(obj for obj in bootstrap.levels(mandatory=False) if obj["metadata"]["name"] == "workload-low")
     made.level_changed("DELETED", gone)
     made._reactor.advance(0)
     assert made.classify(info, account("n", "a")).schema.name == "global-default", "its schema has lost its level"
-    assert level.retiring
+    assert level.quiescing
     level.queues.finish(running)
     made.adjust()
     assert "workload-low" not in made.levels
@@ -135,20 +135,20 @@ class FakeCache:
 @pytest.mark.parametrize(
     ("uri", "method", "work"),
     [
-        ("/api/v1/pods", "GET", Work(10)),
-        ("/api/v1/pods?limit=100", "GET", Work(3)),
-        ("/api/v1/pods?fieldSelector=metadata.name%3Dx", "GET", Work(1)),
-        ("/api/v1/pods?watch=1&resourceVersion=5", "GET", Work(1)),
-        ("/api/v1/pods?watch=1", "GET", Work(10)),
-        ("/api/v1/pods?watch=1&resourceVersion=5&sendInitialEvents=true", "GET", Work(10)),
-        ("/api/v1/configmaps", "GET", Work(1)),
-        ("/api/v1/namespaces/x/pods/p", "GET", Work(1)),
-        ("/api/v1/namespaces/x/pods", "POST", Work(1, 10, 0.05)),
-        ("/api/v1/namespaces/x/configmaps", "POST", Work(1)),
-        ("/version", "GET", Work(1)),
+        ("/api/v1/pods", "GET", WorkEstimate(10)),
+        ("/api/v1/pods?limit=100", "GET", WorkEstimate(3)),
+        ("/api/v1/pods?fieldSelector=metadata.name%3Dx", "GET", WorkEstimate(1)),
+        ("/api/v1/pods?watch=1&resourceVersion=5", "GET", WorkEstimate(1)),
+        ("/api/v1/pods?watch=1", "GET", WorkEstimate(10)),
+        ("/api/v1/pods?watch=1&resourceVersion=5&sendInitialEvents=true", "GET", WorkEstimate(10)),
+        ("/api/v1/configmaps", "GET", WorkEstimate(1)),
+        ("/api/v1/namespaces/x/pods/p", "GET", WorkEstimate(1)),
+        ("/api/v1/namespaces/x/pods", "POST", WorkEstimate(1, 10, 0.05)),
+        ("/api/v1/namespaces/x/configmaps", "POST", WorkEstimate(1)),
+        ("/version", "GET", WorkEstimate(1)),
     ],
 )
-def test_work_estimates(uri: str, method: str, work: Work) -> None:
+def test_work_estimates(uri: str, method: str, work: WorkEstimate) -> None:
     caches = {GroupResource("", "pods"): FakeCache(10_000, 26_000_000, 1000)}
     asked = request(uri, method)
     assert asked.info is not None
@@ -182,7 +182,7 @@ def with_scheduler() -> tuple[FlowController, ThreadScheduler, list[float]]:
 def test_the_filter_tells_for_whom_the_thread_works_and_whose_the_connection_is() -> None:
     made, scheduler, _ = with_scheduler()
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
-    transport = SimpleNamespace(flows=(scheduler.newcomer("10.0.0.1"),))
+    transport = SimpleNamespace(flows=(scheduler.new_connection_flow("10.0.0.1"),))
     flows = []
     for user in (ALICE, NODE, ALICE):
         ctx = request("/api/v1/namespaces/x/pods/p", user=user)
@@ -197,7 +197,7 @@ def test_the_filter_tells_for_whom_the_thread_works_and_whose_the_connection_is(
 
 def test_the_thread_is_shared_by_seats_and_the_exempt_come_first() -> None:
     made, *_ = with_scheduler()
-    weights = {name: level.share.weight for name, level in made.levels.items()}
+    weights = {name: level.thread_level.weight for name, level in made.levels.items()}
     nominal = {name: level.nominal for name, level in made.levels.items() if not level.exempt}
     assert {name: weights[name] for name in nominal} == nominal
     assert weights["exempt"] >= 3 * sum(nominal.values()) * 0.95
@@ -210,7 +210,7 @@ def test_reads_and_writes_of_a_user_are_two_flows_and_so_are_exempt_users() -> N
     def flow(user: UserInfo, method: str = "GET", uri: str = "/api/v1/namespaces/x/pods/p") -> Any:
         ctx = request(uri, method, user=user)
         assert ctx.info is not None
-        return made.classify(ctx.info, user).time
+        return made.classify(ctx.info, user).flow
 
     assert flow(ALICE) is flow(ALICE, uri="/api/v1/namespaces/y/secrets?watch=1")
     assert flow(ALICE) is not flow(ALICE, "POST", "/api/v1/namespaces/x/pods")
@@ -230,7 +230,7 @@ def test_a_request_of_a_flow_that_had_its_share_waits_though_its_connection_was_
     flows = []
     for ctx in (lease, write):
         assert ctx.info is not None
-        flows.append(made.classify(ctx.info, MANAGER).time)
+        flows.append(made.classify(ctx.info, MANAGER).flow)
     scheduler.charge(flows[1], 0.05)
     order: list[str] = []
 
@@ -247,7 +247,7 @@ def test_a_request_of_a_flow_that_had_its_share_waits_though_its_connection_was_
                     answer.addCallback(lambda _, name=name: order.append(name))
 
     class Other:
-        flow: Any = Flow(made.levels["global-default"].share)
+        flow: Any = Flow(made.levels["global-default"].thread_level)
 
         def take_turn(self) -> None:
             order.append("other")
@@ -262,11 +262,11 @@ def test_the_watchers_that_a_write_has_count_for_the_writer() -> None:
     made, scheduler, _ = with_scheduler()
     check = priority_and_fairness(made, lambda resource: FakeCache(0, 0, 1000), made._reactor)
     ctx = request("/api/v1/namespaces/x/pods", "POST", user=ALICE)
-    scheduler.met(Flow(made.levels["system"].share))
+    scheduler.note_request(Flow(made.levels["system"].thread_level))
     assert check(ctx) is None
-    before = ctx.flow.time
+    before = ctx.flow.virtual_time
     ctx.finishers[0](ctx, 201)
-    assert 0.005 <= ctx.flow.time - before <= 0.05, "seconds"
+    assert 0.005 <= ctx.flow.virtual_time - before <= 0.05, "seconds"
 
 
 def test_a_watch_frees_its_seat_when_it_is_under_way() -> None:
@@ -274,8 +274,8 @@ def test_a_watch_frees_its_seat_when_it_is_under_way() -> None:
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
     ctx = request("/api/v1/pods?watch=1", user=ALICE)
     assert check(ctx) is None
-    assert ctx.watch_started is not None
-    ctx.watch_started(ctx)
+    assert ctx.release_seats is not None
+    ctx.release_seats(ctx)
     assert made.levels["global-default"].queues.idle
     ctx.finishers[0](ctx, 200)
     assert check(request("/api/v1/namespaces/x/pods/p/log", user=ALICE)) is None

@@ -62,7 +62,7 @@ class Queues(SynchronousTestCase):
         self.assertEqual(outcomes[7], QUEUE_FULL, "one runs, two queues of three wait")
         self.assertIsInstance(queues.admit(self.request("other"), 9), Deferred, "another flow has other queues")
 
-    def test_patience_ends(self) -> None:
+    def test_the_longest_wait_ends(self) -> None:
         queues = self.make(limit=1)
         queues.admit(self.request(), 9)
         waiting = queues.admit(self.request(), 5)
@@ -103,7 +103,7 @@ class Queues(SynchronousTestCase):
 
     def test_seats_are_kept_for_the_watchers_of_a_write(self) -> None:
         queues = self.make(limit=3)
-        write = self.request(seats=1, final_seats=3, extra=0.5)
+        write = self.request(seats=1, final_seats=3, additional_latency=0.5)
         queues.admit(write, 9)
         waiting = queues.admit(self.request("b"), 9)
         assert isinstance(waiting, Deferred)

@@ -19,7 +19,7 @@ def seconds(ratios: Ratios, bounds: tuple[float, ...]) -> dict[float, float]:
 
 def test_each_state_counts_for_as_long_as_it_lasted() -> None:
     clock = Clock()
-    queues = FairQueues(clock, 4, queues=2, hand=1, length=5)
+    queues = FairQueues(clock, 4, queues=2, hand_size=1, queue_length_limit=5)
     queues.usage.limits(clock.seconds(), 4, queues.capacity)
     clock.advance(1)  # empty
     first, second = Request("s", 1, 2), Request("s", 1, 2)
@@ -29,7 +29,7 @@ def test_each_state_counts_for_as_long_as_it_lasted() -> None:
     waiting = queues.admit(Request("s", 1, 1), 60)
     assert isinstance(waiting, Deferred)
     clock.advance(5)  # full, and one waits
-    queues.usage.look(clock.seconds())
+    queues.usage.advance(clock.seconds())
     usage = queues.usage
     assert seconds(usage.seats, SEATS) == {0.0: 1, 0.5: 3, 1.0: 5}
     assert seconds(usage.executing, REQUESTS) == {0.0: 1, 0.25: 3, 0.5: 5}
@@ -43,7 +43,7 @@ def test_what_was_before_another_limit_is_measured_by_the_old_one() -> None:
     usage.limits(0.0, 10, 100)
     usage.change(0.0, (5, 0, 0, 0))
     usage.limits(2.0, 5, 100)
-    usage.look(3.0)
+    usage.advance(3.0)
     assert seconds(usage.seats, SEATS) == {0.5: 2, 1.0: 1}
 
 
@@ -52,7 +52,7 @@ def test_the_states_between_two_looks_are_bounded() -> None:
     for number in range(5_000):
         usage.change(float(number), (0, 0, number, 0))
     assert len(usage._changes) <= 1024
-    usage.look(5_000.0)
+    usage.advance(5_000.0)
     assert sum(usage.waiting.row[:-1]) == 5_000 * 1e9
 
 

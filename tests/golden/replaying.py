@@ -1,10 +1,11 @@
 """Recordings of a real kube-apiserver: the requests are sent again and the answers compared.
 
-A recording is a JSON file: ``area``, ``name`` and ``steps``.  A step has ``method``, ``path``, ``as`` (a user), ``headers``,
-``body`` or ``text`` and its ``type``, ``save`` (names that later steps may use as ``$NAME``, and where in the answer they
-are), ``stream`` (read a watch for so many seconds), ``wait`` (repeat until a place of the answer has a value), ``only``
-(compare the status alone), ``ignore`` (places that are not compared) and ``answer``.  What a server chooses freely - uids,
-times, revisions, allocated addresses - stands in it as a placeholder; ``normalised`` puts the same into what is answered.
+A recording is a JSON file: ``area``, ``name`` and ``steps``. A step has ``method``, ``path``, ``as`` (a user),
+``headers``, ``body`` or ``text`` and its ``type``, ``save`` (names that later steps may use as ``$NAME``, and where
+in the answer they are), ``stream`` (read a watch to its end, or for so many seconds), ``wait`` (repeat until a place
+of the answer has a value), ``only`` (compare the status alone), ``ignore`` (places that are not compared) and
+``answer``.  What a server chooses freely - uids, times, revisions, allocated addresses - stands in it as a
+placeholder; ``normalised`` puts the same into what is answered.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ _AGES = frozenset(("Age", "Last Schedule", "Last Seen", "First Seen"))
 _AGE = re.compile(r"(\d+[smhdy])+")
 _AGO = re.compile(r"\((\d+[smhdy])+ ago\)")
 _SAFE = "/?&=%:,.!()~*'+-_;@$"
+_MAX_SECONDS = 120.0  # of an answer, and of a watch that the server ends
+_PATIENCE = 6  # so many times as long as the recorded server was waited for: this machine may have much to do
 
 
 class Reply(NamedTuple):
@@ -67,7 +70,7 @@ class Asker:
         )  # without the system's authorities, which take 25 ms to read
         self._context.check_hostname = False
         self._context.verify_mode = ssl.CERT_NONE
-        self._kept = self._connect(30)
+        self._kept = self._connect(_MAX_SECONDS)
 
     def _connect(self, seconds: float) -> http.client.HTTPConnection:
         assert self._where.hostname is not None
@@ -96,7 +99,9 @@ class Asker:
                 self._kept.request(method, path, body=body, headers=headers)
                 answer = self._kept.getresponse()
             return Reply(answer.status, answer.getheaders(), answer.read())
-        connection = self._connect(seconds + 5)
+        if "timeoutSeconds=" in path:
+            seconds = _MAX_SECONDS  # the server ends it
+        connection = self._connect(_MAX_SECONDS)
         try:
             connection.request(method, path, body=body, headers=headers)
             answer = connection.getresponse()
@@ -158,7 +163,7 @@ def _answered(asker: Asker, step: Step, names: Mapping[str, str]) -> Reply:
     if body is not None:
         headers.setdefault("Content-Type", step.get("type", "application/json"))
     wait = step.get("wait")
-    end = time.monotonic() + (wait or {}).get("seconds", 10)
+    end = time.monotonic() + _PATIENCE * (wait or {}).get("seconds", 10)
     while True:
         reply = asker.ask(step.get("method", "GET"), path, headers, body, step.get("as", "admin"), step.get("stream"))
         if wait is None or time.monotonic() > end:

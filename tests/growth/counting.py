@@ -139,6 +139,8 @@ class Stretches:
     def engage(self) -> bool:
         return True
 
+    def expect_tree(self, size: int) -> None: ...
+
 
 def stretches(work: Callable[[], Any]) -> Stretches:
     """How many lines a computation that may be suspended runs from one checkpoint to the next."""

@@ -182,7 +182,7 @@ def test_no_stretch_without_a_checkpoint_grows_with_a_schema(name: str) -> None:
 
 
 def shown(row: Resource, obj: Object) -> None:
-    assert len(table(row, [obj, obj], {})["rows"]) == 2
+    assert len(table(row, [obj, obj], {}, now=0.0)["rows"]) == 2
 
 
 def test_no_stretch_without_a_checkpoint_grows_with_columns() -> None:

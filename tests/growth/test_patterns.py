@@ -19,7 +19,7 @@ from kapi.apiextensions import jsonpath
 from kapi.cel.library import urls
 from kapi.codecs import json_reading
 from kapi.machinery import duration, pem, quantity
-from kapi.resources.shared import env, key_pairs, volumes
+from kapi.resources.shared import env, key_pairs, volume_sources
 from kapi.schema.structural import field_path, formats
 from kapi.testing import process
 from tests.extras import imported
@@ -158,9 +158,9 @@ WORK: dict[str, Callable[[int], Any]] = {
     "certificates that never end": lambda count: pem.certificates("-----BEGIN CERTIFICATE-----" * count),
     "a text that is not closed behind a constant": lambda count: json_reading.loads(b'[NaN,"' + b'\\"' * 4 * count),
     "a name that is not closed": lambda count: field_path.field_path("['" + "\\'\n" * count, {}),
-    "blanks in a filter": lambda count: jsonpath.compile_path(f"[?(@.a{' ' * count}b)]"),
+    "blanks in a filter": lambda count: jsonpath.Path(f"[?(@.a{' ' * count}b)]"),
     "escapes in a host": lambda count: urls.parse("http://" + "%41" * count),
-    "an initiator's names": lambda count: volumes.initiator_texts("iqn.2001-04.a" * count),
+    "an initiator's names": lambda count: volume_sources.initiator_texts("iqn.2001-04.a" * count),
     **{
         f"format {name} of {beginning}{pump}": lambda count, name=name, text=(beginning, pump): formats.valid(
             name, text[0] + text[1] * count

@@ -40,7 +40,7 @@ class Work:
 
     def decoded(self, body: Object) -> Object:
         warnings: list[str] = []
-        document = read_body(orjson.dumps(body), "application/json", self.kind, "Warn")
+        document = read_body(orjson.dumps(body), "application/json", self.kind)
         obj = decode(document, self.kind, self.type, "Warn", warnings.append)
         return self.row.to_storage(obj) if self.row.to_storage is not None else obj
 

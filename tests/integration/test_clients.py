@@ -53,7 +53,7 @@ def test_kubernetes(server: ServerProcess, namespace: str, prefix: str) -> None:
     stream = watch.Watch()
     for event in stream.stream(
         api.list_namespaced_config_map, namespace, label_selector=f"suite={prefix}",
-        resource_version=found.metadata.resource_version, timeout_seconds=10,
+        resource_version=found.metadata.resource_version, timeout_seconds=120,
     ):  # fmt: skip
         seen.append((event["type"], event["object"].metadata.name))
         if len(seen) == 1:
@@ -82,7 +82,7 @@ def test_kubernetes_asyncio(server: ServerProcess, namespace: str, prefix: str) 
             async with watch.Watch() as stream:
                 async for event in stream.stream(
                     api.list_namespaced_config_map, namespace, label_selector=f"suite={prefix}",
-                    resource_version=made.metadata.resource_version, timeout_seconds=10,
+                    resource_version=made.metadata.resource_version, timeout_seconds=120,
                 ):  # fmt: skip
                     seen.append((event["type"], event["object"].metadata.name))
                     if len(seen) == 1:

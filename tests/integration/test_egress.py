@@ -70,7 +70,7 @@ def hook(backend: Backend) -> Any:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
     webhook = {
         "name": "hook.example.com", "clientConfig": config, "rules": [rule], "sideEffects": "None",
-        "admissionReviewVersions": ["v1"], "timeoutSeconds": 5,
+        "admissionReviewVersions": ["v1"], "timeoutSeconds": 30,
     }  # fmt: skip
     return {"metadata": {"name": "hook"}, "webhooks": [webhook]}
 

@@ -56,6 +56,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_replicas_go_and_come_back(cluster: Cluster) -> None:
+    cluster.servers.calm()
     assert cluster.create("before")[0] == 201
     assert cluster.ask("/readyz/store-replicas")[0] == 200
     cluster.servers.cut_off(*cluster.servers.replicas)

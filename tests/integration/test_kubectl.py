@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.server_process import Kubectl
+from tests.waiting import MAX_WAIT
 
 DEPLOYMENT = """
 apiVersion: apps/v1
@@ -205,7 +206,7 @@ def test_delete(kubectl: Kubectl) -> None:
     assert "configmap/b" not in kubectl.run("get", "configmap", "-o", "name")
 
 
-def _lines(process: subprocess.Popen[str], count: int, seconds: float = 20) -> list[str]:
+def _lines(process: subprocess.Popen[str], count: int, seconds: float = MAX_WAIT) -> list[str]:
     assert process.stdout is not None
     found: list[str] = []
     end = time.monotonic() + seconds
@@ -225,7 +226,7 @@ def test_get_watch(kubectl: Kubectl) -> None:
         assert _lines(watch, 2) == ["configmap/second", "configmap/first"]
     finally:
         watch.terminate()
-        watch.communicate(timeout=10)
+        watch.communicate(timeout=120)
 
 
 def test_wait_for_a_condition_a_field_and_deletion(kubectl: Kubectl) -> None:

@@ -42,7 +42,7 @@ def run(*flags: str) -> subprocess.CompletedProcess[str]:
 def connect(server: ServerProcess) -> http.client.HTTPSConnection:
     host, _, port = server.url.removeprefix("https://").partition(":")
     return http.client.HTTPSConnection(
-        host, int(port), context=ssl.create_default_context(cafile=str(server.authority)), timeout=20
+        host, int(port), context=ssl.create_default_context(cafile=str(server.authority)), timeout=120
     )
 
 
@@ -184,6 +184,8 @@ def test_ctrl_c_reaches_the_stores_server_only_through_kapi(tmp_path: Path) -> N
             connection.request("POST", "/api/v1/namespaces", b'{"metadata":{"name":"late-%d"}}' % number, headers)
             response = connection.getresponse()
             assert (response.status, response.read()[:9]) == (201, b'{"kind":"')
+            if response.will_close:  # a slow machine has taken as long as the delay
+                break
     finally:
         connection.close()
         assert server.end(0) == 0

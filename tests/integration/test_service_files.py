@@ -101,7 +101,7 @@ def test_what_is_wrong_at_the_start_ends_the_tac_file_with_an_exit_code(tmp_path
 def test_systemd_is_told_when_it_serves_and_when_it_stops(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
-        systemd.settimeout(60)
+        systemd.settimeout(120)
         command = [sys.executable, "-m", "kapi", f"--data-dir={tmp_path / 'data'}", *FLAGS]
         with service(command, NOTIFY_SOCKET=str(tmp_path / "notify")) as process:
             assert systemd.recv(100) == b"READY=1"

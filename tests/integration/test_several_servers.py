@@ -40,7 +40,7 @@ def test_servers_share_keys_and_port_and_another_one_takes_over_the_controllers(
     port = free_port()
     flags = [
         f"--redis-servers={store.url}", f"--cert-dir={tmp_path / 'pki'}", f"--secure-port={port}", "--permit-port-sharing",
-        "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=250ms", "-v=2",
+        "--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=250ms", "-v=2",
     ]  # fmt: skip
     # not forked: forked ones find a signing key in their own directory
     first = ServerProcess(*flags, directory=tmp_path / "first")

@@ -17,6 +17,7 @@ import pytest
 from kapi.server import limits
 from kapi.testing.process import KapiProcess
 from tests.integration.server_process import ForkedServer, ServerProcess
+from tests.integration.test_workers import children
 from tests.store.servers import Server
 from tests.waiting import until
 
@@ -95,7 +96,7 @@ def test_busy_clients_lose_no_request_and_idle_ones_are_not_waited_for() -> None
             assert isinstance(other.error, httpx.ConnectError), repr(
                 other.error
             )  # a new connection, that is: none was lost
-        assert took < limits.LEAVE_TIMEOUT, took
+        assert took < limits.CLOSE_TIMEOUT, took
         assert "Traceback" not in "".join(server.output)
     finally:
         server.stop()
@@ -167,7 +168,7 @@ def test_watches_end_within_their_grace_period_and_requests_go_on_meanwhile(tmp_
 
 
 def test_who_stops_all_processes_does_not_take_the_store_from_the_server(tmp_path: Path) -> None:
-    server = ForkedServer("--shutdown-delay-duration=1s", directory=tmp_path).start()
+    server = ForkedServer("--shutdown-delay-duration=8s", directory=tmp_path).start()
     try:
         assert server.process is not None
         children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
@@ -179,7 +180,7 @@ def test_who_stops_all_processes_does_not_take_the_store_from_the_server(tmp_pat
             os.kill(int(pid), signal.SIGTERM)
         server.process.send_signal(signal.SIGTERM)
         made = http.client.HTTPSConnection(
-            client.connection.host, client.connection.port, context=client.connection._context, timeout=20
+            client.connection.host, client.connection.port, context=client.connection._context, timeout=120
         )
         body = json.dumps({"metadata": {"name": "late"}})
         made.request("POST", f"{PATH}/configmaps", body, {**HEADERS, "Content-Type": "application/json"})
@@ -201,3 +202,47 @@ def test_a_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
     del server.flags[-1]
     assert server.start().end() == 0
     server.stop()
+
+
+def test_two_signals_at_once_end_the_server_without_a_traceback(tmp_path: Path) -> None:
+    server = ForkedServer(directory=tmp_path).start()
+    assert server.process is not None
+    server.process.send_signal(signal.SIGSTOP)
+    server.process.send_signal(signal.SIGTERM)
+    server.process.send_signal(signal.SIGINT)
+    server.process.send_signal(signal.SIGCONT)
+    assert server.process.wait(120) == 1
+    server.stop()
+    assert "Traceback" not in "".join(server.output)
+
+
+def test_a_second_signal_ends_all_workers_at_once(tmp_path: Path) -> None:
+    server = ForkedServer("--workers=2", "--shutdown-delay-duration=60s", directory=tmp_path).start()
+    assert server.process is not None
+    workers = children(server.process.pid)
+    assert len(workers) == 2
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: ask(server, "/readyz")[0] == 500)
+    assert server.end() == 1
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    server.stop()
+    assert "Traceback" not in "".join(server.output)
+
+
+def test_who_stops_all_processes_does_not_end_workers_before_their_requests(tmp_path: Path) -> None:
+    server = ForkedServer("--workers=2", "--shutdown-delay-duration=2s", directory=tmp_path).start()
+    try:
+        assert server.process is not None
+        clients = [Http1(server) for _ in range(4)]
+        for client in clients:
+            client.start()
+        until(lambda: all(client.answered for client in clients))
+        for pid in (*children(server.process.pid), server.process.pid):
+            os.kill(pid, signal.SIGTERM)
+        for client in clients:
+            client.join(120)
+            assert client.error is None and client.told
+        assert server.process.wait(120) == 0
+        assert "Traceback" not in "".join(server.output)
+    finally:
+        server.stop()

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from kapi.testing.process import KapiProcess
 from tests.integration.server_process import ForkedServer
+from tests.waiting import MAX_WAIT
 
 
 def test_a_cluster_for_the_length_of_a_block() -> None:
@@ -29,6 +34,30 @@ def test_what_is_wrong_with_the_flags_is_in_the_error() -> None:
     with pytest.raises(RuntimeError, match="no-such-flag"):
         kapi.start()
     assert not kapi.root.exists()
+
+
+class Unread(KapiProcess):
+    """Ends at once; what it has printed is read when its end is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known = threading.Event()
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", "raise SystemExit('kapi: broken')"]
+
+    def _read(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
+        assert self.known.wait(MAX_WAIT)
+        super()._read(process, ready)
+
+    def end(self, number: int = signal.SIGTERM, seconds: float = 60.0) -> int:
+        self.known.set()
+        return super().end(number, seconds)
+
+
+def test_the_error_has_all_that_was_printed_before_the_end() -> None:
+    with pytest.raises(RuntimeError, match="kapi: broken"):
+        Unread().start()
 
 
 def test_a_directory_of_ones_own_stays_and_is_served_again(tmp_path: Path) -> None:

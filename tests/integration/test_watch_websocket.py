@@ -38,7 +38,7 @@ def connect(server: ServerProcess, query: str, path: str = CONFIGMAPS, **options
     return websocket.create_connection(
         server.url.replace("https", "wss") + path + query,
         header=["Authorization: Bearer admintoken"], origin=options.pop("origin", ORIGIN),
-        sslopt={"ca_certs": str(server.authority)}, timeout=20, **options,
+        sslopt={"ca_certs": str(server.authority)}, timeout=120, **options,
     )  # fmt: skip
 
 

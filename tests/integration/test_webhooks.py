@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import ssl
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -58,6 +58,22 @@ class Api:
         return f"/api/v1/namespaces/{name}/configmaps"
 
 
+def until_heeded(hooks: WebhookServer, which: str, write: Callable[[int], Any]) -> Any:
+    """What the first write returns of which the webhook was asked; each write gets a number.
+
+    A request waits a quarter of a second for a configuration that is being read; on a busy machine that may be too short.
+    """
+    numbers = itertools.count()
+    written = []
+
+    def asked() -> bool:
+        written.append(write(next(numbers)))
+        return bool(hooks.requests(which))
+
+    until(asked)
+    return written[-1]
+
+
 @pytest.fixture
 def api(server: ServerProcess) -> Api:
     return Api(server)
@@ -95,12 +111,9 @@ def test_a_webhook_sees_custom_resources_in_the_version_it_asked_for(api: Api, w
     rule = {"apiGroups": ["hooks.example.com"], "apiVersions": ["v1"], "resources": ["hooked"]}
     api.configure("Mutating", "versions", hooks.webhook("old", rule), hooks.webhook("exact", rule, matchPolicy="Exact"))
     try:
-        for i in range(2000):
-            body = {"apiVersion": "hooks.example.com/v2", "kind": "Hooked", "metadata": {"name": f"x{i}"}, "spec": {}}
-            made = api.ask("POST", f"{widgets}/v2/hooked", body)
-            if made["spec"].get("seen"):
-                break
-            time.sleep(0.05)
+        body = {"apiVersion": "hooks.example.com/v2", "kind": "Hooked", "spec": {}}
+        path = f"{widgets}/v2/hooked"
+        made = until_heeded(hooks, "old", lambda i: api.ask("POST", path, {**body, "metadata": {"name": f"x{i}"}}))
         assert (made["apiVersion"], made["spec"]) == (
             "hooks.example.com/v2",
             {"seen": "hooks.example.com/v1", "size": 7},
@@ -119,12 +132,9 @@ def test_what_a_webhook_makes_of_a_custom_resource_is_defaulted(api: Api, widget
     rule = {"apiGroups": ["hooks.example.com"], "apiVersions": ["v2"], "resources": ["hooked"]}
     api.configure("Mutating", "defaults", hooks.webhook("drop", rule))
     try:
-        for i in range(2000):
-            body = {"apiVersion": "hooks.example.com/v2", "kind": "Hooked", "metadata": {"name": f"y{i}"}}
-            made = api.ask("POST", f"{widgets}/v2/hooked", {**body, "spec": {"size": 1}})
-            if hooks.asked:
-                break
-            time.sleep(0.05)
+        body = {"apiVersion": "hooks.example.com/v2", "kind": "Hooked", "spec": {"size": 1}}
+        path = f"{widgets}/v2/hooked"
+        made = until_heeded(hooks, "drop", lambda i: api.ask("POST", path, {**body, "metadata": {"name": f"y{i}"}}))
         assert made["spec"]["size"] == 7
     finally:
         api.unconfigure("defaults")
@@ -142,13 +152,9 @@ def test_a_webhook_sees_built_in_kinds_in_the_version_it_asked_for(api: Api) -> 
         "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
     }
     try:
-        for i in range(2000):
-            spec = {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [metric]}
-            path = "/apis/autoscaling/v2/namespaces/hook-versions/horizontalpodautoscalers"
-            api.ask("POST", path, {"metadata": {"name": f"h{i}"}, "spec": spec})
-            if hooks.asked:
-                break
-            time.sleep(0.05)
+        spec = {"scaleTargetRef": target, "maxReplicas": 3, "metrics": [metric]}
+        path = "/apis/autoscaling/v2/namespaces/hook-versions/horizontalpodautoscalers"
+        until_heeded(hooks, "old", lambda i: api.ask("POST", path, {"metadata": {"name": f"h{i}"}, "spec": spec}))
         shown = hooks.requests("old")[0]["object"]
         assert (shown["apiVersion"], shown["spec"]["targetCPUUtilizationPercentage"]) == ("autoscaling/v1", 80)
         assert "metrics" not in shown["spec"]
@@ -164,12 +170,9 @@ def test_what_a_webhook_is_told_of_namespaces_and_evictions(api: Api) -> None:
     mine = {"namespaceSelector": {"matchLabels": {"hooks": "told"}}, "rules": [rule]}
     api.configure("Validating", "told", {**hooks.webhook("all", rule), **mine})
     try:
-        for i in range(2000):
-            name = f"hook-told-{i}"
-            path = api.namespace(name, hooks="told").removesuffix("/configmaps")
-            if hooks.asked:
-                break
-            time.sleep(0.05)
+        path = until_heeded(hooks, "all", lambda i: api.namespace(f"hook-told-{i}", hooks="told"))
+        path = path.removesuffix("/configmaps")
+        name = path.rpartition("/")[2]
         made = hooks.requests("all")[0]
         assert (made["name"], made["namespace"], made["operation"]) == (name, name, "CREATE")
         until(lambda: api.send("GET", f"{path}/serviceaccounts/default")[0] == 200)
@@ -190,12 +193,12 @@ def test_a_webhook_that_hangs_costs_nobody_else_anything(api: Api, server: Serve
 
     def hang(request: Object) -> Object:
         hanging.set()
-        release.wait(30)
+        release.wait(120)
         return {}
 
     hooks = WebhookServer(hang=hang, quick=lambda request: {})
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
-    slow = {"namespaceSelector": {"matchLabels": {"hooks": "slow"}}, "timeoutSeconds": 3, "failurePolicy": "Fail"}
+    slow = {"namespaceSelector": {"matchLabels": {"hooks": "slow"}}, "timeoutSeconds": 10, "failurePolicy": "Fail"}
     quick = {"namespaceSelector": {"matchLabels": {"hooks": "quick"}}}
     api.configure("Validating", "slow", hooks.webhook("hang", rule, **slow), hooks.webhook("quick", rule, **quick))
     stuck_path, path = api.namespace("hook-slow", hooks="slow"), api.namespace("hook-quick", hooks="quick")
@@ -208,7 +211,7 @@ def test_a_webhook_that_hangs_costs_nobody_else_anything(api: Api, server: Serve
     stuck = threading.Thread(target=create_stuck)
     stuck.start()
     try:
-        assert hanging.wait(20)
+        assert hanging.wait(120)
         before = len(answers)
         for i in range(30):
             api.ask("POST", path, {"metadata": {"name": f"c{i}"}})
@@ -250,11 +253,8 @@ def test_calls_are_counted_under_upstreams_names(api: Api) -> None:
     name = "apiserver_admission_webhook_"
     try:
         for which in ("yes", "no", "broken"):
-            for i in range(2000):
-                code, _ = api.send("POST", path, {"metadata": {"name": f"{which}{i}", "labels": {"which": which}}})
-                if hooks.requests(which):
-                    break
-                time.sleep(0.05)
+            metadata = {"generateName": f"{which}-", "labels": {"which": which}}
+            code, _ = until_heeded(hooks, which, lambda _, of=metadata: api.send("POST", path, {"metadata": of}))
             assert code == (418 if which == "no" else 201)
         found = api.metrics()
         labels = '{{name="{}.example.com",operation="CREATE",rejected="{}",type="{}"}}'

@@ -15,12 +15,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import ProcessTerminated
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 
-from kapi.workers.supervisor import Worker, _Slot
+from kapi.options.options import Options
+from kapi.workers.output import MAX_END_SECONDS, Output
+from kapi.workers.supervisor import Supervisor, Worker, _Slot
+from kapi.workers.worker import READINESS, READY
 from tests.integration.server_process import ForkedServer
 from tests.store.servers import free_port
 from tests.waiting import until
@@ -35,7 +41,7 @@ def test_a_worker_that_cannot_be_started_again_now_is_started_later() -> None:
         if len(spawned) in (1, 2):
             spawned.append(None)
             raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
-        spawned.append(Worker())
+        spawned.append(Worker(Output(clock)))
         return spawned[-1]
 
     slot = _Slot(SimpleNamespace(reactor=clock, spawn=spawn), 2)  # type: ignore[arg-type]
@@ -46,6 +52,125 @@ def test_a_worker_that_cannot_be_started_again_now_is_started_later() -> None:
     clock.pump([0.1] * 100)
     assert len(spawned) == 4
     assert slot.worker is spawned[3]
+
+
+def test_standard_output_that_nobody_reads_holds_up_the_workers_alone() -> None:
+    """Who prints is read again when all is written, or when it has ended: else nobody would know of that."""
+    clock = Clock()
+    reading, writing = os.pipe()
+    sources = [Mock(), Mock()]
+    try:
+        with patch("sys.stdout", SimpleNamespace(fileno=lambda: writing)):
+            output = Output(clock)
+            output.write(b"a" * 60_000 + b"\n", sources[0])
+            assert not sources[0].pause.called
+            for number, source in enumerate(sources):
+                output.write(b"%d" % number * 60_000 + b"\n", source)
+                assert source.pause.called
+        output.leave(sources[0])
+        assert (sources[0].resume.called, sources[1].resume.called) == (True, False)
+        found = b""
+        while len(found) < 180_003:
+            found += os.read(reading, 200_000)
+            clock.advance(1)
+        assert sources[1].resume.called
+        assert found == b"".join(each * 60_000 + b"\n" for each in (b"a", b"0", b"1"))
+        assert clock.getDelayedCalls() == []
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_the_supervisor_ends_when_what_was_printed_is_read() -> None:
+    """But not when nobody reads any more."""
+    clock = Clock()
+    reading, writing = os.pipe()
+    try:
+        with patch("sys.stdout", SimpleNamespace(fileno=lambda: writing)):
+            output = Output(clock)
+            assert output.end().called
+            for number in range(3):
+                output.write(b"%d" % number * 60_000 + b"\n", Mock())
+        ended, found = output.end(), b""
+        while not ended.called:
+            found += os.read(reading, 20_000)
+            clock.advance(MAX_END_SECONDS / 2)
+        while len(found) < 180_003:
+            found += os.read(reading, 20_000)
+        with patch("sys.stdout", SimpleNamespace(fileno=lambda: writing)):
+            output.write(b"x" * 100_000 + b"\n", Mock())
+        ended = output.end()
+        clock.pump([0.1] * int(MAX_END_SECONDS * 10))
+        clock.advance(1)
+        assert ended.called
+        assert clock.getDelayedCalls() == []
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def supervisor_of(clock: Clock, *workers: Worker) -> Supervisor:
+    """One that takes these for the processes which it starts."""
+    done = Mock(side_effect=lambda: succeed(None))
+    foundation = Mock(directory=Path("data"), start_server=done, stop_server=done)
+    supervisor = Supervisor(Options.from_command_line(["--workers=2"]), [], clock, foundation)  # type: ignore[arg-type]
+    found = iter(workers)
+    supervisor.spawn = lambda number: next(found)  # type: ignore[method-assign]
+    supervisor.url = "https://127.0.0.1:1"
+    supervisor.running = 1
+    return supervisor
+
+
+def test_the_last_lines_of_the_workers_are_printed_before_the_end() -> None:
+    clock = Clock()
+    supervisor = supervisor_of(clock)
+    reading, writing = os.pipe()
+    try:
+        with patch("sys.stdout", SimpleNamespace(fileno=lambda: writing)):
+            supervisor._output.write(b"x" * 100_000 + b"\n", Mock())
+        stopping = supervisor.stopService()
+        assert not stopping.called
+        found = os.read(reading, 100_001)
+        clock.advance(1)
+        assert stopping.called
+        found += os.read(reading, 100_001)
+        assert len(found) == 100_001
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def test_a_stop_while_the_first_worker_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not told to be ready, and the store's server is not kept alive."""
+    clock = Clock()
+    worker = Worker(Output(clock))
+    worker.transport = Mock()
+    supervisor = supervisor_of(clock, worker)
+    starting = Deferred.fromCoroutine(supervisor._start())
+    stopping = supervisor.stopService()
+    worker.transport.signalProcess.assert_called_once_with(signal.SIGTERM)
+    worker.processEnded(Failure(ProcessTerminated(signal=signal.SIGTERM)))
+    assert (starting.called, stopping.called) == (True, True)
+    assert capsys.readouterr().out == ""
+    supervisor._foundation.supervise_server.assert_not_called()  # type: ignore[attr-defined]
+
+
+def test_a_worker_whose_output_is_not_read_is_ready_nevertheless() -> None:
+    """What it says to its supervisor is not in the middle of a line that was printed in part."""
+    output = Mock()
+    worker = Worker(output)
+    printed, readiness = Mock(), Mock()
+    worker.transport = Mock(pipes={1: printed, READINESS: readiness})
+    worker.childDataReceived(1, b'one\n{"kind":')
+    output.write.assert_called_once_with(b"one\n", worker)
+    worker.pause()
+    assert (printed.stopReading.called, readiness.stopReading.called) == (True, False)
+    worker.childDataReceived(READINESS, READY)
+    assert worker.ready.called
+    worker.resume()
+    assert printed.startReading.called
+    worker.childDataReceived(1, b'"Event"}\n')
+    assert output.write.call_args.args == (b'{"kind":"Event"}\n', worker)
 
 
 def children(pid: int, name: str = "kapi.workers.worker") -> set[int]:
@@ -230,7 +355,7 @@ def test_what_happens_while_workers_start_ends_nothing(tmp_path: Path) -> None:
         second = max(children(pid_of(started)))
         os.kill(second, signal.SIGKILL)
         start.join()
-        assert len(children(pid_of(started))) == 2
+        until(lambda: len(children(pid_of(started))) == 2)  # the start may have been over when it was killed
         assert ask(started, "GET", "/readyz")[0] == 200
     finally:
         assert started.end() == 0

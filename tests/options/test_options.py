@@ -58,6 +58,25 @@ def test_all_errors_are_told_at_once() -> None:
     assert found[1] == 'invalid argument "x" for "--secure-port" flag: "x" is not an integer'
 
 
+@pytest.mark.parametrize("origin", [r"//example\.com(:|$)", "^https://example.com$", r"//\pL+\.example\.com:"])
+def test_origins_for_cors_are_regular_expressions_of_re2(origin: str) -> None:
+    assert parse(f"--cors-allowed-origins={origin}").generic.cors_allowed_origins == [origin]
+
+
+@pytest.mark.parametrize("origin", ["//(example.com$", "(?=//)example.com$"])
+def test_an_origin_that_re2_cannot_compile_is_an_error_of_the_flag(origin: str) -> None:
+    [error] = errors(f"--cors-allowed-origins={origin}")
+    assert error.startswith("--cors-allowed-origins has an invalid regular expression: ")
+
+
+@pytest.mark.parametrize("origin", ["example", "//example.com", "example.com$", ".*"])
+def test_an_origin_that_would_match_other_hosts_is_refused(origin: str) -> None:
+    why = "regular expression does not pin to start/end of host in the origin header"
+    assert errors(f"--cors-allowed-origins={origin}") == [
+        f"--cors-allowed-origins has an invalid regular expression: {why}"
+    ]
+
+
 def test_the_value_of_an_unknown_flag_is_no_second_error() -> None:
     assert errors("--etcd-server", "http://x") == ["unknown flag: --etcd-server"]
 

@@ -60,6 +60,7 @@ VALUES = {
 TEXTS = {
     "emulated-version": "kube=1.36", "min-compatibility-version": "1.35", "watch-cache-sizes": "pods#100",
     "tls-cipher-suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "tls-min-version": "VersionTLS13",
+    "cors-allowed-origins": "//a(:|$)",
     "strict-transport-security-directives": "max-age=1", "oidc-signing-algs": "RS256", "authorization-mode": "RBAC",
     "authentication-token-webhook-version": "v1", "authorization-webhook-version": "v1", "logging-format": "json",
     "service-account-jwks-uri": "https://x", "service-account-signing-endpoint": "@signer",
@@ -181,6 +182,17 @@ def test_what_is_set_is_told_without_passwords() -> None:
     assert told["request-timeout"] == "1m30s"
     assert told["max-requests-inflight"] == "400"
     assert "etcd-servers" not in told
+
+
+def test_a_password_with_an_at_sign_is_masked_to_its_end() -> None:
+    for url, shown in (
+        ("redis://kapi:sec@ret@host:6379/1", "redis://kapi:***@host:6379/1"),
+        ("redis://:a@b@host", "redis://:***@host"),
+        ("redis+sentinel://:a@b@one:1,two:2/main", "redis+sentinel://:***@one:1,two:2/main"),
+        ("redis://host:6379", "redis://host:6379"),
+    ):
+        told = dict(Options.from_command_line([f"--redis-servers={url}"]).settings())
+        assert told["redis-servers"] == f"[{shown}]"
 
 
 def test_what_is_given_in_vain_is_named() -> None:

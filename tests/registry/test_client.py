@@ -44,7 +44,7 @@ def test_what_a_large_list_has_decoded_is_freed_in_steps() -> None:
     api: MemoryAPI = succeed(MemoryAPI.started())
     maps = api.registry.client.resource("", "configmaps")
     taken: list[object] = []
-    with patch.object(freeing, "taker", taken.append):
+    with patch.object(freeing, "collector", taken.append):
         for number in range(3):
             body = {"metadata": {"name": f"m{number}"}, "data": {"value": "x" * 100_000}}
             assert api.ask("POST", "/api/v1/namespaces/default/configmaps", body).code == 201
@@ -55,3 +55,21 @@ def test_what_a_large_list_has_decoded_is_freed_in_steps() -> None:
 
 async def _list(maps: ResourceClient) -> list[Object]:
     return await maps.list("default")
+
+
+def test_what_is_counted_is_not_decoded() -> None:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    for number in range(3):
+        body = {"metadata": {"name": f"m{number}"}}
+        assert api.ask("POST", "/api/v1/namespaces/default/configmaps", body).code == 201
+    counted: list[tuple[int, int]] = []
+
+    async def count() -> None:
+        maps = api.registry.client.resource("", "configmaps")
+        counted.append(await maps.count_at("default"))
+        counted.append(await maps.count_at("other"))
+
+    succeed(count())
+    entries, revision = api.registry.stores[GroupResource("", "configmaps")].cache.list()
+    assert counted == [(3, revision), (0, revision)]
+    assert not any(entry._object for entry in entries)

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.machinery import status
 from kapi.options.options import Options
 from kapi.registry.delete_collection import delete_collection
-from kapi.registry.deletions import Outcome
+from kapi.registry.deletions import PendingDeletion
 from kapi.store.errors import RevisionConflict, StoreUnavailable
 from kapi.store.interface import Deletion
 
@@ -46,17 +46,17 @@ class Collections(SynchronousTestCase):
         self.refused: dict[str, Exception] = {}
         self.late: list[str] = []
 
-    async def one(self, key: str, outcome: Outcome) -> None:
+    async def one(self, key: str, pending: PendingDeletion) -> None:
         self.begun.append(key)
         if key in self.alone:
             await self.alone[key]
-            self.assertFalse(outcome.begins)
+            self.assertFalse(pending.can_batch)
         elif key in self.refused:
             raise self.refused[key]
         else:
-            self.assertTrue(outcome.begins)
+            self.assertTrue(pending.can_batch)
             try:
-                await outcome.of(Deletion(key, 1, b"", b"x"))
+                await pending.delete(Deletion(key, 1, b"", b"x"))
             except RevisionConflict:
                 self.late.append(key)
                 raise status.NotFound("gone by now") from None
@@ -94,8 +94,8 @@ class Collections(SynchronousTestCase):
             self.assertEqual(Options.from_command_line(flags).storage.delete_workers, workers)
 
     def test_large_objects_go_in_smaller_numbers(self) -> None:
-        async def large(key: str, outcome: Outcome) -> None:
-            await outcome.of(Deletion(key, 1, b"", b"x" * 600_000))
+        async def large(key: str, pending: PendingDeletion) -> None:
+            await pending.delete(Deletion(key, 1, b"", b"x" * 600_000))
 
         keys: Any = "abc"
         store: Any = self.store
@@ -130,11 +130,11 @@ class Collections(SynchronousTestCase):
         self.refused["1"] = status.NotFound("whatever it does by itself")
         refused, sent = self.one, []
 
-        async def one(key: str, outcome: Outcome) -> None:
+        async def one(key: str, pending: PendingDeletion) -> None:
             if key == "1":
-                outcome.alone()
+                pending.leave_batch()
                 sent.extend(keys for keys, _ in self.store.asked)
-            await refused(key, outcome)
+            await refused(key, pending)
 
         self.one = one  # type: ignore[method-assign]
         done = self.start(3, at_once=100)

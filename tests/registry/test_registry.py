@@ -63,7 +63,7 @@ def late() -> Registry:
     """Of the rows of another registry."""
     clock, rows = Clock(), {ROW.storage_resource: ROW}
     store = MemoryStore(clock, clock.seconds)
-    return Registry(store, Caches(store, clock), AdmissionChain(), Environment(clock=clock.seconds), late=rows)
+    return Registry(store, Caches(store, clock), AdmissionChain(), Environment(clock=clock.seconds), lazy_rows=rows)
 
 
 def test_a_late_registry_has_what_nobody_has_asked_for() -> None:

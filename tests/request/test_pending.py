@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from twisted.internet.task import Clock
 
-from kapi.request.pending import STALL_SECONDS, Pending, Share
+from kapi.request.pending import STALL_SECONDS, Pending, PendingBytes
 from kapi.server.metrics import Metrics
-from kapi.server.pending_figures import pending_families
+from kapi.server.pending_metrics import pending_families
 
 
 class Answer:
@@ -14,7 +14,7 @@ class Answer:
 
     def __init__(self, pending: Pending, size: int) -> None:
         self.pending = pending
-        self.share: Share | None = Share(pending, size)
+        self.share: PendingBytes | None = PendingBytes(pending, size)
         self.ended = False
         pending.progress(self)
 

@@ -15,8 +15,8 @@ from kapi.request.repeated import Repeated
 
 #: modules that use Twisted's LoopingCall themselves, since what they repeat raises nothing
 _CONTAINED = {
-    "request/repeated.py", "server/lifecycle.py", "store/encryption/kms.py", "store/feed.py", "store/sweeper.py",
-    "watchcache/caches.py", "watchcache/split_caches.py",
+    "request/repeated.py", "server/lifecycle.py", "store/sweeper.py", "watchcache/caches.py",
+    "watchcache/split_caches.py",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.metadata import validate, validate_update
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource, StrategyContext
-from tests.resources.rooms import changes, made, problems
+from tests.resources.strategy_kit import changes, made, problems
 
 #: kind -> what its own rules say of a label that is not valid, when an object is changed
 COMPLAINTS = {

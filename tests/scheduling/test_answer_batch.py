@@ -24,6 +24,7 @@ from kapi.testing.http import MemoryRequest
 
 class Gathering(SynchronousTestCase):
     def setUp(self) -> None:
+        self.patch(answer_batch, "_MAX_DELAY_SECONDS", 60.0)  # a slow machine lets no time pass here
         self.clock = Clock()
         self.left: list[list[int]] = []
         self.outgoing = AnswerBatch(self.clock, self.leave)
@@ -46,14 +47,13 @@ class Gathering(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_many_do_not_wait_for_the_end(self) -> None:
-        self.patch(answer_batch, "_MAX_DELAY", 60.0)
         self.add(*range(200, 200 + MAX_ANSWERS + 3))
         self.assertEqual(self.left, [list(range(200, 200 + MAX_ANSWERS))])
         self.clock.advance(0)
         self.assertEqual(self.left[1:], [[200 + MAX_ANSWERS, 201 + MAX_ANSWERS, 202 + MAX_ANSWERS]])
 
     def test_after_a_while_the_next_takes_all_along(self) -> None:
-        self.patch(answer_batch, "_MAX_DELAY", 0.0)
+        self.patch(answer_batch, "_MAX_DELAY_SECONDS", 0.0)
         self.add(200, 201, 202)
         self.assertEqual(self.left, [[200, 201]])
         self.clock.advance(0)
@@ -119,7 +119,7 @@ class Request(MemoryRequest):
 
 class Runner(SynchronousTestCase):
     def setUp(self) -> None:
-        self.patch(answer_batch, "_MAX_DELAY", 60.0)  # what is asked first loads modules
+        self.patch(answer_batch, "_MAX_DELAY_SECONDS", 60.0)  # what is asked first loads modules
         self.clock = Clock()
         self.order: list[Any] = []
         self.finished: list[tuple[str, int]] = []

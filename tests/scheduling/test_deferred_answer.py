@@ -84,8 +84,8 @@ class Answers(SynchronousTestCase):
         scheduler = ThreadScheduler(self.clock, timer=lambda: worked[0], budget=0.001)
         level = Level("workload-low", 100)
         noisy, quiet = Flow(level), Flow(level)
-        scheduler.met(noisy)
-        scheduler.met(quiet)
+        scheduler.note_request(noisy)
+        scheduler.note_request(quiet)
 
         def begin(name: str, flow: Flow | None) -> tuple[Deferred[str], Deferred[str]]:
             first: Deferred[str] = Deferred()
@@ -143,7 +143,7 @@ class Answers(SynchronousTestCase):
             return Response(200)
 
         coroutine = work()
-        scheduler = ThreadScheduler(SimpleNamespace(callLater=lambda *_: None, seconds=lambda: 0.0))
+        scheduler = ThreadScheduler(SimpleNamespace(callLater=lambda *_: None, seconds=lambda: 0.0), timer=lambda: 0.0)
         scheduler.wait(Piece(self.ctx.flow))
         DeferredAnswer(self.ctx, coroutine, coroutine.send(None), self.answered, Deadlines(self.clock), scheduler)
         waiting.callback(None)
@@ -187,7 +187,7 @@ class Answers(SynchronousTestCase):
         self.assertEqual((seen, len(self.outcomes)), (["written"], 1))
 
     def test_what_another_server_does_not_answer_is_given_up(self) -> None:
-        for leave in (lambda waiting: self.clock.advance(10.1), lambda waiting: waiting.left()):
+        for leave in (lambda waiting: self.clock.advance(10.1), lambda waiting: waiting.client_gone()):
             self.ctx.method, self.ctx.deadline, self.ctx.passed_on = "POST", self.clock.seconds() + 10.0, True
             given_up: list[Any] = []
             answer: Deferred[Response] = Deferred(given_up.append)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kapi.request.flow import Flow, Level
-from kapi.scheduling.shares import BURST, DEBT, Shares
+from kapi.scheduling.shares import MAX_BURST_SECONDS, MAX_DEBT_SECONDS, Shares
 
 
 class Busy:
@@ -87,7 +87,7 @@ def test_whoever_is_busy_gets_his_share(levels: list[tuple[int, list[float]]]) -
     weights = sum(weight for weight, _, _ in flows)
     for weight, workers, cost in flows:
         due = thread.now * weight / weights
-        assert abs(total(workers) - due) <= 0.2 * due + 2 * cost + BURST
+        assert abs(total(workers) - due) <= 0.2 * due + 2 * cost + MAX_BURST_SECONDS
 
 
 def test_flows_of_a_level_share_equally_whatever_they_keep_in_flight() -> None:
@@ -126,8 +126,8 @@ def test_what_was_left_unused_is_gone() -> None:
     thread.work(100)
     mine, others = thread.add(late, 0.001), thread.add(later, 0.001)
     thread.work(1)
-    assert total(mine) <= 1 / 4 + BURST + 0.01
-    assert total(others) <= 1 / 2 + BURST + 0.01
+    assert total(mine) <= 1 / 4 + MAX_BURST_SECONDS + 0.01
+    assert total(others) <= 1 / 2 + MAX_BURST_SECONDS + 0.01
 
 
 def test_one_long_piece_does_not_shut_its_flow_out() -> None:
@@ -142,7 +142,7 @@ def test_one_long_piece_does_not_shut_its_flow_out() -> None:
     before = thread.now
     while thread.step() is not long:
         thread.add(Flow(level), 0.001)
-    assert thread.now - before <= 3 * DEBT
+    assert thread.now - before <= 3 * MAX_DEBT_SECONDS
 
 
 def test_equals_are_served_in_the_order_in_which_they_came() -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from gc import collect, get_objects
 from typing import Any
+from unittest.mock import patch
+from weakref import ref
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.filters.chain import FilterChain
-from kapi.machinery.checkpoint import LARGE, Interrupted, checkpoint, commit, engage, in_slices
+from kapi.machinery import freeing
+from kapi.machinery.checkpoint import LARGE, Interrupted, checkpoint, commit, engage, expect_tree, in_slices
 from kapi.machinery.status import Timeout
 from kapi.request.context import RequestContext
 from kapi.request.flow import Flow, Level
 from kapi.request.response import Response
+from kapi.scheduling.slices import Worker
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
@@ -198,6 +203,90 @@ class Requests(Turns):
         while self.clock.calls:
             self.turn()
 
+    def test_large_trees_of_one_flow_are_made_one_after_the_other(self) -> None:
+        """Eight bodies of 2.5 MB at once took 270 MB; other flows and smaller requests do not wait for them."""
+        noisy, quiet = (Flow(Level("workload-low")) for _ in range(2))
+
+        def ask(name: str, flow: Flow, size: int, error: Exception | None = None) -> MemoryRequest:
+            async def handler(ctx: RequestContext) -> Response:
+                ctx.flow = flow
+                engage()
+                expect_tree(size)
+                self.order.append(f"{name} begins")
+                self.work(name, 3)
+                expect_tree(size)  # the object that it changes is large too
+                if error is not None:
+                    raise error
+                self.order.append(f"{name} ends")
+                return Response(200)
+
+            request = MemoryRequest("POST", "/")
+            RequestRunner(FilterChain([], handler), self.clock, slices=self.slices).serve(request)
+            return request
+
+        large, small = 2_500_000, 200_000
+        ask("large1", noisy, large)
+        ask("large2", noisy, large, Timeout("it takes too long"))
+        ask("large3", noisy, 300_000)
+        ask("large4", noisy, large)
+        ask("small", noisy, small)
+        ask("quiet", quiet, large)
+        while self.clock.calls:
+            self.turn()
+        order = [step for step in self.order if step.endswith("s")]
+        of_noisy = [step for step in order if step.startswith("large")]
+        ends = {step: number for number, step in enumerate(order)}
+        self.assertEqual(of_noisy[:2], ["large1 begins", "large1 ends"])
+        self.assertEqual(sorted(of_noisy[2:4]), ["large2 begins", "large3 begins"])  # both fit
+        self.assertEqual(of_noisy[4:], ["large3 ends", "large4 begins", "large4 ends"])  # the second one has failed
+        self.assertLess(ends["small ends"], ends["large2 begins"])
+        self.assertLess(ends["quiet ends"], ends["large2 begins"])
+
+    def test_a_large_tree_waits_until_the_one_before_it_is_freed(self) -> None:
+        flow = Flow(Level("workload-low"))
+        for busy_turns, seconds in ((3, 0.0), (1000, 0.5)):
+            left = [busy_turns]
+
+            def busy(left: list[int] = left) -> bool:
+                left[0] -= 1
+                return left[0] >= 0
+
+            async def handler(ctx: RequestContext) -> Response:
+                ctx.flow = flow
+                expect_tree(3_000_000)
+                return await self.answer(ctx)
+
+            self.order.clear()
+            self.answers.clear()
+            with patch.object(freeing, "busy", busy):
+                self.ask(handler)
+                self.ask(handler)
+                begun = self.clock.seconds()
+                while len(self.answers) < 1:
+                    self.turn()
+                self.assertEqual(self.order, ["a0", "a1", "a2"])
+                while len(self.answers) < 2:
+                    self.clock.advance(0.01)
+            self.assertEqual(self.order, ["a0", "a1", "a2"] * 2)
+            self.assertGreaterEqual(self.clock.seconds() - begun, seconds)
+            self.assertLess(self.clock.seconds() - begun, seconds + 0.2)
+
+    def test_what_waits_to_make_its_tree_ends_at_its_deadline(self) -> None:
+        flow = Flow(Level("workload-low"))
+
+        async def handler(ctx: RequestContext) -> Response:
+            ctx.flow = flow
+            expect_tree(3_000_000)
+            return await self.answer(ctx)
+
+        self.ask(handler)
+        self.deadline = 5.0
+        late = self.ask(handler)
+        self.clock.rightNow = 6.0
+        while self.clock.calls:
+            self.turn()
+        self.assertEqual((self.order, self.answers, late.code), (["a0", "a1", "a2"], [504, 200], 504))
+
     def test_while_flows_compete_a_slice_waits_for_its_flows_turn(self) -> None:
         """A long computation is no way around priority and fairness: it shares the thread with what others have to do."""
         worked = [0.0]
@@ -222,8 +311,8 @@ class Requests(Turns):
                 worked[0] += 0.005
             return Response(200)
 
-        scheduler.met(long)
-        scheduler.met(short)
+        scheduler.note_request(long)
+        scheduler.note_request(short)
         for _ in range(60):
             scheduler.wait(Short())
         RequestRunner(FilterChain([], compute), self.clock, slices=self.slices).serve(MemoryRequest("POST", "/"))
@@ -250,3 +339,51 @@ class Ends(SynchronousTestCase):
     def test_the_end_says_why(self) -> None:
         self.assertIsInstance(Interrupted(Timeout("late")).error, Timeout)
         self.assertNotIsInstance(Interrupted(Timeout("late")), Exception)
+
+
+class Body:
+    """What a request has."""
+
+
+class Workers(Turns):
+    """Greenlets of computations that have ended."""
+
+    def bodies(self, count: int) -> list[ref[Body]]:
+        """Of so many computations, all of them begun before the first ends."""
+
+        def job(body: Body) -> None:
+            engage()
+            checkpoint()
+
+        bodies = [Body() for _ in range(count)]
+        for body in bodies:
+            self.slices.call(job, body)
+        return [ref(body) for body in bodies]
+
+    def test_they_keep_nothing_of_them(self) -> None:
+        bodies = self.bodies(3)
+        while self.clock.calls:
+            self.turn()
+        collect()
+        self.assertEqual([body() for body in bodies], [None] * 3)
+
+    def test_of_many_some_are_kept(self) -> None:
+        before = self.workers()
+        self.bodies(50)
+        self.assertEqual(self.workers() - before, 50)
+        while self.clock.calls:
+            self.turn()
+        self.assertEqual(self.workers() - before, 16)
+
+    def test_they_end_with_the_slices(self) -> None:
+        before = self.workers()
+        self.bodies(3)
+        while self.clock.calls:
+            self.turn()
+        del self.slices
+        self.assertEqual(self.workers() - before, 0)
+
+    @staticmethod
+    def workers() -> int:
+        collect()
+        return sum(isinstance(found, Worker) for found in get_objects())

@@ -31,7 +31,7 @@ class Turns(SynchronousTestCase):
 
     def compete(self) -> None:
         for flow in (self.noisy, self.quiet):
-            self.scheduler.met(flow)
+            self.scheduler.note_request(flow)
 
     def piece(self, name: str, flow: Flow, cost: float = COST) -> Piece:
         def work() -> None:
@@ -72,13 +72,13 @@ class Turns(SynchronousTestCase):
         self.assertEqual(take(self.noisy, 20), 3)
 
     def test_handshakes_do_not_however_long_there_was_nothing_else(self) -> None:
-        newcomer = self.scheduler.newcomer("192.0.2.1")
+        new = self.scheduler.new_connection_flow("192.0.2.1")
         for _ in range(9):
-            self.scheduler.wait(self.piece("a", newcomer))
+            self.scheduler.wait(self.piece("a", new))
         self.clock.rightNow += 1
         self.assertEqual([len(self.turn()) for _ in range(3)], [3, 3, 3])
         for _ in range(9):
-            self.scheduler.wait(self.piece("b", newcomer))
+            self.scheduler.wait(self.piece("b", new))
         self.clock.rightNow += 1
         self.scheduler.wait(self.piece("known", self.quiet))
         self.assertIn("known", self.turn() + self.turn(), "nor do those who are known wait for all of them")
@@ -175,14 +175,14 @@ class Turns(SynchronousTestCase):
         self.assertFalse(self.scheduler.over())
 
     def test_one_flow_alone_shares_with_nobody_until_another_one_comes(self) -> None:
-        self.scheduler.met(self.noisy)
-        self.scheduler.met(self.noisy)
+        self.scheduler.note_request(self.noisy)
+        self.scheduler.note_request(self.noisy)
         self.assertFalse(self.scheduler.shared())
-        self.scheduler.met(self.quiet)
+        self.scheduler.note_request(self.quiet)
         self.assertTrue(self.scheduler.shared())
-        self.scheduler.met(self.noisy)
+        self.scheduler.note_request(self.noisy)
         self.clock.advance(0.15)
-        self.scheduler.met(self.noisy)
+        self.scheduler.note_request(self.noisy)
         self.assertTrue(self.scheduler.shared(), "the other one may come again")
         self.clock.advance(0.1)
         self.assertFalse(self.scheduler.shared(), "it has not")
@@ -198,12 +198,12 @@ class Connections(SynchronousTestCase):
         self.worked = 0.0
         self.scheduler = ThreadScheduler(self.clock, timer=lambda: self.worked, budget=0.001)
 
-    def test_the_last_flows_are_remembered_and_a_newcomer_is_none_any_more(self) -> None:
+    def test_the_last_flows_are_remembered_and_the_flow_of_a_new_connection_is_dropped(self) -> None:
         level = Level("workload-low", 100)
         made = [Flow(level) for _ in range(6)]
-        flows: tuple[Flow, ...] = (self.scheduler.newcomer("10.0.0.1"),)
+        flows: tuple[Flow, ...] = (self.scheduler.new_connection_flow("10.0.0.1"),)
         for flow in (*made, made[3]):
-            flows = self.scheduler.remember(flows, flow)
+            flows = self.scheduler.with_flow(flows, flow)
         self.assertEqual(flows, (made[3], made[5], made[4], made[2]))
 
     def test_it_is_read_for_the_one_whose_turn_comes_first(self) -> None:
@@ -214,9 +214,9 @@ class Connections(SynchronousTestCase):
         self.scheduler.charge(leases, 0.05)
         self.assertIs(self.scheduler.first((lists, leases)), lists)
 
-    def test_hosts_are_told_apart_and_a_crowd_of_newcomers_has_one_share(self) -> None:
-        crowd, other = self.scheduler.newcomer("10.0.0.1"), self.scheduler.newcomer("10.0.0.2")
-        self.assertIs(self.scheduler.newcomer("10.0.0.1"), crowd)
+    def test_each_host_has_a_flow_and_all_new_connections_have_one_share(self) -> None:
+        crowd, other = self.scheduler.new_connection_flow("10.0.0.1"), self.scheduler.new_connection_flow("10.0.0.2")
+        self.assertIs(self.scheduler.new_connection_flow("10.0.0.1"), crowd)
         self.assertIsNot(crowd, other)
         order: list[str] = []
 

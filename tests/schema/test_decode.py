@@ -30,7 +30,7 @@ def decoded(
 ) -> tuple[Any, list[str]]:
     data = text if isinstance(text, bytes) else text.encode()
     warnings: list[str] = []
-    obj = decode(read_body(data, media, kind, validation), kind, builtin.type_of(kind), validation, warnings.append)
+    obj = decode(read_body(data, media, kind), kind, builtin.type_of(kind), validation, warnings.append)
     return obj, warnings
 
 

@@ -13,7 +13,7 @@ from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.schema.structural import patterns
 from kapi.schema.structural.listtypes import list_errors
-from kapi.schema.structural.patterns import MAX_PATTERN, pattern_error
+from kapi.schema.structural.patterns import MAX_PATTERN_LENGTH, pattern_error
 from kapi.schema.structural.values import value_errors
 from tests.growth.counting import stretches
 
@@ -123,7 +123,7 @@ def test_a_pattern_that_is_too_long_is_not_compiled() -> None:
     assert pattern_error("(a|b)*" * 480_000) == too_large  # as RE2 says of it
     assert pattern_error("(a|b)*" * 40_000) == ""
     with patch.object(patterns, "_options", None):  # nobody is asked
-        assert pattern_error("a" * (MAX_PATTERN + 1)) == too_large
+        assert pattern_error("a" * (MAX_PATTERN_LENGTH + 1)) == too_large
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,20 @@ def test_an_upgrade_that_is_refused_leaves_no_tunnel(admin: Attacker, registered
         assert not any(b"/secret" in head + body for head, body in backend.requests)
 
 
+def test_an_absolute_target_is_passed_on_as_its_path(admin: Attacker, registered: list[str]) -> None:
+    """With neither the host that the client names nor a path that nobody has authorized."""
+    with Backend(speaking(http(b"{}"))) as backend:
+        path = answering(admin, "absolute.example.com", backend, registered)
+        for more in ((), ("Connection: Upgrade", "Upgrade: SPDY/3.1")):
+            received = admin.raw(admin.head(f"http://other.example.com{path}/things?a=b", *more, "Connection: close"))
+            assert received.startswith(b"HTTP/1.1 "), received
+        heads = [head for head, _ in backend.requests if b"/things" in head]
+        assert len(heads) == 2
+        for head in heads:
+            assert head.startswith(b"GET %s/things?a=b HTTP/1.1\r\n" % path.encode()), head
+            assert b"other.example.com" not in head
+
+
 def test_nobody_vouches_for_himself(admin: Attacker, registered: list[str]) -> None:
     with Backend(speaking(http(b"{}"))) as backend:
         path = answering(admin, "vouch.example.com", backend, registered)

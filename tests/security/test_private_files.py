@@ -7,7 +7,9 @@ import stat
 from pathlib import Path
 
 import pytest
+from twisted.internet.testing import MemoryReactorClock
 
+from kapi.store.embedded import EmbeddedValkey
 from tests.integration.server_process import ServerProcess
 from tests.security.attacker import Attacker
 
@@ -47,3 +49,27 @@ def test_every_file_in_the_data_directory_is_private(tmp_path: Path, umask: int)
             assert exposed(server.data) == {}
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize("kind", ["link", "directory"])
+def test_nobody_keeps_the_socket_of_the_store(tmp_path: Path, kind: str) -> None:
+    """It is below /tmp when the path of the data directory is too long; whoever made its directory there could exchange it."""
+    root = tmp_path / ("long-" * 20)
+    planted = Path(EmbeddedValkey(root / "data" / "store", MemoryReactorClock()).socket_path).parent
+    assert tmp_path not in planted.parents
+    if kind == "link":
+        planted.symlink_to(tmp_path)
+    elif os.getuid():
+        pytest.skip("only root can make the directory of another user")
+    else:
+        planted.mkdir(mode=0o777)
+        os.chown(planted, 65534, 65534)
+    server = ServerProcess(directory=root)
+    try:
+        with pytest.raises(RuntimeError, match="is no directory of this user"):
+            server.start()
+        assert not (tmp_path / "valkey.sock").exists()
+    finally:
+        if server.running:
+            server.stop()
+        planted.unlink() if kind == "link" else planted.rmdir()

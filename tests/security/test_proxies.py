@@ -78,3 +78,30 @@ def test_a_kubelet_that_redirects_is_not_followed(admin: Attacker, node: str, na
             assert len(kubelet.requests) == 4
             assert inner.connections == []
             assert not any(b"admintoken" in head for head, _ in kubelet.requests)
+
+
+@pytest.mark.parametrize(
+    "status", [b"200 OK", b"101 Switching Protocols", b"403 Forbidden", b"404 Not Found", b"500 Oops"]
+)
+def test_a_kubelet_that_does_not_upgrade_leaves_no_tunnel(
+    admin: Attacker, node: str, namespace: str, status: bytes
+) -> None:
+    """CVE-2018-1002105: what follows on the client's connection must not reach the kubelet, as which the server is trusted."""
+    base = f"/api/v1/namespaces/{namespace}"
+    spec = {"containers": [{"name": "c", "image": "i"}], "nodeName": "victim"}
+    admin.create(f"{base}/pods", {"metadata": {"name": "p"}, "spec": spec})
+    smuggled = b"POST /run/kube-system/other/c HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+    websocket = ("Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+                 "Sec-WebSocket-Protocol: v4.channel.k8s.io")  # fmt: skip
+    answer = http(b"no", status, b"text/plain").replace(b"Connection: close", b"Connection: keep-alive")
+    with Backend(lambda head, body: answer) as kubelet:
+        place(admin, node, "InternalIP", "127.0.0.1", kubelet.port)
+        for path in ("exec?command=sh&stdout=1", "attach?stdout=1", "portforward"):
+            for method, headers in (("POST", ("Upgrade: SPDY/3.1",)), ("GET", websocket)):
+                head = admin.head(f"{base}/pods/p/{path}", "Connection: Upgrade", *headers, method=method)
+                received = admin.raw(head + smuggled)
+                first = received.partition(b"\r\n")[0]
+                assert status.startswith(b"101") or not first.startswith(b"HTTP/1.1 101"), (path, received)
+                assert received.count(b"HTTP/1.1 ") == 1, (path, received)
+        if not status.startswith(b"101"):
+            assert not any(b"/run/" in head + body for head, body in kubelet.requests)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.server_process import ForkedServer, ServerProcess
-from tests.security.attacker import JSON_PATCH, MERGE, Attacker
+from tests.security.attacker import JSON, JSON_PATCH, MERGE, Attacker
 from tests.waiting import until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -103,6 +103,49 @@ def test_a_group_whose_name_begins_as_another(admin: Attacker, namespace: str) -
     assert admin.ask("GET", f"{base}/things/t").status == 200
     for plural in ("thing", "things"):
         admin.ask("DELETE", f"{CRDS}/{plural}.{group}")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
+def test_the_right_to_watch_is_for_watches(admin: Attacker, alice: Attacker, namespace: str, method: str) -> None:
+    """A path with /watch is authorized as a watch whatever its method is, so nothing else is served there."""
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    admin.create(f"/api/v1/namespaces/{namespace}/pods", pod)
+    admin.create(
+        f"/apis/apps/v1/namespaces/{namespace}/replicasets",
+        {"metadata": {"name": "r"}, "spec": {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}}, "spec": pod["spec"]}}},
+    )  # fmt: skip
+    grant(admin, "alice", "", namespace, rule("*", "*", "watch"))
+    within = f"namespaces/{namespace}"
+    body = {"status": {"phase": "Failed"}, "spec": {"replicas": 3}}
+    for path in (
+        *(f"/api/v1/watch/{within}/pods/p/{name}" for name in ("status", "log", "exec", "attach", "proxy", "proxy/x")),
+        *(f"/api/v1/watch/{within}/pods/p/{name}" for name in ("binding", "eviction", "ephemeralcontainers", "resize")),
+        f"/api/v1/watch/{within}/serviceaccounts/default/token",
+        f"/apis/apps/v1/watch/{within}/replicasets/r/scale",
+        f"/api/v1/watch/{within}/status",
+        f"/api/v1/watch/{within}/finalize",
+        "/apis/authentication.k8s.io/v1/watch/tokenreviews",
+        "/apis/authorization.k8s.io/v1/watch/subjectaccessreviews",
+        "/api/v1/watch/componentstatuses",
+        "/api/v1/watch/nodes/n/proxy/x",
+    ):
+        answer = alice.ask(method, path, None if method == "GET" else body, MERGE if method == "PATCH" else JSON)
+        assert answer.status == 404, (path, answer)
+    for path in (f"/api/v1/watch/{within}/pods/p", f"/api/v1/watch/{within}/pods"):
+        if method != "GET":
+            assert alice.ask(method, path, body, MERGE if method == "PATCH" else JSON).status == 405
+    pods = admin.ask("GET", f"/api/v1/namespaces/{namespace}/pods/p").tree
+    assert pods["status"]["phase"] == "Pending"
+    assert admin.ask("GET", f"/apis/apps/v1/{within}/replicasets/r").tree["spec"]["replicas"] == 0
+    admin.ask("DELETE", f"{RBAC}/clusterrolebindings/{namespace}")
+    admin.ask("DELETE", f"{RBAC}/clusterroles/{namespace}")
+
+
+def test_the_core_group_has_one_path(admin: Attacker) -> None:
+    """A proxy before the server that knows a resource's path must know all of them."""
+    for path in ("/apis//v1/secrets", "//api/v1/secrets", "/api//v1/secrets", "/apis/v1/secrets", "/API/v1/secrets"):
+        assert admin.ask("GET", path).status == 404, path
 
 
 @pytest.mark.parametrize("subresource", ["exec", "attach", "portforward"])

@@ -1,4 +1,4 @@
-"""What must not be read by who may read logs: tokens, Secrets, cookies (class 6)."""
+"""What must not be read by who may read logs: tokens, Secrets, cookies (class 6); and lines that a client has made up."""
 
 from __future__ import annotations
 
@@ -58,6 +58,19 @@ def test_nothing_that_lets_somebody_in_is_logged(tmp_path: Path) -> None:
     ):
         assert word not in text.replace("admintoken,admin,admin", ""), word
     assert signed[2] not in text, "the signature of a token"
+
+
+def test_a_path_is_one_line_of_the_log(tmp_path: Path) -> None:
+    """Line ends of all kinds, and what a terminal obeys, are escaped; a plain line end is followed by a tab."""
+    with ForkedServer("--v=10", directory=tmp_path) as server:
+        admin = Attacker(server, "admintoken")
+        for escape in ("%0a", "%0d", "%0d%0a", "%1b[2J", "%c2%85", "%e2%80%a8", "%e2%80%ae", "%0b", "%0c", "%7f"):
+            assert admin.ask("GET", f"/version/{escape}2026-01-01T00:00:00+0000%20forged").status == 404
+        until(lambda: sum("forged" in line for line in server.output) >= 10)
+    lines = [line for line in server.output if "forged" in line]
+    assert not [line for line in lines if line.startswith("2026-01-01")]
+    for line in lines:
+        assert line.removesuffix("\n").removeprefix("\t").isprintable(), ascii(line)
 
 
 def test_secrets_are_not_recorded_by_metadata(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from twisted.trial.unittest import TestCase
 from kapi.server import pki
 from kapi.server.http import Connections
 from kapi.server.listening import Port, bind
+from kapi.server.pulling import Pulls
 from kapi.server.tls import KeyPair, ServerContexts, TLSSettings
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.waiting import MAX_WAIT, eventually
@@ -46,6 +47,7 @@ class SocketCase(TestCase):
         self.api: MemoryAPI = succeed(MemoryAPI.started())
         self.clock = self.api.clock
         self.files = _files()
+        self.api.runner.pulls = Pulls(reactor)  # as the sockets: tests do not move what they are sent by
         self.connections = Connections(self.api.runner)
         listener = bind("127.0.0.1", 0, False)
         self.port = listener.getsockname()[1]

@@ -113,7 +113,7 @@ class Deadlines(SocketCase):
     async def test_a_header_that_does_not_end(self) -> None:
         sock = await self.client()
         sock.sendall(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\n".encode())
-        await self.until(lambda: self.channels() and self.channels()[0]._patience == 32)
+        await self.until(lambda: self.channels() and self.channels()[0]._max_wait == 32)
         await self.pass_time(20)
         sock.sendall(b"User-Agent: slow\r\n")  # a byte now and then buys no time
         await self.until(lambda: b"User-Agent: slow" in self.channels()[0].__dict__["_HTTPChannel__header"])
@@ -123,7 +123,7 @@ class Deadlines(SocketCase):
     async def test_a_server_that_was_busy_for_long_judges_nobody_by_it(self) -> None:
         sock = await self.client()
         sock.sendall(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\n".encode())
-        await self.until(lambda: self.channels() and self.channels()[0]._patience == 32)
+        await self.until(lambda: self.channels() and self.channels()[0]._max_wait == 32)
         sock.sendall(b"Authorization: x\r\nConnection: close\r\n\r\n")  # not read before the sweep
         self.clock.advance(40)
         answer = await rest(sock)
@@ -132,7 +132,7 @@ class Deadlines(SocketCase):
     async def test_a_body_that_does_not_come(self) -> None:
         sock = await self.client()
         sock.sendall(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{".encode())
-        await self.until(lambda: self.channels() and self.channels()[0]._patience == 60)
+        await self.until(lambda: self.channels() and self.channels()[0]._max_wait == 60)
         await self.pass_time(61)
         self.assertTrue((await rest(sock)).startswith(b"HTTP/1.1 408 "))
 
@@ -255,7 +255,7 @@ class SlowReaders(SocketCase):
     async def test_one_that_does_not_read_is_cut_off_and_counted_and_others_do_not_notice(self) -> None:
         cache = self.api.caches.find(GroupResource("", "configmaps"))
         assert cache is not None
-        cache.longest_queue = 50
+        cache.max_queued_events = 50
         slow, quick = await self.client(receive_buffer=4096), await self.client()
         for sock in (slow, quick):
             sock.sendall(WATCH)
@@ -279,7 +279,7 @@ class SlowReaders(SocketCase):
     async def test_one_that_never_reads_again_loses_its_connection(self) -> None:
         cache = self.api.caches.find(GroupResource("", "configmaps"))
         assert cache is not None
-        cache.longest_queue = 5
+        cache.max_queued_events = 5
         slow = await self.client(receive_buffer=4096)
         next(iter(self.connections.open)).transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         slow.sendall(WATCH)

@@ -60,6 +60,9 @@ class DebugSocketTests(TestCase):
         self.assertEqual((code, body[:2]), (200, b"\x1f\x8b"))
         code, body = await self.get("/debug/flags/v", b"PUT", b"4")
         self.assertEqual((code, self.logs.v), (200, 4))
+        for text in ("²".encode(), b"1_0", b"9" * 5000, b""):
+            code, body = await self.get("/debug/flags/v", b"PUT", text)
+            self.assertEqual((code, self.logs.v), (400, 4), body)
         for path in ("/api/v1/secrets", "/metrics", "/"):
             self.assertEqual((await self.get(path))[0], 404)
 

@@ -93,7 +93,7 @@ class Freed(SynchronousTestCase):
     def test_nothing_is_kept_after_the_end(self) -> None:
         self.freeing.uninstall()
         free_in_steps({})
-        self.assertIsNone(freeing.taker)
+        self.assertIsNone(freeing.collector)
         self.assertEqual(len(self.freeing._trees), 0)
 
     def test_deep_and_shared_trees(self) -> None:

@@ -88,7 +88,7 @@ def test_livez_can_be_patient_with_hooks_that_run() -> None:
         signals=LifecycleSignals(),
         metrics=Metrics(),
     )
-    caches = SimpleNamespace(ready=True, failing=lambda: "", oddities=lambda: "")
+    caches = SimpleNamespace(ready=True, failing=lambda: "", store_warnings=lambda: "")
     caches.parts = (caches,)
     storage: Any = SimpleNamespace(caches=caches)
     install_routes(config, storage, server, Hooks(server.post_start_hooks()))

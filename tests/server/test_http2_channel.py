@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import h2.events
@@ -14,6 +15,7 @@ from twisted.internet.threads import deferToThread
 
 from kapi.filters.chain import FilterChain
 from kapi.request.response import Response
+from kapi.scheduling import answer_batch
 from kapi.server import tls_connection
 from kapi.server.http2 import Http2
 from kapi.server.runner import RequestRunner
@@ -67,6 +69,7 @@ class Answers(ChannelCase):
         self.assertEqual(len(written), 1)
 
     async def test_so_do_answers_that_are_gathered(self) -> None:
+        self.patch(answer_batch, "_MAX_DELAY_SECONDS", 60.0)  # however slow the machine is
         waiting: list[Deferred[None]] = []
 
         async def answer(ctx: Any) -> Response:
@@ -340,6 +343,21 @@ class Ends(ChannelCase):
         self.patch(tls_connection, "_LINGER_SECONDS", 0.1)
         await self.pass_time(2)
         self.assertEqual(await rest(client.sock), GoAwayFrame(0, last_stream_id=stream).serialize())
+        await self.until(lambda: not self.connections.open)
+
+    async def test_the_connection_ends_when_the_last_bytes_are_read_at_last(self) -> None:
+        self.serve(lambda ctx: Response(200, b"x" * 65_536))
+        client = await self.client2(receive_buffer=4096)
+        client.state.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 1 << 20})
+        client.state.increment_flow_control_window(1 << 20)
+        client.flush()
+        await self.until(self.channels)
+        transport = await self.transport()
+        transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        client.begin("GET", MAPS)
+        await self.until(lambda: transport.producerPaused and not self.channels()[0].streams)
+        self.channels()[0].close_when_idle()
+        self.assertGreater(len(await rest(client.sock)), 65_536)
         await self.until(lambda: not self.connections.open)
 
     async def test_the_last_answer_comes_whole_when_the_server_stops(self) -> None:

@@ -107,7 +107,7 @@ def test_what_is_kept_has_a_bound() -> None:
     for number in range(500):
         for _ in range(2):
             heard.ask(block(f"/{number}"))
-    assert len(heard._decoder.known) <= http2_heads._MAX_KNOWN
+    assert len(heard._decoder.known) <= http2_heads._MAX_CACHED_BLOCKS
 
 
 def test_a_known_block_does_not_pass_as_trailers_and_counts_as_a_stream() -> None:

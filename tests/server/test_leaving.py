@@ -11,6 +11,7 @@ from typing import Any
 import h2.events
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionLost
+from twisted.internet.threads import deferToThread
 from twisted.python.failure import Failure
 
 from kapi.endpoints.body import raw_body
@@ -107,6 +108,41 @@ class Watches(LeavingCase):
             await until_seen(sock, b"\r\n\r\n")
             self.assertEqual(self.cache().watches, 1)
             end(sock)
+            await self.until(lambda: not self.api.runner.watches)
+        await self._ended()
+
+    async def test_a_websocket_that_pings_and_does_not_read_is_not_read_either(self) -> None:
+        """Each ping makes an answer, which would wait in memory."""
+        upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\nOrigin: x"
+        sock = await self.client(receive_buffer=4096)
+        sock.sendall(f"GET {WATCH} HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n\r\n".encode())
+        await until_seen(sock, b"\r\n\r\n")
+        self.channels()[0].transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        ping = b"\x89\xfd\0\0\0\0" + b"x" * 125
+
+        def flood() -> bool:
+            sock.settimeout(1.0)
+            try:
+                for _ in range(300):
+                    sock.sendall(ping * 1000)  # 40 MB in all: far more than the buffers of the sockets
+            except TimeoutError:
+                return False
+            return True
+
+        self.assertFalse(await deferToThread(flood))
+        reset(sock)
+        await self._ended()
+
+    async def test_a_request_whose_client_goes_behind_what_it_sent_in_advance(self) -> None:
+        """So much is not read any more while an answer is made, and so the end behind it would not be seen."""
+        for end in (close, reset):
+            sock = await self.client()
+            sock.sendall(f"GET {WATCH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await until_seen(sock, b"\r\n\r\n")
+            sock.sendall(b"x" * 65536)
+            await self.until(lambda: not self.channels()[0].transport._reading)
+            end(sock)
+            await self.pass_time(3)
             await self.until(lambda: not self.api.runner.watches)
         await self._ended()
 

@@ -29,7 +29,7 @@ class SharedSocket(SocketCase):
         assert taken == {0: 5, 1: 5}
 
     async def test_who_has_taken_one_leaves_the_next_to_others_for_a_while(self) -> None:
-        self.patch(Port, "rest", 3600)
+        self.patch(Port, "pause", 3600)
         taken = self.listen()
         await eventually(lambda: taken.total() >= 2)
         for _ in range(5):
@@ -37,7 +37,7 @@ class SharedSocket(SocketCase):
         assert taken == {0: 1, 1: 1}
 
     async def test_who_has_no_place_leaves_them_to_others(self) -> None:
-        self.patch(Port, "full_rest", 3600)
+        self.patch(Port, "full_pause", 3600)
         taken = self.listen(full=1)
         await eventually(lambda: taken.total() == 10)
         assert taken[1] <= 1

@@ -6,8 +6,11 @@ import io
 import json
 from typing import Any
 
+import pytest
 from twisted.logger import Logger, LogPublisher
 
+from kapi.options.flags import FlagError
+from kapi.options.logs import module_levels
 from kapi.options.options import Options
 from kapi.server.logging import observer
 
@@ -25,6 +28,12 @@ class Streams:
 
     def lines(self) -> list[Any]:
         return [json.loads(line) for line in self.err.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("text", ["store", "=2", "store=²", "store=-1", "store=" + "9" * 5000])
+def test_a_pattern_of_modules_needs_a_number(text: str) -> None:
+    with pytest.raises(FlagError, match="expect comma-separated list of filename=N"):
+        module_levels(text)
 
 
 def test_a_pattern_of_modules_has_a_verbosity_of_its_own() -> None:

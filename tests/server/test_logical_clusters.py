@@ -24,7 +24,7 @@ class Parts:
     def __init__(self, store: MemoryStore, starting: Deferred[None] | None) -> None:
         self.store, self.told = store, ["made"]
         self._starting = starting
-        self.broken = False
+        self.broken = self.stops_badly = False
 
     async def start(self) -> None:
         if self._starting is not None:
@@ -36,6 +36,8 @@ class Parts:
 
     async def stop(self, why: Exception | None = None) -> None:
         self.told.append("stopped" if why is None else type(why).__name__)
+        if self.stops_badly:
+            raise ValueError("broken")
 
     def tick(self) -> None:
         self.told.append("tick")
@@ -158,7 +160,7 @@ class TestLogicalClusters(unittest.TestCase):
         self.advance(100)
         self.assertNotIn("stopped", self.made[0].told)  # a request is not answered yet: it may be a watch
         self.finish(ctx)
-        self.advance(int(module.IDLE) + 1)
+        self.advance(int(module.IDLE_SECONDS) + 1)
         self.assertIn("stopped", self.made[0].told)
         self.ask("/clusters/x/api")
         self.assertIs(self.made[1].store, self.made[0].store)
@@ -194,6 +196,25 @@ class TestLogicalClusters(unittest.TestCase):
         self.advance(2)
         self.assertEqual([parts.told.count("tick") for parts in self.made], [2, 2])
         self.assertEqual(len(self.flushLoggedErrors(ValueError)), 2)
+
+    def test_one_that_cannot_be_stopped_in_order_keeps_no_other_running(self) -> None:
+        for name in ("one", "other"):
+            self.clusters.create(name)
+            self.ask(f"/clusters/{name}/api")
+        self.made[0].stops_badly = True
+        self.successResultOf(Deferred.fromCoroutine(self.clusters.stop()))
+        self.assertEqual([parts.told[-1] for parts in self.made], ["stopped", "stopped"])
+        self.assertEqual(len(self.clusters), 0)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+
+    def test_one_that_cannot_be_stopped_in_order_is_reset_nevertheless(self) -> None:
+        cluster = self.clusters.create("x")
+        self.ask("/clusters/x/api")
+        self.made[0].stops_badly = True
+        self.successResultOf(Deferred.fromCoroutine(cluster.reset(self.clusters.snapshot("x"))))
+        self.ask("/clusters/x/api")
+        self.assertIs(self.made[1].store, cluster.store)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
 
     def test_a_request_that_waits_for_what_is_removed_is_told_so(self) -> None:
         self.clusters.create("x")

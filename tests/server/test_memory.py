@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import linecache
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
@@ -63,6 +65,17 @@ class Returns(SynchronousTestCase):
         self.allocator.heap = max(self.allocator.heap, self.allocator.size)
         self.clock.advance(5)
         return self.allocator.trimmed
+
+    def test_the_sources_of_logged_tracebacks_are_dropped(self) -> None:
+        """Python keeps all lines of each file; those of generated code are in no file."""
+        generated = "<generated for a test>"
+        linecache.cache[generated] = (5, None, ["pass\n"], generated)
+        self.addCleanup(linecache.cache.pop, generated, None)
+        traceback.format_stack()
+        self.assertIn(__file__, linecache.cache)
+        self.clock.advance(5)
+        self.assertNotIn(__file__, linecache.cache)
+        self.assertIn(generated, linecache.cache)
 
     def test_after_a_burst(self) -> None:
         self.assertEqual(self.burst(1000, 880), 1)

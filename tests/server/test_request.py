@@ -73,3 +73,17 @@ def test_a_header_is_one_line_whatever_is_in_it(value: bytes) -> None:
     head = answer([(b"X-Text", value)]).partition(b"\r\n\r\n")[0].split(b"\r\n")
     assert [line.partition(b":")[0] for line in head[1:]] == [b"X-Text", b"Content-Length"]
     assert b"\n" not in head[1] and b"\r" not in head[1]
+
+
+@pytest.mark.parametrize("size", [100, 400_000])
+def test_a_long_first_part_is_not_copied(size: int) -> None:
+    channel, body = Parts(), b"x" * size
+    written: list[bytes] = []
+    channel.transport.write = written.append
+    request = APIRequest(channel)
+    request.method, request.clientproto, request.content = b"GET", b"HTTP/1.1", None
+    request.setResponseCode(200)
+    request.responseHeaders.setRawHeaders(b"content-length", [b"%d" % size])
+    request.write(body)
+    assert b"".join(written) == b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (size, body)
+    assert (written[-1] is body, len(written)) == ((True, 2) if size > 100 else (False, 1))

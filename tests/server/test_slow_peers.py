@@ -142,7 +142,7 @@ class Slow(SocketCase):
     async def test_a_body_that_trickles_has_no_more_time_than_another(self) -> None:
         sock = await self.client()
         sock.sendall(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n".encode())
-        await self.until(lambda: self.channels() and self.channels()[0]._patience == 60)
+        await self.until(lambda: self.channels() and self.channels()[0]._max_wait == 60)
         for number in range(6):
             await self.pass_time(9)
             sock.sendall(b" ")

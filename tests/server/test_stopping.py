@@ -81,7 +81,7 @@ class Stopping(SocketCase):
             if begun:
                 sock.sendall(GET[:begun])
         await self.until(
-            lambda: sum(channel._patience == HEAD_TIMEOUT for channel in self.channels()) == (3 if begun else 0)
+            lambda: sum(channel._max_wait == HEAD_TIMEOUT for channel in self.channels()) == (3 if begun else 0)
         )
         self.connections.close_idle()
         for sock in socks:

@@ -37,6 +37,38 @@ def test_a_second_start_uses_the_same_keys(files: pki.Files) -> None:
     assert {path.name: path.read_bytes() for path in files.directory.iterdir()} == before
 
 
+def contents(files: pki.Files) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in files.directory.iterdir()}
+
+
+@pytest.mark.parametrize(("public", "private"), [("ca.crt", "ca.key"), ("sa.pub", "sa.key")])
+def test_no_key_that_others_depend_on_is_replaced(files: pki.Files, public: str, private: str) -> None:
+    """As in a copy that was not finished."""
+    before = contents(files)
+    (files.directory / public).unlink()
+    pki.ensure(files.directory, ["localhost"])
+    after = contents(files)
+    assert after[private] == before[private]
+    kept = [name for name in before if name not in ("ca.crt", "apiserver.crt", "apiserver.key")]
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    admin, ca = (x509.load_pem_x509_certificate(path.read_bytes()) for path in (files.admin, files.ca))
+    admin.verify_directly_issued_by(ca)
+    (files.directory / private).unlink()
+    before = contents(files)
+    with pytest.raises(ValueError, match=f"{public} is there, but not {private}"):
+        pki.ensure(files.directory, ["localhost"])
+    assert contents(files) == before
+
+
+def test_a_key_of_another_authority_is_refused(files: pki.Files, tmp_path: Path) -> None:
+    other = pki.ensure(tmp_path / "other", ["localhost"])
+    files.ca_key.write_bytes(other.ca_key.read_bytes())
+    before = contents(files)
+    with pytest.raises(ValueError, match="ca.crt and ca.key do not belong together"):
+        pki.ensure(files.directory, ["localhost"])
+    assert contents(files) == before
+
+
 def test_a_new_name_makes_a_new_serving_certificate_only(files: pki.Files) -> None:
     serving, ca, key = files.serving.read_bytes(), files.ca.read_bytes(), files.service_account_key.read_bytes()
     pki.ensure(files.directory, [*NAMES, "api.example"])

@@ -37,7 +37,7 @@ class KmsPlugin:
         def handler(name: str, answer: Any) -> Any:
             def handle(request: bytes, context: Any) -> bytes:
                 self.calls[name] += 1
-                self.hangs.wait(20)
+                self.hangs.wait(120)
                 try:
                     return bytes(answer(decode(request)))
                 except KeyError as error:

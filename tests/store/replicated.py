@@ -10,7 +10,7 @@ from typing import Any
 import hiredis
 
 from tests.store.servers import Server
-from tests.waiting import until
+from tests.waiting import MAX_WAIT, until
 
 NAME = "mymaster"
 DOWN_AFTER = 1000  # milliseconds
@@ -25,7 +25,7 @@ DURABLE = {
 
 def ask(port: int, *words: object, login: tuple[str, ...] = ()) -> Any:
     """One command on a connection of its own; an error is answered as one."""
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=MAX_WAIT) as connection:
         reader = hiredis.Reader()
         if login:
             connection.sendall(hiredis.pack_command(("AUTH", *login)))
@@ -83,8 +83,15 @@ class Replicated:
 
     def calm(self) -> None:
         """From here on the Sentinels take no server for down that only answers late, as on a machine with much to do."""
+        self._take_for_down_after(60_000)
+
+    def alarm(self) -> None:
+        """From here on they do again."""
+        self._take_for_down_after(DOWN_AFTER)
+
+    def _take_for_down_after(self, milliseconds: int) -> None:
         for sentinel in self.sentinels:
-            assert ask(sentinel.port, "SENTINEL", "SET", NAME, "down-after-milliseconds", 60_000) == b"OK"
+            assert ask(sentinel.port, "SENTINEL", "SET", NAME, "down-after-milliseconds", milliseconds) == b"OK"
 
     def cut_off(self, *replicas: Server) -> None:
         """The primary loses these replicas: they are stopped, so that they confirm nothing."""

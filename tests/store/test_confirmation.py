@@ -97,12 +97,12 @@ class Cycles(SynchronousTestCase):
         self.clock.advance(3)
         self.confirmation.hold(late, 7)
         self.clock.advance(3.5)
-        self.confirmation.look()
+        self.confirmation.check()
         self.failureResultOf(early, OutcomeUnknown)
         self.failureResultOf(running, StoreUnavailable)
         self.assertNoResult(late)
         self.clock.advance(3)
-        self.confirmation.look()
+        self.confirmation.check()
         self.failureResultOf(late, OutcomeUnknown)
 
 
@@ -142,7 +142,7 @@ class ListedReplicas(SynchronousTestCase):
         self.assertIn(b"WAIT\r\n$1\r\n2\r\n", self.fence.transport.value())
 
     def test_one_that_leaves_while_nothing_is_written_is_seen_then(self) -> None:
-        self.confirmation.look()
+        self.confirmation.check()
         self.fence.dataReceived(b"*3\r\n$6\r\nmaster\r\n:9\r\n*0\r\n")
         self.assertIn("may have been promoted", self.replicas.doubt())
         self.clock.advance(4)

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import zlib
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from twisted.trial.unittest import TestCase
 from kapi.store.factory import embedded_store
 from kapi.store.interface import Change
 from tests.store.contract import Recorder
-from tests.waiting import MAX_WAIT
+from tests.waiting import until
 
 ROUNDS = int(os.environ.get("KAPI_CRASH_ROUNDS", "3"))
 SEED = int(os.environ.get("KAPI_CRASH_SEED", str(random.randrange(1 << 30))))
@@ -50,13 +49,10 @@ class Writer:
         return [line[1:] for line in list(self.lines) if line[0] == word]
 
     def wait_for(self, word: str, count: int) -> None:
-        deadline = time.monotonic() + MAX_WAIT
-        while len(self.said(word)) < count:
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                self.process.kill()
-                assert self.process.stderr is not None
-                raise AssertionError(f"no {count} {word}: {self.process.stderr.read()!r}")
-            time.sleep(0.01)
+        until(lambda: len(self.said(word)) >= count or self.process.poll() is not None)
+        if len(self.said(word)) < count:
+            assert self.process.stderr is not None
+            raise AssertionError(f"no {count} {word}: {self.process.stderr.read()!r}")
 
     def kill(self) -> None:
         self.process.kill()
@@ -68,7 +64,7 @@ class Writer:
 
 
 class CrashTest(TestCase):
-    timeout = 120
+    timeout = 240
 
     def setUp(self) -> None:
         self.directory = tempfile.mkdtemp()

@@ -13,12 +13,14 @@ from pathlib import Path
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
+from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from kapi.store import embedded
+from kapi.store.append_only_files import incomplete
 from kapi.store.embedded import EmbeddedValkey, find_binary
 from kapi.store.errors import UnsuitableStore
-from kapi.store.factory import shared_store
+from kapi.store.factory import embedded_store, shared_store
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.waiting import eventually
 
@@ -61,7 +63,7 @@ class EmbeddedValkeyTest(TestCase):
         server = self.server()
         await server.start()
         await server.stop()
-        store = shared_store(self.directory, reactor, patience=30)
+        store = shared_store(self.directory, reactor, start_timeout=120)
         self.addCleanup(store.stop)
         starting = Deferred.fromCoroutine(store.start(Recorder()))
         server = self.server()
@@ -91,6 +93,31 @@ class EmbeddedValkeyTest(TestCase):
         await eventually(lambda: server.pid not in (None, first))
         self.assertEqual(len(failures), 2)
 
+    async def test_the_log_says_why_the_server_ended(self) -> None:
+        """Neither what it says at every start, nor that it ends, when the line before tells of the disk."""
+        server = self.server()
+        await server.start()
+        server.supervise()
+        self.addCleanup(server.stop)
+        lines: list[LogEvent] = []
+        globalLogPublisher.addObserver(lines.append)
+        self.addCleanup(globalLogPublisher.removeObserver, lines.append)
+
+        def told() -> list[str]:
+            return [line["what"] for line in lines if "what" in line and line["log_namespace"] == embedded.__name__]
+
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+        await eventually(told)
+        self.assertEqual(told(), ["ended (by signal 9)"])
+        with (self.directory / "valkey.log").open("a") as log:
+            log.write(
+                "7:M 01 Jan 2026 00:00:00.000 # Error writing to the AOF file: No space left on device\n"
+                "7:M 01 Jan 2026 00:00:00.000 # Can't recover from AOF write error when the AOF fsync policy is 'always'...\n"
+                "8:M 01 Jan 2026 00:00:00.000 # WARNING Memory overcommit must be enabled! Without it, a save may fail.\n"
+            )
+        self.assertEqual(server._end_of_log(), "Error writing to the AOF file: No space left on device")
+
     async def test_launch_refuses_a_directory_in_use(self) -> None:
         server = self.server()
         server.launch()
@@ -100,6 +127,50 @@ class EmbeddedValkeyTest(TestCase):
             await server.start()
         finally:
             await server.stop()
+
+    async def test_an_incomplete_copy_is_refused_and_stays_as_it_is(self) -> None:
+        store = embedded_store(self.directory, reactor)
+        await store.start(Recorder())
+        for number in range(20):
+            await store.create(f"a/b/c/{number}", HEAD, TAIL)
+        await store.stop()
+        files = Path(self.directory, "appendonlydir")
+        manifest, base = files / "appendonly.aof.manifest", files / "appendonly.aof.1.base.rdb"
+        for path, contents, why in (
+            (manifest, None, "it has appendonly.aof.1.incr.aof, but no appendonly.aof.manifest"),
+            (manifest, manifest.read_text().partition("\n")[0] + "\n", "does not list appendonly.aof.1.incr.aof"),
+            (base, "", "appendonly.aof.1.base.rdb is empty"),
+        ):
+            was = path.read_bytes()
+            path.unlink()
+            if contents is not None:
+                path.write_text(contents)
+            before = {one.name: one.read_bytes() for one in files.iterdir()}
+            for _ in range(2):
+                with self.assertRaisesRegex(UnsuitableStore, f"is an incomplete copy: .*{why}; copy it again"):
+                    self.server().launch()
+            self.assertEqual({one.name: one.read_bytes() for one in files.iterdir()}, before)
+            path.write_bytes(was)
+        recorder = Recorder()
+        store = embedded_store(self.directory, reactor)
+        await store.start(recorder)
+        self.assertEqual(len(recorder.objects), 20)
+        await store.stop()
+
+    def test_what_a_kill_leaves_is_no_incomplete_copy(self) -> None:
+        files = Path(self.directory, "appendonlydir")
+        files.mkdir(parents=True)
+        self.assertEqual(incomplete(Path(self.directory)), "")
+        (files / "appendonly.aof.1.base.rdb").write_bytes(b"x" * 100)  # at the first start
+        (files / "appendonly.aof.1.incr.aof").touch()
+        self.assertEqual(incomplete(Path(self.directory)), "")
+        names = ("appendonly.aof.4.base.rdb", "appendonly.aof.7.incr.aof")
+        lines = [f"file {name} seq {name.split('.')[2]} type {name.split('.')[3][0]}\n" for name in names]
+        (files / "appendonly.aof.manifest").write_text("".join(lines))
+        for name in (*names, "appendonly.aof.5.base.rdb", "appendonly.aof.6.incr.aof", "temp-rewriteaof-9.aof"):
+            (files / name).write_bytes(b"x" * 1000)  # of a rewrite
+        (files / "appendonly.aof.8.incr.aof").touch()
+        self.assertEqual(incomplete(Path(self.directory)), "")
 
     async def test_a_server_left_behind_is_replaced(self) -> None:
         _, ended = await self._left_behind()
@@ -121,7 +192,7 @@ class EmbeddedValkeyTest(TestCase):
         return left, left._ended
 
     async def test_a_stopped_server_left_behind_cannot_hold_the_start(self) -> None:
-        self.patch(embedded, "LEFTOVER_TIMEOUT", 0.5)
+        self.patch(embedded, "LEFTOVER_TIMEOUT", 2.0)
         left, ended = await self._left_behind()
         assert left.pid is not None
         os.kill(left.pid, signal.SIGSTOP)
@@ -132,7 +203,7 @@ class EmbeddedValkeyTest(TestCase):
         await heir.stop()
 
     async def test_a_hanging_server_of_unknown_origin_is_one_clear_line(self) -> None:
-        self.patch(embedded, "LEFTOVER_TIMEOUT", 0.5)
+        self.patch(embedded, "LEFTOVER_TIMEOUT", 2.0)
         left, ended = await self._left_behind()
         assert left.pid is not None
         os.kill(left.pid, signal.SIGSTOP)

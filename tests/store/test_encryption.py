@@ -53,7 +53,7 @@ def made(*providers: Any, resources: Sequence[str] = ("secrets",)) -> Encryption
 
 
 def stored(encryption: Encryption, revision: int = 12, key: str = KEY) -> bytes:
-    head, tail = encryption.conceal(key, HEAD, TAIL)
+    head, tail = encryption.to_storage(key, HEAD, TAIL)
     return head + b"%d" % revision + tail
 
 
@@ -68,7 +68,7 @@ def test_what_is_stored_has_upstreams_prefix_and_no_plain_text(kind: str) -> Non
     assert data.startswith(f"k8s:enc:{kind}:v1:key-a:".encode())
     assert b"plain" not in data and b"metadata" not in data
     assert stored(encryption) != data, "the same object is never stored alike"
-    assert encryption.reveal(KEY, 12, data) == plain()
+    assert encryption.from_storage(KEY, 12, data) == plain()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,16 +76,16 @@ def test_a_changed_value_is_not_taken_for_an_object(kind: str) -> None:
     encryption = made(provider(kind, "a"))
     data = bytearray(stored(encryption))
     data[-8] ^= 1
-    assert not encryption.reveal(KEY, 12, bytes(data)).endswith(TAIL)
+    assert not encryption.from_storage(KEY, 12, bytes(data)).endswith(TAIL)
     others = made(provider(kind, "b"))
-    assert others.reveal(KEY, 12, bytes(data)) == data
+    assert others.from_storage(KEY, 12, bytes(data)) == data
     assert [row[1] for row in others.operations.rows] == ["no matching prefix found"]
 
 
 def test_a_value_under_another_name_cannot_be_read() -> None:
     encryption = made(provider("aesgcm", "a"))
     data = stored(encryption)
-    assert encryption.reveal("core/secrets/ns/other", 12, data) == data
+    assert encryption.from_storage("core/secrets/ns/other", 12, data) == data
     assert ("secrets", "cipher: message authentication failed", "from_storage", "k8s:enc:aesgcm:v1:key-a:") in (
         encryption.operations.rows
     )
@@ -94,13 +94,13 @@ def test_a_value_under_another_name_cannot_be_read() -> None:
 def test_the_first_key_writes_and_all_read() -> None:
     old = stored(made(provider("aescbc", "a")))
     rotated = made(provider("aesgcm", "b"), provider("aescbc", "c", "a"))
-    assert rotated.reveal(KEY, 12, old) == plain()
+    assert rotated.from_storage(KEY, 12, old) == plain()
     assert stored(rotated).startswith(b"k8s:enc:aesgcm:v1:key-b:")
 
 
 def test_plain_text_is_read_where_the_file_says_so() -> None:
-    assert made(provider("aesgcm", "a"), provider("identity")).reveal(KEY, 12, plain()) == plain()
-    refused = made(provider("aesgcm", "a")).reveal(KEY, 12, plain())
+    assert made(provider("aesgcm", "a"), provider("identity")).from_storage(KEY, 12, plain()) == plain()
+    refused = made(provider("aesgcm", "a")).from_storage(KEY, 12, plain())
     assert refused != plain() and not refused.startswith(b"{")
 
 
@@ -113,14 +113,14 @@ def test_only_the_resources_that_are_named_are_encrypted() -> None:
     names["*.*"] = keys
     for name, wanted in names.items():
         encryption = made(provider("aesgcm", "a"), resources=[name])
-        assert [key for key in keys if encryption.conceal(key, HEAD, TAIL)[0] != HEAD] == wanted
+        assert [key for key in keys if encryption.to_storage(key, HEAD, TAIL)[0] != HEAD] == wanted
 
 
 def test_what_was_stored_encrypted_is_stored_as_it_is() -> None:
     """As for what expires, whose halves are taken from the store."""
     encryption = made(provider("aesgcm", "a"))
-    head, tail = encryption.conceal(KEY, HEAD, TAIL)
-    assert encryption.conceal(KEY, head, tail) == (head, tail)
+    head, tail = encryption.to_storage(KEY, HEAD, TAIL)
+    assert encryption.to_storage(KEY, head, tail) == (head, tail)
 
 
 class Follower:

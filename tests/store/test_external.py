@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from twisted.internet import defer, protocol, reactor, ssl
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
+from kapi.store.address import parse
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.factory import embedded_store, external_store
+from kapi.store.redis_store import RedisStore
 from tests.store.certificates import make_authority, make_certificate
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.external_case import ExternalCase
@@ -38,10 +41,33 @@ class Login(ExternalCase):
         self.assertIn("NOAUTH", await self.refused(server.url))
 
     async def test_acl_user_with_the_documented_rights(self) -> None:
-        rights = "on >pw ~{kapi}:* +@read +@write +@scripting +@connection +info +script|load"
+        rights = "on >pw ~{kapi}:* +@read +@write +@scripting +@connection +info +time +script|load"
         server = self.server(user=f"kapi {rights}")
         await self.works(f"redis://kapi:pw@127.0.0.1:{server.port}")
         self.assertNotIn("pw", await self.refused(f"redis://kapi:pwx@127.0.0.1:{server.port}"))
+        server = self.server(user=f"kapi {rights} -time")
+        self.assertIn("'time'", await self.refused(f"redis://kapi:pw@127.0.0.1:{server.port}"))
+
+
+class Clocks(ExternalCase):
+    """What expires does so by the store's clock, whatever those of the servers on it show."""
+
+    async def test_they_may_differ(self) -> None:
+        server = self.server()
+        stores = []
+        for ahead in (0.0, 86_400.0, -86_400.0):
+            store = RedisStore(parse(server.url), reactor, clock=lambda ahead=ahead: time.time() + ahead)
+            stores.append(store)
+            await store.start(Recorder())
+            self.addCleanup(store.stop)
+        for store in stores:
+            for number, lifetime in enumerate((100.0, -1.0)):
+                key = f"core/events/ns/e{stores.index(store)}-{number}"
+                await store.create(key, HEAD, TAIL, expires=store._clock() + lifetime)
+        self.assertEqual(await stores[1]._sweeper.sweep(), 3)
+        self.assertEqual([await store._sweeper.sweep() for store in stores], [0, 0, 0])
+        left = await stores[0].scan("core/events/")
+        self.assertEqual(sorted(one.key for one in left), [f"core/events/ns/e{number}-0" for number in range(3)])
 
 
 class Refusals(ExternalCase):
@@ -63,7 +89,7 @@ class Refusals(ExternalCase):
 
     async def test_one_that_comes_late_is_waited_for(self) -> None:
         port, recorder = free_port(), Recorder()
-        store = external_store(f"redis://127.0.0.1:{port}", reactor, patience=30)
+        store = external_store(f"redis://127.0.0.1:{port}", reactor, start_timeout=120)
         self.addCleanup(store.stop)
         starting = defer.Deferred.fromCoroutine(store.start(recorder))
         await pause(0.2)
@@ -73,7 +99,7 @@ class Refusals(ExternalCase):
         await recorder.reached(await store.create("k", HEAD, TAIL))
 
     async def test_one_that_does_not_come_is_not_waited_for_longer(self) -> None:
-        store = external_store(f"redis://127.0.0.1:{free_port()}", reactor, patience=0.3)
+        store = external_store(f"redis://127.0.0.1:{free_port()}", reactor, start_timeout=0.3)
         begin = reactor.seconds()
         with self.assertRaisesRegex(StoreUnavailable, "^redis://.*: cannot connect"):
             await store.start(Recorder())
@@ -81,7 +107,7 @@ class Refusals(ExternalCase):
         await store.stop()
 
     async def test_what_cannot_be_used_is_not_waited_for(self) -> None:
-        store = external_store(self.server(maxmemory_policy="allkeys-lru").url, reactor, patience=1000)
+        store = external_store(self.server(maxmemory_policy="allkeys-lru").url, reactor, start_timeout=1000)
         with self.assertRaises(UnsuitableStore):
             await store.start(Recorder())
 
@@ -91,7 +117,7 @@ class Refusals(ExternalCase):
         self.addCleanup(other.close)
         other.sendall(b"CONFIG SET maxclients 1\r\n")
         self.assertEqual(other.recv(5), b"+OK\r\n")
-        store = external_store(server.url, reactor, patience=30)
+        store = external_store(server.url, reactor, start_timeout=120)
         self.addCleanup(store.stop)
         starting = defer.Deferred.fromCoroutine(store.start(recorder))
         await pause(0.2)
@@ -101,7 +127,7 @@ class Refusals(ExternalCase):
         await recorder.reached(await store.create("k", HEAD, TAIL))
 
     async def test_who_waits_for_it_can_be_stopped(self) -> None:
-        store = external_store(f"redis://127.0.0.1:{free_port()}", reactor, patience=1000)
+        store = external_store(f"redis://127.0.0.1:{free_port()}", reactor, start_timeout=1000)
         starting = defer.Deferred.fromCoroutine(store.start(Recorder()))
         await pause(0.2)
         await store.stop()

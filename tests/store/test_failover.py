@@ -54,7 +54,7 @@ class Writers:
 
 
 class ReplicatedCase(TestCase):
-    def patience(self, seconds: float) -> None:
+    def start_timeout(self, seconds: float) -> None:
         """How long a write waits to be confirmed from now on: short only while nothing can confirm it."""
         self.patch(confirmation, "CONFIRMATION_TIMEOUT", seconds)
 
@@ -109,7 +109,7 @@ class FailOver(ReplicatedCase):
         await eventually(lambda: self._follows(servers.primary.port))
         self.assertEqual(store._connections.place, place)
         servers.calm()
-        self.patience(60.0)
+        self.start_timeout(60.0)
         await eventually(lambda: not any(check() for check in store.checks().values()))
         await store.create("core/things/ns/after", HEAD, TAIL)
 
@@ -140,11 +140,13 @@ class FailOver(ReplicatedCase):
     async def test_a_server_that_starts_meanwhile_waits_for_its_end(self) -> None:
         servers, recorder = self.replicated(2), Recorder()
         servers.primary.process.kill()
-        store = await self.connected(servers.url, recorder, patience=40)
+        store = await self.connected(servers.url, recorder, start_timeout=120)
         await recorder.reached(await store.create("core/things/ns/a", HEAD, TAIL))
 
     async def test_a_replica_and_a_sentinel_that_end_fail_no_write(self) -> None:
         servers = self.replicated(2)
+        servers.calm()
+        self.start_timeout(60.0)
         store = await self.connected(servers.url)
         writers = Writers(store)
         await eventually(lambda: len(writers.acknowledged) > 50)
@@ -158,6 +160,8 @@ class FailOver(ReplicatedCase):
     async def test_a_replica_that_is_stopped_fails_no_write(self) -> None:
         """The primary goes on listing it."""
         servers = self.replicated(2)
+        servers.calm()
+        self.start_timeout(60.0)
         store = await self.connected(servers.url)
         writers = Writers(store)
         await eventually(lambda: len(writers.acknowledged) > 50)
@@ -171,9 +175,11 @@ class FailOver(ReplicatedCase):
     async def test_a_primary_without_sentinels_in_sight_acknowledges_nothing(self) -> None:
         """It and its replicas may be on the wrong side of a partition, and be replaced on the other one."""
         servers = self.replicated(1)
+        servers.calm()
+        self.start_timeout(60.0)
         store = await self.connected(servers.url)
         await store.create("a/b/c/1", HEAD, TAIL)
-        self.patience(1.0)
+        self.start_timeout(1.0)
         for sentinel in servers.sentinels[:2]:
             servers.signal(sentinel, signal.SIGSTOP)
         await eventually(lambda: "1 of 3 Sentinels" in store.checks()["store-sentinels"]())
@@ -181,20 +187,20 @@ class FailOver(ReplicatedCase):
             await store.create("a/b/c/2", HEAD, TAIL)
         for sentinel in servers.sentinels[:2]:
             servers.signal(sentinel, signal.SIGCONT)
-        self.patience(60.0)
+        self.start_timeout(60.0)
         await eventually(lambda: not any(check() for check in store.checks().values()))
         await store.create("a/b/c/3", HEAD, TAIL)
 
 
 class Acknowledgement(ReplicatedCase):
     def setUp(self) -> None:
-        self.patience(60.0)
+        self.start_timeout(60.0)
 
     async def test_without_replicas_nothing_is_acknowledged_shown_or_written(self) -> None:
         servers, recorder = self.replicated(1, sentinels=0), Recorder()
         store = await self.connected(servers.url, recorder, min_replicas=1)
         first = await store.create("a/b/c/1", HEAD, TAIL)
-        self.patience(1.0)
+        self.start_timeout(1.0)
         servers.cut_off(*servers.replicas)
         with self.assertRaisesRegex(OutcomeUnknown, "0 of 1 replicas have what was written; the outcome"):
             await store.create("a/b/c/2", HEAD, TAIL)
@@ -209,7 +215,7 @@ class Acknowledgement(ReplicatedCase):
                 await read()
         self.assertEqual(sorted(recorder.objects), ["a/b/c/1"], "what fail-over can lose is not shown")
         servers.signal(servers.replicas[0], signal.SIGCONT)
-        self.patience(60.0)
+        self.start_timeout(60.0)
         await eventually(lambda: not store.checks()["store-replicas"]())
         await recorder.reached(await store.revision())
         self.assertEqual(sorted(recorder.objects), ["a/b/c/1", "a/b/c/2"])
@@ -219,7 +225,7 @@ class Acknowledgement(ReplicatedCase):
         servers = self.replicated(1, sentinels=0)
         store = await self.connected(servers.url, Recorder(), min_replicas=1)
         first = await store.create("a/b/c/1", HEAD, TAIL)
-        self.patience(0.5)
+        self.start_timeout(0.5)
         servers.cut_off(*servers.replicas)
         for _ in range(3):
             self.assertEqual(await store.revision(), first)
@@ -232,7 +238,7 @@ class Acknowledgement(ReplicatedCase):
         servers = self.replicated(1, sentinels=0)
         store = await self.connected(servers.url, min_replicas=1)
         await store.create("a/b/c/1", HEAD, TAIL)
-        self.patience(1.0)
+        self.start_timeout(1.0)
         servers.cut_off(*servers.replicas)
         attempts = [store.create("a/b/c/2", HEAD, TAIL), store.create("a/b/c/2", HEAD, TAIL)]
         for attempt in attempts:
@@ -246,7 +252,7 @@ class Acknowledgement(ReplicatedCase):
         await store.create("a/b/c/1", HEAD, TAIL)
 
     async def test_a_start_without_replicas_is_one_clear_line(self) -> None:
-        self.patience(1.0)
+        self.start_timeout(1.0)
         store, recorder = external_store(self.replicated(0, sentinels=1).url, reactor), Recorder()
         with self.assertRaisesRegex(StoreUnavailable, "^redis.sentinel://.*: 0 of 1 replicas .*--redis-min-replicas=0"):
             await store.start(recorder)
@@ -292,13 +298,13 @@ class Acknowledgement(ReplicatedCase):
         writer = await self.connected(servers.url, min_replicas=1)
         await self.connected(servers.url, recorder, min_replicas=1)
         await recorder.reached(await writer.create("a/b/c/1", HEAD, TAIL))
-        self.patience(1.0)
+        self.start_timeout(1.0)
         servers.cut_off(*servers.replicas)
         with self.assertRaises(OutcomeUnknown):
             await writer.create("a/b/c/2", HEAD, TAIL)
         self.assertEqual(sorted(recorder.objects), ["a/b/c/1"])
         servers.signal(servers.replicas[0], signal.SIGCONT)
-        self.patience(60.0)
+        self.start_timeout(60.0)
         await recorder.reached(2)
 
 
@@ -306,7 +312,7 @@ class Reconnection(ReplicatedCase):
     """What a server finds when it connects again may be on its way out."""
 
     def setUp(self) -> None:
-        self.patience(60.0)
+        self.start_timeout(60.0)
 
     async def _unconfirmed(self, servers: Replicated, *keys: str) -> None:
         """Somebody who waits for nothing writes to the primary."""
@@ -326,13 +332,15 @@ class Reconnection(ReplicatedCase):
         store = await self.connected(servers.url, recorder)
         first = await store.create("core/things/ns/kept", HEAD, TAIL)
         await recorder.reached(first)
-        self.patience(2.0)
+        self.start_timeout(2.0)
+        servers.calm()  # it is replaced when the test has seen it without its replicas
         servers.isolate()
         await self._unconfirmed(servers, "core/things/ns/lost-1", "core/things/ns/lost-2")
         await self._reconnected(servers, store)
         self.assertEqual(store._connections.place, ("127.0.0.1", servers.primary.port), "it was replaced too early")
         with self.assertRaises(StoreUnavailable):
             await store.revision()
+        servers.alarm()
         await eventually(
             lambda: store._connections.place == ("127.0.0.1", servers.replicas[0].port) and store.available
         )
@@ -341,7 +349,7 @@ class Reconnection(ReplicatedCase):
         servers.replicas.append(Server(replicaof=f"127.0.0.1 {servers.replicas[0].port}", **DURABLE))
         self.addCleanup(servers.replicas[-1].stop)
         servers.calm()
-        self.patience(60.0)
+        self.start_timeout(60.0)
         await eventually(lambda: not any(check() for check in store.checks().values()))
         self.assertEqual(await store.create("core/things/ns/next", HEAD, TAIL), first + 1)
         await recorder.reached(first + 1)
@@ -351,7 +359,7 @@ class Reconnection(ReplicatedCase):
         servers, recorder = self.replicated(1, sentinels=0), Recorder()
         store = await self.connected(servers.url, recorder, min_replicas=1)
         await recorder.reached(await store.create("a/b/c/1", HEAD, TAIL))
-        self.patience(1.0)
+        self.start_timeout(1.0)
         servers.cut_off(*servers.replicas)
         await self._reconnected(servers, store)
         self.assertEqual(await store.revision(), 1, "what was confirmed before can be read")
@@ -361,7 +369,7 @@ class Reconnection(ReplicatedCase):
             await store.revision()
         self.assertEqual((recorder.resets, sorted(recorder.objects)), (1, ["a/b/c/1"]))
         servers.signal(servers.replicas[0], signal.SIGCONT)
-        self.patience(60.0)
+        self.start_timeout(60.0)
         await recorder.reached(2)
         self.assertEqual(await store.revision(), 2)
         self.assertEqual((recorder.resets, sorted(recorder.objects)), (1, ["a/b/c/1", "a/b/c/2"]))
@@ -370,7 +378,7 @@ class Reconnection(ReplicatedCase):
         servers, recorder = self.replicated(1, sentinels=0), Recorder()
         store = await self.connected(servers.url, recorder, min_replicas=1)
         await recorder.reached(await store.create("a/b/c/1", HEAD, TAIL))
-        self.patience(0.5)
+        self.start_timeout(0.5)
         servers.cut_off(*servers.replicas)
         await self._unconfirmed(servers, *(f"a/b/c/{number}" for number in range(2, 5)))
         ask(servers.primary.port, "XTRIM", "{kapi}:changes", "MINID", "=", "4-0")
@@ -379,7 +387,7 @@ class Reconnection(ReplicatedCase):
         self.assertFalse(store.available)
         self.assertEqual((recorder.resets, sorted(recorder.objects)), (1, ["a/b/c/1"]))
         servers.signal(servers.replicas[0], signal.SIGCONT)
-        self.patience(60.0)
+        self.start_timeout(60.0)
         await recorder.reached(4)
         self.assertEqual((recorder.resets, len(recorder.objects)), (2, 4))
         await eventually(lambda: store.available)

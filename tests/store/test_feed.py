@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.internet import defer, reactor
 from twisted.internet.task import deferLater
+from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from kapi.store.connection import Connection, ConnectionFactory
@@ -16,7 +17,7 @@ from kapi.store.errors import KeyExists, OutcomeUnknown, StoreUnavailable, Unsui
 from kapi.store.factory import embedded_store, external_store
 from kapi.store.interface import Change, StoredObject
 from kapi.store.loading import continues
-from kapi.store.sweeper import BATCH
+from kapi.store.sweeper import MAX_BATCH
 from tests.store.contract import HEAD, TAIL, Recorder, data
 from tests.store.servers import Server
 from tests.waiting import eventually
@@ -108,13 +109,14 @@ class SharedServer(FeedCase):
         await self.ask("XADD", "{kapi}:changes", "2-5", "x", "y")
         await self.ask("XADD", "{kapi}:changes", "*", "x", "y", "z", "w")
         await self.ask(
-            "HSET", "{kapi}:objects", b"\xff\xfe", "1:1\nx", "g/r/n/b", "no header at all", "g/r/n/c", "x:1\ny"
-        )
+            "HSET", "{kapi}:objects", b"\xff\xfe", "1:1\nx", "g/r/n/b", "no header at all", "g/r/n/c", "x:1\ny",
+            "g/r/n/e", "9" * 5000 + ":1\ny", "g/r/n/f", f"{1 << 60}:1\ny",
+        )  # fmt: skip
         self.follower = Failing()
         self.store = external_store(self.server.url, reactor)
         await self.store.start(self.follower)
         revisions = {key: obj.revision for key, obj in self.follower.objects.items()}
-        self.assertEqual(revisions, {"g/r/n/a": 1, "g/r/n/b": 0, "g/r/n/c": 0})
+        self.assertEqual(revisions, {"g/r/n/a": 1, "g/r/n/b": 0, "g/r/n/c": 0, "g/r/n/e": 0, "g/r/n/f": 0})
         self.assertEqual(self.store.skipped.counts, {"objects": 1, "changes": 2})
         self.assertEqual(await self.write("d"), 3)
         await eventually(lambda: "d" in self.names)
@@ -178,8 +180,31 @@ class SharedServer(FeedCase):
         await self.write("c")
         await eventually(lambda: self.names == ["c"])
 
+    async def test_changes_that_are_missing_in_the_middle_are_logged(self) -> None:
+        """As in a copy of files that were rewritten meanwhile; not those that were compacted."""
+        lines: list[str] = []
+
+        def observer(event: LogEvent) -> None:
+            if event["log_level"] is LogLevel.error:
+                lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        await self.write(*"abcdefgh")
+        await self.ask("XDEL", "{kapi}:changes", "1-0", "2-0")
+        for _ in range(2):
+            other = external_store(self.server.url, reactor)
+            await other.start(Recorder())
+            await other.stop()
+            self.assertEqual([line for line in lines if "are missing" not in line], [])
+            missing, lines[:] = lines[:], []
+            if not missing:
+                await self.ask("XDEL", "{kapi}:changes", "5-0", "6-0")
+        self.assertEqual(len(missing), 1)
+        self.assertIn("changes after revision 4 are missing in the middle", missing[0])
+
     async def test_names_without_an_object_do_not_keep_others_from_expiring(self) -> None:
-        stale = [word for number in range(BATCH + 50) for word in (1, f"g/r/n/gone{number}")]
+        stale = [word for number in range(MAX_BATCH + 50) for word in (1, f"g/r/n/gone{number}")]
         await self.ask("ZADD", "{kapi}:expires", *stale)
         await self.store.create("g/r/n/old", HEAD, TAIL, expires=2.0)
         self.assertEqual(await self.store._sweeper.sweep(), 1)

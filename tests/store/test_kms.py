@@ -6,14 +6,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock, patch
 
 import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred
-from twisted.internet.task import deferLater
-from twisted.trial.unittest import TestCase
+from twisted.internet.task import Clock, deferLater
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.plugins.wire import WireError, decode, decode_map, encode, encode_map
+from kapi.store.encryption import kms as kms_module
 from kapi.store.encryption.configuration import load_encryption
 from kapi.store.encryption.envelope import Source, seal, split, tail_of, unseal
 from kapi.store.encryption.kms import Kms
@@ -67,17 +69,18 @@ class KmsCase(TestCase):
         self.addCleanup(self.plugin.stop)
         self.recovered = 0
 
-    def made(self, *more: Any) -> Encryption:
+    def made(self, *more: Any, timeout: str = "60s") -> Encryption:
+        """``timeout``: a machine with other work lets a plugin wait for seconds."""
         path = f"unix://{self.plugin.path}"
-        encryption = Encryption(load_encryption(file(kms(endpoint=path), *more)))
+        encryption = Encryption(load_encryption(file(kms(endpoint=path, timeout=timeout), *more)))
         self.addCleanup(encryption.end)
         return encryption
 
     def again(self) -> None:
         self.recovered += 1
 
-    async def begun(self, *more: Any) -> Encryption:
-        encryption = self.made(*more)
+    async def begun(self, *more: Any, timeout: str = "60s") -> Encryption:
+        encryption = self.made(*more, timeout=timeout)
         await encryption.begin(reactor, self.again)
         return encryption
 
@@ -88,13 +91,13 @@ class KmsCase(TestCase):
         values = [stored(encryption, key=f"core/secrets/ns/{number}") for number in range(20)]
         self.assertTrue(all(value.startswith(b"k8s:enc:kms:v2:one:") and b"plain" not in value for value in values))
         self.assertEqual(self.plugin.calls, {"Status": 1, "Encrypt": 1, "Decrypt": 0})
-        self.assertEqual(encryption.reveal("core/secrets/ns/3", 12, values[3]), HEAD + b"12" + TAIL)
+        self.assertEqual(encryption.from_storage("core/secrets/ns/3", 12, values[3]), HEAD + b"12" + TAIL)
 
     async def test_a_plugin_whose_socket_is_in_no_file_system(self) -> None:
         name = f"kapi-{self.plugin.path.parent.name}"
         self.plugin.address = f"unix-abstract:{name}"
         self.plugin.start()
-        encryption = Encryption(load_encryption(file(kms(endpoint=f"unix:///@{name}"))))
+        encryption = Encryption(load_encryption(file(kms(endpoint=f"unix:///@{name}", timeout="60s"))))
         self.addCleanup(encryption.end)
         await encryption.begin(reactor, self.again)
         self.assertEqual(encryption.problem(), "")
@@ -121,25 +124,25 @@ class KmsCase(TestCase):
         self.assertFalse(encryption.stale(KEY))
         self.plugin.rotate("2")
         (plugin,) = encryption.plugins
-        await plugin.look()
+        await plugin.probe()
         self.assertTrue(encryption.stale(KEY))
         new = stored(encryption)
         encryption.note(KEY, new)
         self.assertFalse(encryption.stale(KEY))
         self.assertIn(b"\x12\x012", new)
         for data in (old, new):
-            self.assertEqual(encryption.reveal(KEY, 12, data), HEAD + b"12" + TAIL)
+            self.assertEqual(encryption.from_storage(KEY, 12, data), HEAD + b"12" + TAIL)
 
     async def test_without_a_plugin_writes_fail_and_reads_recover_with_it(self) -> None:
         self.plugin.start()
         value = StoredObject(KEY, 12, stored(await self.begun()))
         self.plugin.stop()
-        encryption = await self.begun()
+        encryption = await self.begun(timeout="1s")
         self.assertIn(
             "failed to perform status section of the healthz check for KMS Provider one", encryption.problem()
         )
         with self.assertRaises(NotEncryptable):
-            encryption.conceal(KEY, HEAD, TAIL)
+            encryption.to_storage(KEY, HEAD, TAIL)
         await encryption.prepare([value])
         self.assertEqual(encryption.object(value).data, value.data)
         self.assertEqual(self.recovered, 0)
@@ -147,24 +150,23 @@ class KmsCase(TestCase):
         await eventually(lambda: self.recovered)
         self.assertEqual(self.recovered, 1)
         self.assertEqual(encryption.object(value).data, HEAD + b"12" + TAIL)
-        encryption.conceal(KEY, HEAD, TAIL)
+        encryption.to_storage(KEY, HEAD, TAIL)
 
     async def test_a_plugin_that_hangs_holds_up_nobody(self) -> None:
         self.plugin.start()
         self.plugin.hangs.clear()
-        ticks = 0
-
-        async def tick() -> None:
-            nonlocal ticks
-            while not done.called:
-                ticks += 1
-                await deferLater(reactor, 0.01, lambda: None)
-
         done: Deferred[Encryption] = ensureDeferred(self.begun())
-        ticking = ensureDeferred(tick())
-        encryption = await done
-        await ticking
-        self.assertGreater(ticks, 10)
+        await eventually(lambda: self.plugin.calls["Status"])
+        for _ in range(10):
+            await deferLater(reactor, 0.01, lambda: None)
+        self.assertNoResult(done)
+        self.plugin.hangs.set()
+        self.assertEqual((await done).problem(), "")
+
+    async def test_a_plugin_that_hangs_has_its_time(self) -> None:
+        self.plugin.start()
+        self.plugin.hangs.clear()
+        encryption = await self.begun(timeout="1s")
         self.assertIn("code = DeadlineExceeded", encryption.problem())
 
     async def test_what_a_plugin_may_not_say(self) -> None:
@@ -179,16 +181,16 @@ class KmsCase(TestCase):
         ):
             before = getattr(self.plugin, attribute)
             setattr(self.plugin, attribute, value)
-            await plugin.look()
+            await plugin.probe()
             self.assertIn(says, encryption.problem())
             setattr(self.plugin, attribute, before)
         self.plugin.rotate("2")
         self.plugin.encrypts_with = "1"
-        await plugin.look()
+        await plugin.probe()
         self.assertIn("failed to rotate DEK", encryption.problem())
-        encryption.conceal(KEY, HEAD, TAIL)  # with the old seed
+        encryption.to_storage(KEY, HEAD, TAIL)  # with the old seed
         self.plugin.encrypts_with = ""
-        await plugin.look()
+        await plugin.probe()
         self.assertEqual(encryption.problem(), "")
 
     async def test_a_seed_lasts_three_minutes_without_the_plugin(self) -> None:
@@ -199,10 +201,10 @@ class KmsCase(TestCase):
         for seconds, works in ((170, True), (190, False)):
             self.patch(plugin._reactor, "seconds", lambda seconds=seconds: now + seconds)
             if works:
-                encryption.conceal(KEY, HEAD, TAIL)
+                encryption.to_storage(KEY, HEAD, TAIL)
                 continue
             with self.assertRaisesRegex(NotEncryptable, "encryptedDEKSource with keyID hash .* expired at"):
-                encryption.conceal(KEY, HEAD, TAIL)
+                encryption.to_storage(KEY, HEAD, TAIL)
 
     async def test_figures(self) -> None:
         from prometheus_client import CollectorRegistry, generate_latest
@@ -225,7 +227,7 @@ class KmsCase(TestCase):
         encryption = await self.begun()
         data = stored(encryption)
         encryption.replace(load_encryption(file(provider("aesgcm", "a"), kms(endpoint=f"unix://{self.plugin.path}"))))
-        self.assertEqual(encryption.reveal(KEY, 12, data), HEAD + b"12" + TAIL)
+        self.assertEqual(encryption.from_storage(KEY, 12, data), HEAD + b"12" + TAIL)
         self.assertTrue(stored(encryption).startswith(b"k8s:enc:aesgcm:v1:key-a:"))
         self.assertEqual(len(encryption.plugins), 1)
 
@@ -241,3 +243,35 @@ def test_a_provider_connects_to_nothing_until_it_begins(plugin: KmsPlugin) -> No
     plugin.start()
     Kms("one", str(plugin.path), 1.0)
     assert plugin.calls["Status"] == 0
+
+
+class Probes(SynchronousTestCase):
+    def test_a_fault_does_not_end_them(self) -> None:
+        """Else the keys would neither be renewed nor the health be known any more."""
+        self.patch(kms_module, "Plugin", Mock())
+        clock = Clock()
+        plugin = Kms("n", "/socket", 1.0)
+        plugin.begin(clock, Mock(), Mock())  # type: ignore[arg-type]
+        with patch.object(Kms, "probe", side_effect=OSError("no descriptors")) as probe:
+            clock.pump([1.0] * 3)
+        plugin.end()
+        self.assertEqual(probe.call_count, 3)
+        self.assertEqual(clock.getDelayedCalls(), [])
+        self.flushLoggedErrors(OSError)
+
+    def test_seeds_that_could_not_be_asked_for_are_asked_for_again(self) -> None:
+        self.patch(kms_module, "Plugin", Mock())
+        clock, recovered = Clock(), Mock()
+        plugin = Kms("n", "/socket", 1.0)
+        plugin.begin(clock, Mock(), recovered)  # type: ignore[arg-type]
+        missing = Source.make("key", b"seed", {})
+        plugin._miss([missing])
+        with (
+            patch.object(Kms, "_check", AsyncMock(return_value=[])),
+            patch.object(Kms, "_fetch", AsyncMock(side_effect=[OSError("no descriptors"), 1])) as fetch,
+        ):
+            clock.pump([1.0] * 60)
+        plugin.end()
+        self.assertEqual([set(call.args[0]) for call in fetch.call_args_list], [{missing}] * 2)
+        recovered.assert_called_once_with()
+        self.flushLoggedErrors(OSError)

@@ -13,7 +13,7 @@ from kapi.store.entries import Skipped
 from kapi.store.feed import StreamReader
 from kapi.store.interface import Change
 from kapi.store.loading import Progress, scan, synchronize
-from kapi.store.paging import FIRST, REPLY_BYTES, Paging
+from kapi.store.paging import FIRST_COUNT, REPLY_BYTES, Paging
 from kapi.store.reading import Reading
 from kapi.store.script import Keys
 from kapi.store.sweeper import Sweeper
@@ -32,7 +32,7 @@ class Hash:
         self.deleted: list[str] = []
         self.aborted = ""
 
-    def depart(self) -> None: ...
+    def flush(self) -> None: ...
 
     def abort(self, why: str = "") -> None:
         self.aborted = why
@@ -95,7 +95,7 @@ class Replies(SynchronousTestCase):
         self.recorder = Recorder()
 
     def small_enough(self, replies: Sequence[int]) -> None:
-        self.assertLessEqual(replies[0], FIRST * LARGE)
+        self.assertLessEqual(replies[0], FIRST_COUNT * LARGE)
         self.assertLessEqual(max(replies[1:]), REPLY_BYTES + LARGE)
 
     def test_all_objects(self) -> None:
@@ -135,16 +135,16 @@ class Replies(SynchronousTestCase):
         reading = Expired("the store", KEYS, Skipped(), lambda: self.server, None)
         swept = self.successResultOf(Deferred.fromCoroutine(Sweeper(reading, None, lambda: 1.0).sweep()))
         self.assertEqual((swept, objects), (100, {}))
-        self.assertLessEqual(max(self.server.replies), FIRST * LARGE)
+        self.assertLessEqual(max(self.server.replies), FIRST_COUNT * LARGE)
 
 
 class Counts(SynchronousTestCase):
     def test_they_follow_what_replies_had(self) -> None:
         paging = Paging(1000)
-        paging.took(FIRST, FIRST * 100)
-        self.assertEqual(paging.count, 2 * FIRST)
-        paging.took(2 * FIRST, 10 * REPLY_BYTES)
-        self.assertEqual(paging.count, 2 * FIRST // 10)
+        paging.took(FIRST_COUNT, FIRST_COUNT * 100)
+        self.assertEqual(paging.count, 2 * FIRST_COUNT)
+        paging.took(2 * FIRST_COUNT, 10 * REPLY_BYTES)
+        self.assertEqual(paging.count, 2 * FIRST_COUNT // 10)
         paging.took(1, 100 * REPLY_BYTES)
         self.assertEqual(paging.count, 1)
         for _ in range(20):
@@ -153,4 +153,4 @@ class Counts(SynchronousTestCase):
         paging.reached(100)
         self.assertEqual(paging.count, 200)
         paging.reached(0)
-        self.assertEqual(paging.count, FIRST)
+        self.assertEqual(paging.count, FIRST_COUNT)

@@ -12,7 +12,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
-from kapi.store.entries import OBJECTS, ForeignEntry, Skipped, read_entry, read_halves, read_value
+from kapi.store.entries import OBJECTS, ForeignEntry, Skipped, counter_of, read_entry, read_halves, read_value
 from kapi.store.errors import OutcomeUnknown
 from kapi.store.interface import Change, StoredObject
 
@@ -28,18 +28,36 @@ class Entries(SynchronousTestCase):
             [b"7-0", [b"", b"x"]],
             [b"7-0", [b"qa", b"x"]],
             [b"7-0", [b"c\xff", b"x"]],
+            [b"%d-0" % ((1 << 53) + 1), [b"ca", b"x"]],
         ):
             with self.assertRaises(ForeignEntry):
                 read_entry(entry)
 
     def test_a_value_without_a_header_is_at_revision_zero(self) -> None:
         self.assertEqual(read_value(b"k", b"3:1\na3b"), StoredObject("k", 3, b"a3b"))
-        for value in (b"", b"hello", b"3\na", b"x:1\na", b"3:y\na", b'{"a":1}', b"3:1"):
+        for value in (
+            b"",
+            b"hello",
+            b"3\na",
+            b"x:1\na",
+            b"3:y\na",
+            b'{"a":1}',
+            b"3:1",
+            b"9" * 5000 + b":1\na",
+            b"%d:1\na" % ((1 << 53) + 1),
+        ):
             self.assertEqual(read_value(b"k", value), StoredObject("k", 0, value))
             with self.assertRaises(ForeignEntry):
                 read_halves(value)
         with self.assertRaises(ForeignEntry):
             read_value(b"\xff", b"3:1\na3b")
+        with self.assertRaises(ForeignEntry):
+            read_halves(b"3:" + b"9" * 5000 + b"\na3b")
+
+    def test_a_counter_that_is_no_revision_is_none(self) -> None:
+        self.assertEqual(counter_of(b"12"), 12)
+        for value in (None, b"", b"x", b"-1", b"9" * 5000):
+            self.assertEqual(counter_of(value), 0)
 
 
 class Foreign(SynchronousTestCase):

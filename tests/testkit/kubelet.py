@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self._chunk(b"".join(lines[-tail:] if tail else []))
         if query.get("follow") == ["true"]:
-            self.server.kubelet.follow.wait(20)
+            self.server.kubelet.follow.wait(120)
             self._chunk(b"\nfour\n")
         self._chunk(b"")
 

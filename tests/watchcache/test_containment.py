@@ -15,7 +15,7 @@ from kapi.machinery.status import TooManyRequests
 from kapi.store.errors import Compacted, StoreUnavailable
 from kapi.store.interface import StoredObject
 from kapi.watchcache import reload
-from kapi.watchcache.backlog import BATCH_SEEN
+from kapi.watchcache.backlog import MAX_BATCH_ENTRIES
 from kapi.watchcache.metrics import families
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from tests.watchcache.cache_case import CacheTest, Client, halves
@@ -148,7 +148,7 @@ class OneObject(CacheTest):
 
 class LongHistory(CacheTest):
     def test_a_selection_of_it_is_made_in_several_turns(self) -> None:
-        count = 3 * BATCH_SEEN
+        count = 3 * MAX_BATCH_ENTRIES
         for number in range(count):
             self.create(f"p{number}", node="n" if number == count - 1 else "m")
         client, ends = Client(), 0
@@ -274,7 +274,7 @@ class OneResource(CacheTest):
         self.assertEqual(values["kapi_store_skipped_entries_total", "objects"], 1)
         self.assertEqual(values[("kapi_store_resets_total",)], 0)
         self.assertEqual(
-            self.caches.oddities(), "1 objects cannot be read, 1 entries that kapi did not write were skipped"
+            self.caches.store_warnings(), "1 objects cannot be read, 1 entries that kapi did not write were skipped"
         )
         self.flushLoggedErrors(RuntimeError)
 

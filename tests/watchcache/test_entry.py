@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.watchcache.entry import Entry, Kept, Scope
+from kapi.watchcache.entry import ByteBudget, Entry, Scope
 
-KEPT = Kept(1000, Entry.forget_object)
+KEPT = ByteBudget(1000, Entry.forget_object)
 SCOPE = Scope(KEPT, KEPT, {}, True)
 
 

@@ -13,7 +13,7 @@ from tests.watchcache.cache_case import CacheTest, Client
 class FanOut(CacheTest):
     def setUp(self) -> None:
         super().setUp()
-        for name, value in (("_TURN_SECONDS", -1.0), ("_TOGETHER", 1)):  # one watcher a turn
+        for name, value in (("_TURN_SECONDS", -1.0), ("_WATCHES_AT_ONCE", 1)):  # one watcher a turn
             patching = patch.object(fan_out, name, value)
             patching.start()
             self.addCleanup(patching.stop)
@@ -46,11 +46,11 @@ class FanOut(CacheTest):
         self.assertEqual(reached, [1, 2, 3, 4, 5, 6])
 
     def test_small_events_go_to_some_at_a_time(self) -> None:
-        with patch.object(fan_out, "_TOGETHER", 2):
+        with patch.object(fan_out, "_WATCHES_AT_ONCE", 2):
             self.create("a")
             self.one_turn()
             self.assertEqual(sum(self.reached()), 2)
-            with patch.object(fan_out, "_SMALL", 10):
+            with patch.object(fan_out, "_SMALL_BYTES", 10):
                 self.turn()
                 self.create("b")
                 self.one_turn()
@@ -106,7 +106,7 @@ class FanOut(CacheTest):
         self.assertEqual(seen, ["ADDED", "ADDED"])
 
     def test_who_writes_more_than_can_be_handed_out_waits(self) -> None:
-        with patch.object(fan_out, "_MAX_HELD", 3):
+        with patch.object(fan_out, "_MAX_HELD_EVENTS", 3):
             for number in range(6):
                 self.create(f"n{number}")
                 self.one_turn()

@@ -107,7 +107,7 @@ class InSlices(CacheTest):
     def test_changes_while_one_resource_is_loaded_again_are_not_lost(self) -> None:
         for number in range(COUNT):
             self.create(f"p{number:03}")
-        self.pods.begin_anew()
+        self.pods.start_reload()
         self.clock.rightNow += 0.1
         prepared: list[int] = []
         add = self.caches._locate

@@ -7,9 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.machinery.label_terms import LabelRequirement
+from kapi.machinery.label_requirements import LabelRequirement
 from kapi.machinery.selectors import FieldSelector, LabelSelector, Predicate, parse_fields
-from kapi.watchcache.entry import Entry, Kept, Scope
+from kapi.watchcache.entry import ByteBudget, Entry, Scope
 from kapi.watchcache.pages import read
 from kapi.watchcache.selection import matcher
 from kapi.watchcache.sorted_entries import Range, SortedEntries
@@ -20,7 +20,7 @@ COUNT = 1000
 def entries() -> SortedEntries:
     """Of 1,000 objects, some without labels."""
     seeded = random.Random(7)
-    kept = Kept(1000, Entry.forget_object)
+    kept = ByteBudget(1000, Entry.forget_object)
     scope = Scope(kept, kept, {}, True)
     found = {}
     for number in range(COUNT):

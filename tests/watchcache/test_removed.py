@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from kapi.machinery.gvk import GroupResource
-from tests.watchcache.cache_case import PODS, CacheTest
+from kapi.scheduling.slices import Slices
+from kapi.store.interface import StoredObject
+from tests.scheduling.turns import EVERY, Turns
+from tests.watchcache.cache_case import PODS, CacheTest, halves
 
 LONG = 700  # seconds: the history is gone then
 
@@ -50,3 +53,21 @@ class Removed(CacheTest):
         self.create("a")
         self.turn()
         self.assertEqual(client.told, [("ADDED", "ns/a", 1)])
+
+    def test_what_is_loaded_for_it_in_slices_is_there(self) -> None:
+        """Another server has defined it again and written objects, while this one was cut off from the store."""
+        slices = Slices(self.clock, length=EVERY)
+        self.caches.remove(PODS)
+        self.clock.pump([1.0] * 119)
+        found = []
+        for number in range(100):
+            head, tail = halves(f"p{number}")
+            found.append(StoredObject(f"core/pods/ns/p{number}", 7, head + b"7" + tail))
+        work = slices.call(self.caches.reset, found, [], 7)
+        Turns.turn(self)  # type: ignore[arg-type]
+        self.assertFalse(work.called)
+        self.clock.rightNow += 10
+        self.caches.trim()
+        self.clock.pump([0.0] * 30)
+        self.successResultOf(work)
+        self.assertEqual(len(self.caches.cache(PODS)), 100)

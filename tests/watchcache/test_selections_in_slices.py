@@ -9,14 +9,14 @@ from twisted.internet.defer import Deferred
 from kapi.endpoints.listing import size_of
 from kapi.machinery.selectors import FieldSelector, Predicate, parse_fields, parse_labels
 from kapi.watchcache.contents import Contents
-from kapi.watchcache.entry import Entry, Kept, Scope
-from kapi.watchcache.pages import Stretch, read
+from kapi.watchcache.entry import ByteBudget, Entry, Scope
+from kapi.watchcache.pages import ListPart, read
 from kapi.watchcache.sorted_entries import Former, Range, SortedEntries
 from tests.scheduling.turns import Turns
 
 COUNT = 10_000
 MOST = 1024  # entries that are looked at in one turn
-_KEPT = Kept(1000, Entry.forget_object)
+_KEPT = ByteBudget(1000, Entry.forget_object)
 _SCOPE = Scope(_KEPT, _KEPT, {}, True)
 
 
@@ -57,8 +57,8 @@ class Selected(Turns):
         self.former.sort()
         return self.former
 
-    def read(self, predicate: Predicate | None, limit: int = 0, former: Any = None) -> tuple[Stretch, int]:
-        found: tuple[Stretch, int] = self.finish(
+    def read(self, predicate: Predicate | None, limit: int = 0, former: Any = None) -> tuple[ListPart, int]:
+        found: tuple[ListPart, int] = self.finish(
             self.slices.call(read, self.entries, Range(), predicate, limit, former)
         )
         return found

@@ -144,7 +144,7 @@ class SlowWatches(WatchingCase):
         self.assertEqual(self.caches.pending.size, 0)
 
     def test_slow_watch_is_cut_off_and_counted_and_others_do_not_notice(self) -> None:
-        self.pods.longest_queue = 10
+        self.pods.max_queued_events = 10
         slow, quick = self.watch(), self.watch()
         slow.watch.pause()
         for n in range(12):
@@ -160,7 +160,7 @@ class SlowWatches(WatchingCase):
         self.create("probe")
         probe = self.pods.get("ns", "probe")
         assert probe is not None
-        self.pods.largest_queue = 5 * len(probe.data)
+        self.pods.max_queued_bytes = 5 * len(probe.data)
         slow, quick = self.watch(), self.watch()
         slow.watch.pause()
         for n in range(4):

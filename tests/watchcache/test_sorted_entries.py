@@ -6,10 +6,11 @@ import random
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.watchcache.entry import Entry, Kept, Scope
+from kapi.watchcache import sorted_entries
+from kapi.watchcache.entry import ByteBudget, Entry, Scope
 from kapi.watchcache.sorted_entries import Range, SortedEntries
 
-_KEPT = Kept(1000, Entry.forget_object)
+_KEPT = ByteBudget(1000, Entry.forget_object)
 _SCOPE = Scope(_KEPT, _KEPT, {}, True)
 _NAMESPACES = 7
 
@@ -31,6 +32,17 @@ class Changed(SynchronousTestCase):
         self.model = {one.key: one for one in map(entry, range(count))}
         there = [self.model[key] for key in sorted(self.model)]
         self.entries = SortedEntries(dict(self.model), there, sum(len(one.data) for one in there))
+
+    def test_many_are_taken_in_parts_of_bounded_length(self) -> None:
+        parts: list[int] = []
+        self.patch(sorted_entries, "checkpoint", lambda: parts.append(1))
+        self.begin(50_000)
+        self.assertGreaterEqual(len(parts), 50)
+        self.entries._sorted._check()  # type: ignore[attr-defined]  # its own test of what it is made of
+        self.check()
+        self.put(50_001)
+        self.remove(1)
+        self.check()
 
     def put(self, number: int, revision: int = 1) -> None:
         one = entry(number, revision)

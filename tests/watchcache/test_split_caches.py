@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.machinery.gvk import GroupResource
 from kapi.store.errors import Compacted, StoreUnavailable, UnsuitableStore
 from kapi.watchcache import fan_out
-from kapi.watchcache.event_log import HISTORY_AGE
+from kapi.watchcache.event_log import HISTORY_SECONDS
 from kapi.watchcache.split_caches import caught_up
 from tests.watchcache.cache_case import Client, halves
 from tests.watchcache.split import SplitRegistry
@@ -70,7 +70,7 @@ class Split(SynchronousTestCase):
         self.assertEqual([len(self.caches.cache(resource)) for resource in (SECRETS, MAPS)], [0, 1])
         known = [str(cache.resource) for cache in self.caches.all()]
         self.assertEqual(len(known), len(set(known)))
-        told = [part.oddities() for part in self.caches.parts]
+        told = [part.store_warnings() for part in self.caches.parts]
         self.assertEqual(
             told, [f"{found} are in a store that does not keep them" for found in ("2 secrets", "1 configmaps")]
         )
@@ -93,7 +93,7 @@ class Split(SynchronousTestCase):
 
     def test_observers_are_told_first_though_many_watches_take_several_turns(self) -> None:
         """A garbage collector that went on before would not know a dependent whose creation was acknowledged."""
-        for name, value in (("_TURN_SECONDS", -1.0), ("_TOGETHER", 1)):  # one watch a turn
+        for name, value in (("_TURN_SECONDS", -1.0), ("_WATCHES_AT_ONCE", 1)):  # one watch a turn
             self.patch(fan_out, name, value)
         self.start()
         observer = Told()
@@ -124,7 +124,7 @@ class Split(SynchronousTestCase):
                 self.write(store, f"core/{resource.resource}/ns/{number}")
         self.made.pass_time(70)
         self.assertEqual([client.told[-1] for client in clients], [("BOOKMARK", "", 5), ("BOOKMARK", "", 2)])
-        self.made.pass_time(HISTORY_AGE + 20)
+        self.made.pass_time(HISTORY_SECONDS + 20)
         self.assertEqual([part.floor for part in self.caches.parts], [5, 2])
         for resource, newest in ((MAPS, 5), (SECRETS, 2)):
             cache = self.caches.cache(resource)

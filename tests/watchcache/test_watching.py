@@ -173,6 +173,30 @@ class Watching(WatchingCase):
         self.turn()
         self.assertEqual(client.told, [("ADDED", "ns/a", 1)])
 
+    def test_a_watch_that_ends_when_its_bookmark_is_due_gets_none(self) -> None:
+        """Neither when events end it that are sent before the bookmarks, nor when the bookmark of another watch does."""
+        first, second, third = Client(), Client(), Client()
+
+        def end_second(batch: Batch) -> None:
+            first.batches.append(batch)
+            second.watch.cut_off()
+
+        def fail(batch: Batch) -> None:
+            third.batches.append(batch)
+            raise RuntimeError("an event that cannot be sent")
+
+        for client, on_batch in ((first, end_second), (second, second.batches.append), (third, fail)):
+            client.watch = self.pods.watch(
+                None, on_batch, client.ends.append, bookmarks=True, name="a" if client is third else "b"
+            )
+        self.clock.rightNow += 60
+        self.create("a")
+        self.caches.tick()
+        self.assertEqual((first.told, first.ends), ([("BOOKMARK", "", 1)], []))
+        self.assertEqual((second.told, second.ends), ([], [None]))
+        self.assertEqual((third.told, third.ends), ([("ADDED", "ns/a", 1)], [None]))
+        self.flushLoggedErrors(RuntimeError)
+
     def test_a_gap_in_the_history_ends_watches_with_410(self) -> None:
         client = self.watch()
         self.caches.reset([], [], 50)

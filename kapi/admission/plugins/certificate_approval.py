@@ -1,4 +1,4 @@
-"""CertificateApproval: only those may approve a request who may ``approve`` for its signer."""
+"""CertificateApproval: approving a request needs the permission to ``approve`` for its signer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CertificateSigning: only those may fill in a request's status who may ``sign`` for its signer."""
+"""CertificateSigning: writing a request's status needs the permission to ``sign`` for its signer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CertificateSubjectRestriction: nobody gets a client certificate of ``system:masters`` signed."""
+"""CertificateSubjectRestriction: no client certificate of ``system:masters`` is signed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,10 @@ class CertificateSubjectRestriction(Plugin):
             pem = base64.b64decode(spec.get("request") or "", validate=True)
             if b"-----BEGIN" not in pem:
                 raise ValueError("PEM block type must be CERTIFICATE REQUEST")
-            request = x509.load_pem_x509_csr(pem)
+            subject = x509.load_pem_x509_csr(pem).subject
         except (ValueError, binascii.Error) as error:
             raise denied(attributes, f"failed to parse CSR: {error}") from None
-        if any(
-            part.value == "system:masters" for part in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-        ):
+        if any(part.value == "system:masters" for part in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)):
             raise denied(attributes, f"use of {_SIGNER} signer with system:masters group is not allowed")
 
 

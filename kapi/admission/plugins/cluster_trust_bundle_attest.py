@@ -1,4 +1,4 @@
-"""ClusterTrustBundleAttest: only those may write a signer's bundle who may ``attest`` for it (beta, off by default)."""
+"""ClusterTrustBundleAttest: writing a signer's bundle needs the permission to ``attest`` for it (beta, off by default)."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ class DenyServiceExternalIPs(Plugin):
         resource = attributes.resource
         if resource.resource != "services" or resource.group or attributes.subresource:
             return
-        wanted = set(tree.dig(attributes.obj, "spec", "externalIPs") or ())
-        if not wanted <= set(tree.dig(attributes.old, "spec", "externalIPs") or ()):
+        requested = set(tree.dig(attributes.obj, "spec", "externalIPs") or ())
+        if not requested <= set(tree.dig(attributes.old, "spec", "externalIPs") or ()):
             raise denied(attributes, "Use of external IPs is denied by admission control")
 
 

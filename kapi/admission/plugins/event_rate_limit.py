@@ -10,7 +10,7 @@ from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.machinery.status import TooManyRequests
 from kapi.machinery.tree import Tree
 
-_CACHE_SIZE = 4096
+_DEFAULT_CACHE_SIZE = 4096
 
 
 def _source(attributes: Attributes) -> str:
@@ -30,15 +30,15 @@ _KEYS: dict[str, Callable[[Attributes], str]] = {
 
 
 class _Limit:
-    """One limit: a bucket for each key, the longest unused forgotten first."""
+    """One limit: a bucket for each key; the least recently used is dropped first."""
 
     def __init__(self, kind: str, rate: float, burst: int, size: int, clock: Callable[[], float]) -> None:
         self.kind = kind
         self._rate, self._burst, self._size, self._clock = rate, burst, size, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # key -> (tokens, when)
 
-    def take(self, attributes: Attributes) -> str:
-        """Takes a token; what is wrong when there is none."""
+    def problem_of(self, attributes: Attributes) -> str:
+        """Takes a token; the error text when there is none."""
         key = _KEYS[self.kind](attributes)
         now = self._clock()
         tokens, then = self._buckets.pop(key, (float(self._burst), now))
@@ -60,7 +60,7 @@ class EventRateLimit(Plugin):
         kind = attributes.kind
         if kind.kind != "Event" or kind.group or attributes.dry_run:  # as upstream: not those of events.k8s.io
             return
-        problems = [problem for limit in self._limits if (problem := limit.take(attributes))]
+        problems = [problem for limit in self._limits if (problem := limit.problem_of(attributes))]
         if problems:
             text = problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]"
             raise TooManyRequests(f"Too many requests: {text}")
@@ -75,7 +75,9 @@ def make(initializer: Initializer, configuration: Tree) -> Plugin:
         rate, burst = float(given.get("qps") or 0), int(given.get("burst") or 0)
         if rate <= 0 or burst <= 0:
             raise ValueError(f"EventRateLimit: limits[{i}]: qps and burst must be positive")
-        limits.append(_Limit(kind, rate, burst, int(given.get("cacheSize") or _CACHE_SIZE), initializer.monotonic))
+        limits.append(
+            _Limit(kind, rate, burst, int(given.get("cacheSize") or _DEFAULT_CACHE_SIZE), initializer.monotonic)
+        )
     if not limits:
         raise ValueError("EventRateLimit: a configuration with limits is needed")
     return EventRateLimit(limits)

@@ -30,12 +30,12 @@ class ExtendedResourceToleration(Plugin):
             if [toleration.get(key) for key in ("operator", "effect", "value")] == ["Exists", "NoSchedule", None]:
                 places.setdefault(toleration.get("key"), i)
         for name in sorted(names):
-            wanted = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
+            toleration = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
             place = places.get(name)
             if place is None:
-                tolerations.append(wanted)
+                tolerations.append(toleration)
             else:
-                tolerations[place] = wanted
+                tolerations[place] = toleration
 
 
 def is_extended(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""ImagePolicyWebhook: another server judges the images of pods (upstream: ``imagepolicy``)."""
+"""ImagePolicyWebhook: another server allows or refuses the images of pods (upstream: ``imagepolicy``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import is_pod
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
-from kapi.client.typed import WrongType, struct, text, texts, truth
+from kapi.client.typed import WrongType, boolean, string, string_map, struct
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object, Tree
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
 _OF_INTEREST = ".image-policy.k8s.io/"
-_SIZE = 1024
-_TIMEOUT = 30.0
-_MAX_TTL = 1800.0
+_CACHE_SIZE = 1024
+_TIMEOUT_SECONDS = 30.0
+_MAX_TTL_SECONDS = 1800.0
 
 
-_STATUS = struct("v1alpha1.ImageReviewStatus", allowed=truth, reason=text, auditAnnotations=texts)
+_STATUS = struct("v1alpha1.ImageReviewStatus", allowed=boolean, reason=string, auditAnnotations=string_map)
 
 
 class ImagePolicyWebhook(Plugin):
@@ -57,25 +57,25 @@ class ImagePolicyWebhook(Plugin):
         if not is_pod(attributes) and not (ephemeral and resource.resource == "pods" and not resource.group):
             return None
         pod = attributes.obj or {}
-        spec = pod.get("spec") or {}
+        pod_spec = pod.get("spec") or {}
         fields = ("ephemeralContainers",) if ephemeral else ("containers", "initContainers")
-        images = [{"image": found.get("image", "")} for field in fields for found in steps(spec.get(field) or ())]
+        images = [{"image": found.get("image", "")} for field in fields for found in steps(pod_spec.get(field) or ())]
         annotations = (pod.get("metadata") or {}).get("annotations") or {}
-        asked: Object = {"containers": images}
+        spec: Object = {"containers": images}
         chosen = {key: value for key, value in annotations.items() if _OF_INTEREST in key}
         if chosen:
-            asked["annotations"] = chosen
-        asked["namespace"] = attributes.namespace
-        return self._review(attributes, asked)
+            spec["annotations"] = chosen
+        spec["namespace"] = attributes.namespace
+        return self._review(attributes, spec)
 
-    async def _review(self, attributes: Attributes, asked: Object) -> None:
-        key = orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)
+    async def _review(self, attributes: Attributes, spec: Object) -> None:
+        key = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
         known = self._known.get(key)
         if known is not None and known[0] > self._clock():
             verdict = known[1]
         else:
             try:
-                verdict = await with_backoff(self._reactor, lambda: self._ask(asked), delay=self._backoff)
+                verdict = await with_backoff(self._reactor, lambda: self._request(spec), delay=self._backoff)
             except (Unavailable, ValueError) as error:
                 if not self._default_allow:
                     raise denied(attributes, str(error)) from None
@@ -85,7 +85,7 @@ class ImagePolicyWebhook(Plugin):
                 return
             ttl = self._allow_ttl if verdict.get("allowed") else self._deny_ttl
             self._known[key] = (self._clock() + ttl, verdict)
-            if len(self._known) > _SIZE:
+            if len(self._known) > _CACHE_SIZE:
                 self._known.popitem(last=False)
         for name, value in steps((verdict.get("auditAnnotations") or {}).items()):
             attributes.annotate(_PREFIX + name, value)
@@ -95,8 +95,8 @@ class ImagePolicyWebhook(Plugin):
                 raise denied(attributes, f"image policy webhook backend denied one or more images: {reason}")
             raise denied(attributes, "one or more images rejected by webhook backend")
 
-    async def _ask(self, asked: Object) -> Object:
-        review = {"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "metadata": {}, "spec": asked}
+    async def _request(self, spec: Object) -> Object:
+        review = {"kind": "ImageReview", "apiVersion": "imagepolicy.k8s.io/v1alpha1", "metadata": {}, "spec": spec}
         try:
             answer = await self._client.request("POST", "", orjson.dumps(review), {"Content-Type": "application/json"})
         except CancelledError:
@@ -128,7 +128,7 @@ def _seconds(given: Object, name: str, default: float, most: float) -> float:
 
 
 def make(initializer: Initializer, configuration: Tree) -> Plugin:
-    from kapi.client.https import HTTPSClient  # for those alone who use it
+    from kapi.client.https import HTTPSClient  # imported only when it is used
 
     given = (configuration or {}).get("imagePolicy")
     if not isinstance(given, dict):
@@ -137,10 +137,10 @@ def make(initializer: Initializer, configuration: Tree) -> Plugin:
     assert initializer.reactor is not None
     return ImagePolicyWebhook(
         initializer.reactor,
-        HTTPSClient(initializer.reactor, endpoint, _TIMEOUT),
+        HTTPSClient(initializer.reactor, endpoint, _TIMEOUT_SECONDS),
         initializer.monotonic,
-        allow_ttl=_seconds(given, "allowTTL", 300.0, _MAX_TTL),
-        deny_ttl=_seconds(given, "denyTTL", 30.0, _MAX_TTL),
+        allow_ttl=_seconds(given, "allowTTL", 300.0, _MAX_TTL_SECONDS),
+        deny_ttl=_seconds(given, "denyTTL", 30.0, _MAX_TTL_SECONDS),
         backoff=_seconds(given, "retryBackoff", 500.0, 300_000.0) / 1000,
         default_allow=bool(given.get("defaultAllow", False)),
     )

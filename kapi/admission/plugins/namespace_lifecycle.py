@@ -13,7 +13,8 @@ from kapi.machinery.tree import Object
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _NAMESPACES = GroupResource("", "namespaces")
-_RECENT_SECONDS = 30.0  # seconds for which a namespace somebody deletes is looked up in the store
+_PRUNE_ABOVE = 100  # deleted namespaces, of which the older ones are then forgotten
+_RECENT_SECONDS = 30.0  # for which a deleted namespace is looked up in the store
 
 
 class NamespaceLifecycle(Plugin):
@@ -21,7 +22,8 @@ class NamespaceLifecycle(Plugin):
 
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
-        self.going: dict[str, float] = {}  # namespace -> unix time until which the cache is not trusted
+        self._deleted: dict[str, float] = {}  # namespace -> monotonic time until which the cache is not trusted
+        self._prune_above = _PRUNE_ABOVE
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         kind = attributes.kind
@@ -39,27 +41,28 @@ class NamespaceLifecycle(Plugin):
         namespace = self.initializer.lister("", "namespaces").get("", attributes.namespace)
         if namespace is not None:
             active = tree.dig(namespace, "status", "phase") == "Active"
-            if not (active and self.going and self._is_going(attributes.namespace)):
+            if not (active and self._deleted and self._recently_deleted(attributes.namespace)):
                 self._check(attributes, namespace)
                 return None
-        return self._look(attributes)
+        return self._check_stored(attributes)
 
     def _remember(self, name: str) -> None:
         now = self.initializer.monotonic()
-        if len(self.going) > 100:
-            self.going = {key: until for key, until in self.going.items() if until > now}
-        self.going[name] = now + _RECENT_SECONDS
+        if len(self._deleted) > self._prune_above:
+            self._deleted = {key: until for key, until in self._deleted.items() if until > now}
+            self._prune_above = max(_PRUNE_ABOVE, 2 * len(self._deleted))
+        self._deleted[name] = now + _RECENT_SECONDS
 
-    def _is_going(self, name: str) -> bool:
-        until = self.going.get(name)
+    def _recently_deleted(self, name: str) -> bool:
+        until = self._deleted.get(name)
         if until is None:
             return False
         if until < self.initializer.monotonic():
-            del self.going[name]
+            del self._deleted[name]
             return False
         return True
 
-    async def _look(self, attributes: Attributes) -> None:
+    async def _check_stored(self, attributes: Attributes) -> None:
         try:
             namespace = await self.initializer.resource("", "namespaces").get(attributes.namespace)
         except StatusError as error:

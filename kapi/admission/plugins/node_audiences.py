@@ -1,4 +1,4 @@
-"""For which audiences a node may ask tokens: those that volumes of the pod want (upstream: ``noderestriction``, KEP 4935)."""
+"""For which audiences a node may request tokens: those of the volumes of the pod (upstream: ``noderestriction``, KEP 4935)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import NotFound, not_found
 from kapi.machinery.tree import Object
 
-#: volumes of old plugins -> the CSI driver that has taken them over
+#: volumes of old plugins -> the CSI driver that replaces them
 _MIGRATED = {
     "awsElasticBlockStore": "ebs.csi.aws.com",
     "azureDisk": "disk.csi.azure.com",
@@ -25,12 +25,12 @@ _MIGRATED = {
 
 
 async def check_audience(initializer: Initializer, attributes: Attributes, audiences: list[str], pod: Object) -> None:
-    """Raises Forbidden unless a volume of the pod wants tokens for the audience, or the node is authorized for it."""
+    """Raises Forbidden unless a volume of the pod needs tokens for the audience, or the node is authorized for it."""
     if len(audiences) > 1:
         raise denied(attributes, "node may only request 0 or 1 audiences")
     audience = audiences[0] if audiences else ""
     problems: list[str] = []
-    if any(audience in wanted for wanted in _wanted(initializer, pod, problems)):
+    if any(audience in permitted for permitted in _permitted_audiences(initializer, pod, problems)):
         return
     if problems:
         distinct = list(dict.fromkeys(problems))
@@ -44,7 +44,7 @@ async def check_audience(initializer: Initializer, attributes: Attributes, audie
         resource=audience,
         name=attributes.name,
     )
-    if not await initializer.allowed(question):
+    if not await initializer.is_allowed(question):
         why = (
             f'audience "{audience}" not found in pod spec volume, {attributes.user.name} is not authorized to request '
             "tokens for this audience"
@@ -52,8 +52,8 @@ async def check_audience(initializer: Initializer, attributes: Attributes, audie
         raise denied(attributes, why)
 
 
-def _wanted(initializer: Initializer, pod: Object, problems: list[str]) -> Iterator[set[str]]:
-    """The audiences of one volume after the other.  ``problems`` takes texts about objects that are missing."""
+def _permitted_audiences(initializer: Initializer, pod: Object, problems: list[str]) -> Iterator[set[str]]:
+    """The audiences of one volume after the other.  Texts about missing objects are added to ``problems``."""
 
     def stored(group: str, plural: str, name: str, namespace: str = "") -> Object:
         found = initializer.lister(group, plural).get(namespace, name)

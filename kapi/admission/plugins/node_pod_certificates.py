@@ -1,4 +1,4 @@
-"""For which pods a node may ask certificates: those that run on it (upstream: ``noderestriction``, KEP 4317)."""
+"""For which pods a node may request certificates: those that run on it (upstream: ``noderestriction``, KEP 4317)."""
 
 from __future__ import annotations
 

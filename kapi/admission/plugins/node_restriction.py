@@ -248,11 +248,11 @@ class NodeRestriction(Plugin):
         if spec.get("signerName") not in _KUBELET_SIGNERS:
             return
         try:
-            request = x509.load_pem_x509_csr(base64.b64decode(spec.get("request") or "", validate=True))
+            subject = x509.load_pem_x509_csr(base64.b64decode(spec.get("request") or "", validate=True)).subject
         except (ValueError, binascii.Error):
             why = "unable to parse csr: PEM block type must be CERTIFICATE REQUEST"
             raise denied(attributes, why) from None
-        names = request.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+        names = subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
         if [name.value for name in names][-1:] != [f"system:node:{node}"]:
             raise denied(attributes, f"can only create a node CSR with CN=system:node:{node}")
 

@@ -1,4 +1,4 @@
-"""OwnerReferencesPermissionEnforcement: who may not delete an object may not give it owners (upstream: ``gc``)."""
+"""OwnerReferencesPermissionEnforcement: giving an object owners needs the permission to delete it (upstream: ``gc``)."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class OwnerReferencesPermissionEnforcement(Plugin):
                 subresource=attributes.subresource,
                 name=attributes.name,
             )
-            verdict = await self.initializer.judge(question)
+            verdict = await self.initializer.authorize(question)
             _demand(verdict, attributes, "cannot set an ownerRef on a resource you can't delete")
         blocked_before = {owner.get("uid") for owner in old if owner.get("blockOwnerDeletion")}
         blocking = [
             owner for owner in new if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked_before
         ]
         everything = Question(user, "update", group="*", version="*", resource="*", subresource="finalizers", name="*")
-        if not blocking or await self.initializer.allowed(everything):
+        if not blocking or await self.initializer.is_allowed(everything):
             return
         for owner in blocking:
             await self._may_block(attributes, owner)
@@ -74,7 +74,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             subresource="finalizers",
             name=owner.get("name", ""),
         )
-        verdict = await self.initializer.judge(question)
+        verdict = await self.initializer.authorize(question)
         what = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
         _demand(verdict, attributes, what)
 

@@ -44,11 +44,13 @@ class PodGroupWorkloadExists(Plugin):
 
 
 def _check(attributes: Attributes, reference: Object, workload: Object) -> None:
-    wanted = reference.get("podGroupTemplateName", "")
+    template_name = reference.get("podGroupTemplateName", "")
     templates = (workload.get("spec") or {}).get("podGroupTemplates") or []
-    if all(template.get("name", "") != wanted for template in templates):
+    if all(template.get("name", "") != template_name for template in templates):
         name = quote(reference.get("workloadName", ""))
-        raise denied(attributes, f"PodGroup rejected: PodGroupTemplate {quote(wanted)} not found in Workload {name}")
+        raise denied(
+            attributes, f"PodGroup rejected: PodGroupTemplate {quote(template_name)} not found in Workload {name}"
+        )
 
 
 def make(initializer: Initializer, configuration: Tree) -> Plugin:

@@ -34,13 +34,13 @@ class PodNodeSelector(Plugin):
         namespace = await self.initializer.live("", "namespaces", attributes.namespace)
         if namespace is None:
             raise internal(f"namespace {attributes.namespace} does not exist")
-        wanted = self._selector_of(namespace)
+        selector = self._selector_of(namespace)
         spec = attributes.obj.setdefault("spec", {})
         own: dict[str, str] = spec.get("nodeSelector") or {}
-        if any(key in wanted and wanted[key] != value for key, value in own.items()):
+        if any(key in selector and selector[key] != value for key, value in own.items()):
             raise _refused(attributes, "pod node label selector conflicts with its namespace node label selector")
-        if change and wanted:
-            own = spec["nodeSelector"] = {**wanted, **own}
+        if change and selector:
+            own = spec["nodeSelector"] = {**selector, **own}
         allowed = _labels(self.selectors.get(attributes.namespace) or "")
         if allowed and any(allowed.get(key) != value for key, value in own.items()):
             raise _refused(attributes, "pod node label selector labels conflict with its namespace whitelist")

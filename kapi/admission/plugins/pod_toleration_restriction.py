@@ -9,7 +9,7 @@ import orjson
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import is_pod
-from kapi.admission.tolerations import Covering, Toleration, merged
+from kapi.admission.tolerations import Toleration, TolerationIndex, merged
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import generic, not_found
@@ -57,7 +57,7 @@ class PodTolerationRestriction(Plugin):
             allowed, whose = self.allowed, "cluster"
         if not allowed:
             return
-        covering = Covering(allowed)
+        covering = TolerationIndex(allowed)
         if not all(covering.covers(toleration) for toleration in steps(tolerations)):
             raise generic(
                 f"pod tolerations (possibly merged with namespace default tolerations) conflict with its {whose} whitelist"

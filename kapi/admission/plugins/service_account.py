@@ -21,7 +21,7 @@ _VOLUME = "kube-api-access"
 _MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_MAX_ATTEMPTS = 10  # for the default account, which a controller may be about to make
+_MAX_ATTEMPTS = 10  # to find the default account, which a controller may be creating
 
 
 class ServiceAccount(Plugin):
@@ -31,14 +31,14 @@ class ServiceAccount(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
 
-    def _concerned(self, attributes: Attributes) -> bool:
+    def _applies_to(self, attributes: Attributes) -> bool:
         resource = attributes.resource
         if resource.resource != "pods" or resource.group or attributes.obj is None:
             return False
         return attributes.subresource in ("", "ephemeralcontainers")
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
-        if not self._concerned(attributes) or attributes.operation != CREATE or attributes.subresource:
+        if not self._applies_to(attributes) or attributes.operation != CREATE or attributes.subresource:
             return None
         assert attributes.obj is not None
         if _MIRROR in (attributes.obj["metadata"].get("annotations") or {}):
@@ -72,7 +72,7 @@ class ServiceAccount(Plugin):
         self._check(attributes, spec, account)
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        if not self._concerned(attributes):
+        if not self._applies_to(attributes):
             return None
         assert attributes.obj is not None
         spec = attributes.obj.get("spec") or {}

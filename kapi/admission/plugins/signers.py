@@ -12,6 +12,6 @@ async def may(initializer: Initializer, user: UserInfo, verb: str, signer: str) 
     domain = signer.partition("/")[0] + "/*"
     for name in (signer, domain):
         question = Question(user, verb, group="certificates.k8s.io", version="*", resource="signers", name=name)
-        if await initializer.allowed(question):
+        if await initializer.is_allowed(question):
             return True
     return False

@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: a new node takes no pods until somebody says that it is ready."""
+"""TaintNodesByCondition: a new node takes no pods until it is reported ready."""
 
 from __future__ import annotations
 

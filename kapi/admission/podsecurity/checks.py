@@ -356,7 +356,7 @@ CHECKS = (
     Check("privileged", BASELINE, ((0, _privileged),)),
     Check("procMount", BASELINE, ((0, _proc_mount), (35, not_in_user_namespace(_proc_mount)))),
     Check("seLinuxOptions", BASELINE, ((0, _se_linux(_SE_LINUX)), (31, _se_linux(_SE_LINUX | {"container_engine_t"})))),
-    Check("seccompProfile_baseline", BASELINE, ((0, _seccomp_annotations), (19, _seccomp(False)))),
+    Check("seccompProfile_baseline", BASELINE, ((0, _seccomp_annotations), (19, _seccomp(required=False)))),
     Check(
         "sysctls",
         BASELINE,
@@ -386,7 +386,7 @@ CHECKS = (
     Check(
         "seccompProfile_restricted",
         RESTRICTED,
-        ((19, _seccomp(True)), (25, not_on_windows(_seccomp(True)))),
+        ((19, _seccomp(required=True)), (25, not_on_windows(_seccomp(required=True)))),
         overrides="seccompProfile_baseline",
     ),
 )

@@ -13,25 +13,26 @@ from kapi.machinery.tree import Object
 NEWEST = max(check.versions[-1][0] for check in CHECKS)
 
 
+_MAX_CACHED = 500  # levels and versions
 _rules: dict[LevelVersion, tuple[Rule, ...]] = {}
 
 
-def rules(wanted: LevelVersion) -> tuple[Rule, ...]:
+def rules(level: LevelVersion) -> tuple[Rule, ...]:
     """The rules of a level as of a version: baseline checks by name, then restricted ones by name."""
-    found = _rules.get(wanted)
+    found = _rules.get(level)
     if found is None:
-        minor = NEWEST if wanted.minor == LATEST else min(wanted.minor, NEWEST)
+        minor = NEWEST if level.minor == LATEST else min(level.minor, NEWEST)
         active: dict[str, tuple[Check, Rule]] = {}
         for check in CHECKS:
             rule = next((rule for since, rule in reversed(check.versions) if since <= minor), None)
-            if rule is not None and (check.level == BASELINE or wanted.level == RESTRICTED):
+            if rule is not None and (check.level == BASELINE or level.level == RESTRICTED):
                 active[check.name] = (check, rule)
         overridden = {check.overrides for check, _ in active.values() if check.overrides}
         kept = [pair for name, pair in active.items() if name not in overridden]
         kept.sort(key=lambda pair: (pair[0].level != BASELINE, pair[0].name))
-        found = () if wanted.level == PRIVILEGED else tuple(rule for _, rule in kept)
-        if len(_rules) < 500:
-            _rules[wanted] = found
+        found = () if level.level == PRIVILEGED else tuple(rule for _, rule in kept)
+        if len(_rules) < _MAX_CACHED:
+            _rules[level] = found
     return found
 
 
@@ -54,6 +55,6 @@ class Result:
         return ", ".join(f"{reason} ({detail})" if detail else reason for reason, detail in self.findings)
 
 
-def evaluate(wanted: LevelVersion, metadata: Object, spec: Object) -> Result:
-    findings = (rule(metadata, spec) for rule in rules(wanted))
+def evaluate(level: LevelVersion, metadata: Object, spec: Object) -> Result:
+    findings = (rule(metadata, spec) for rule in rules(level))
     return Result(tuple(finding for finding in findings if finding is not None))

@@ -24,8 +24,8 @@ from kapi.machinery.field import FieldError
 from kapi.machinery.tree import Object, Tree
 
 _MINOR = 36  # of the API served
-_MAX_PODS = 3000
-_MAX_SECONDS = 1.0
+_MAX_EVALUATED_PODS = 3000
+_MAX_EVALUATION_SECONDS = 1.0
 _IGNORED_SUBRESOURCES = frozenset({"exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"})
 #: resource -> where its pod template is
 _TEMPLATES: dict[tuple[str, str], tuple[str, ...]] = {
@@ -129,11 +129,11 @@ class PodSecurity(Plugin):
         if self.initializer.meter is not None:
             self.initializer.meter.pod_errors.add("true" if fatal else "false", *_labels(attributes))
 
-    def _count(self, attributes: Attributes, wanted: LevelVersion, mode: str, allowed: bool) -> None:
+    def _count(self, attributes: Attributes, level: LevelVersion, mode: str, allowed: bool) -> None:
         meter = self.initializer.meter
         if meter is not None:
             word = "allow" if allowed else "deny"
-            meter.pod_evaluations.add(word, wanted.level, _version(wanted), mode, *_labels(attributes))
+            meter.pod_evaluations.add(word, level.level, _version(level), mode, *_labels(attributes))
 
     def _pod_or_template(self, attributes: Attributes, namespace: Object) -> None:
         policy, errors = policy_of(namespace["metadata"].get("labels"), self.configuration.defaults)
@@ -142,7 +142,7 @@ class PodSecurity(Plugin):
         if is_pod:
             if not errors and policy.privileged:
                 self._note(attributes, "enforce-policy", str(LevelVersion()))
-                self._count(attributes, policy.enforce, "enforce", True)
+                self._count(attributes, policy.enforce, "enforce", allowed=True)
                 return
             if attributes.operation == UPDATE and not _significant(attributes.obj, attributes.old or {}):
                 return
@@ -170,10 +170,10 @@ class PodSecurity(Plugin):
             self._failed(attributes, fatal=False)
         results: dict[LevelVersion, Result] = {}
 
-        def result(wanted: LevelVersion) -> Result:
-            if wanted not in results:
-                results[wanted] = evaluate(wanted, metadata, spec)
-            return results[wanted]
+        def result(level: LevelVersion) -> Result:
+            if level not in results:
+                results[level] = evaluate(level, metadata, spec)
+            return results[level]
 
         allowed = True
         if enforce:
@@ -181,14 +181,14 @@ class PodSecurity(Plugin):
             allowed = result(policy.enforce).allowed
             self._count(attributes, policy.enforce, "enforce", allowed)
         if not result(policy.audit).allowed:
-            self._count(attributes, policy.audit, "audit", False)
+            self._count(attributes, policy.audit, "audit", allowed=False)
             text = f'would violate PodSecurity "{policy.audit}": {result(policy.audit).details}'
             self._note(attributes, "audit-violations", text)
         if not allowed:
             why = f'violates PodSecurity "{policy.enforce}": {result(policy.enforce).details}'
             raise status.forbidden(attributes.resource.group_resource, attributes.name, why)
         if not result(policy.warn).allowed:
-            self._count(attributes, policy.warn, "warn", False)
+            self._count(attributes, policy.warn, "warn", allowed=False)
             attributes.warn(f'would violate PodSecurity "{policy.warn}": {result(policy.warn).details}')
 
     # -- namespaces -----------------------------------------------------------------------------------------------
@@ -222,9 +222,9 @@ class PodSecurity(Plugin):
         if policy.privileged or policy.equivalent(self.configuration.defaults):
             return ""
         parts = [
-            f"{mode}={wanted}"
-            for mode, wanted in (("enforce", policy.enforce), ("audit", policy.audit), ("warn", policy.warn))
-            if wanted.level != PRIVILEGED and (PREFIX + mode in labels or f"{PREFIX}{mode}-version" in labels)
+            f"{mode}={level}"
+            for mode, level in (("enforce", policy.enforce), ("audit", policy.audit), ("warn", policy.warn))
+            if level.level != PRIVILEGED and (PREFIX + mode in labels or f"{PREFIX}{mode}-version" in labels)
         ]
         return f'namespace "{name}" is exempt from Pod Security, and the policy ({", ".join(parts)}) will be ignored'
 
@@ -232,9 +232,9 @@ class PodSecurity(Plugin):
         """Warnings about pods that the new level would refuse; looks at 3,000 pods and for a second at most."""
         pods = self._prioritized(self.initializer.lister("", "pods").list(namespace))
         total, checked = len(pods), 0
-        until = self.initializer.monotonic() + _MAX_SECONDS
+        until = self.initializer.monotonic() + _MAX_EVALUATION_SECONDS
         found: dict[str, list[str]] = {}
-        for pod in pods[:_MAX_PODS]:
+        for pod in pods[:_MAX_EVALUATED_PODS]:
             result = evaluate(enforce, pod["metadata"], pod.get("spec") or {})
             if not result.allowed:
                 found.setdefault(result.reasons, []).append(pod["metadata"]["name"])
@@ -282,11 +282,11 @@ def _labels(attributes: Attributes) -> tuple[str, str, str]:
     return attributes.operation.lower(), "pod" if is_pod else "controller", attributes.subresource
 
 
-def _version(wanted: LevelVersion) -> str:
+def _version(level: LevelVersion) -> str:
     """What metrics say of a version, bounded."""
-    if wanted.minor == LATEST or wanted.level == PRIVILEGED:
+    if level.minor == LATEST or level.level == PRIVILEGED:
         return "latest"
-    return "future" if wanted.minor > _MINOR else f"v1.{wanted.minor}"
+    return "future" if level.minor > _MINOR else f"v1.{level.minor}"
 
 
 def _significant(pod: Object, old: Object) -> bool:

@@ -25,10 +25,10 @@ from kapi.resources.admissionregistration.expressions import (
 Compiled = Expression | CompileError
 
 
-def compiled(text: str, env: Environment, wanted: tuple[CelType, ...] = (BOOL,)) -> Compiled:
+def compiled(text: str, env: Environment, expected_types: tuple[CelType, ...] = (BOOL,)) -> Compiled:
     """The expression, or the error that evaluating it is to give."""
     try:
-        return compile_expression(text, env, wanted)
+        return compile_expression(text, env, expected_types)
     except CompileError as error:
         return error
 
@@ -75,7 +75,8 @@ async def conditions_hold(
     """
     if not conditions:
         return True
-    start, errors = time.perf_counter(), []  # type: ignore[var-annotated]
+    start = time.perf_counter()
+    errors: list[str] = []
     try:
         return await _hold(conditions, bindings, composition, param, ignore_failures, errors)
     finally:
@@ -117,7 +118,7 @@ def condition_counter(initializer: Initializer, policy: str, operation: str) -> 
 
 
 def error_type(text: str) -> str:
-    """How metrics call what a policy says."""
+    """The name of a policy's decision in metrics."""
     if text.startswith("compilation"):
         return "compile_error"
     return "out_of_budget" if text.startswith(OUT_OF_BUDGET) else "invalid_error"

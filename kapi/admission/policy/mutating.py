@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import cast
 
 from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
@@ -23,7 +22,7 @@ from kapi.admission.policy.params import ParamError, collect_params
 from kapi.admission.policy.patches import MutationError, apply_configuration, apply_json_patch
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.versions import in_version, to_storage
-from kapi.admission.webhook.mutating import Passes, decoded
+from kapi.admission.webhook.mutating import begin_pass, decoded
 from kapi.cel.types import list_of
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import checkpoint, steps
@@ -49,13 +48,13 @@ class MutatingPolicy(Policy):
         for mutation in spec.get("mutations") or ():
             is_json = mutation.get("patchType") == "JSONPatch"
             given = mutation.get("jsonPatch" if is_json else "applyConfiguration") or {}
-            wanted = list_of(JSON_PATCH) if is_json else OBJECT
-            self.mutations.append((is_json, compiled(given.get("expression", "").strip(), env, (wanted,))))
+            result_type = list_of(JSON_PATCH) if is_json else OBJECT
+            self.mutations.append((is_json, compiled(given.get("expression", "").strip(), env, (result_type,))))
 
 
 @dataclass(frozen=True, slots=True)
 class _Invocation:
-    """A policy that is to be asked, for one binding and parameter."""
+    """A policy to evaluate, with one binding and parameter."""
 
     policy: MutatingPolicy
     binding: Binding
@@ -91,7 +90,7 @@ class MutatingAdmissionPolicy(Plugin):
         )
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
-        return self.source.judge(attributes, self._dispatch)
+        return self.source.run(attributes, self._dispatch)
 
     async def _dispatch(self, policies: tuple[MutatingPolicy, ...], attributes: Attributes) -> None:
         failures: list[_Failure] = []
@@ -106,7 +105,7 @@ class MutatingAdmissionPolicy(Plugin):
         self, policies: tuple[MutatingPolicy, ...], attributes: Attributes, failures: list[_Failure]
     ) -> list[_Invocation]:
         found: list[_Invocation] = []
-        for policy, bindings in self.source.concerned(policies, attributes):
+        for policy, bindings in self.source.matching(policies, attributes):
             checkpoint()
             try:
                 meant = await policy.match.find(self.initializer, attributes)
@@ -127,11 +126,7 @@ class MutatingAdmissionPolicy(Plugin):
         return found
 
     async def _run(self, invocations: list[_Invocation], attributes: Attributes, failures: list[_Failure]) -> None:
-        reinvocation = attributes.reinvocation
-        passes = Passes() if reinvocation is None else cast(Passes, reinvocation.seen.setdefault(self.name, Passes()))
-        again = reinvocation is not None and reinvocation.again
-        if again and passes.last_output != attributes.obj:
-            passes.require()
+        passes, again = begin_pass(self.name, attributes)
         try:
             namespace = await namespace_of(self.initializer, attributes)
             for invocation in invocations:
@@ -141,9 +136,7 @@ class MutatingAdmissionPolicy(Plugin):
                 if changed is None:
                     continue
                 if changed:
-                    passes.require()
-                    if reinvocation is not None:
-                        reinvocation.request()
+                    passes.changed(attributes)
                 if invocation.policy.reinvoke:
                     passes.may_reinvoke.add(invocation.key)
         finally:

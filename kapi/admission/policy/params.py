@@ -18,7 +18,7 @@ class ParamError(ValueError):
 def collect_params(
     initializer: Initializer, param_kind: Object | None, binding: Binding, namespace: str
 ) -> list[Object | None]:
-    """[None] where none are asked for.  Raises ParamError."""
+    """[None] for a policy without parameters.  Raises ParamError."""
     ref = binding.param_ref
     if param_kind is None or ref is None:
         return [None]

@@ -149,7 +149,7 @@ class PolicyReader(Generic[P]):
         return [policy for _, policy in made.values()]
 
 
-Concerned = tuple[tuple[P, Sequence[Binding]], ...]
+Matching = tuple[tuple[P, Sequence[Binding]], ...]
 Dispatch = Callable[[tuple[P, ...], Attributes], Awaitable[None]]
 
 
@@ -165,28 +165,28 @@ class PolicySource(Source[tuple[P, ...]]):
         )
         super().__init__(initializer, (policies, bindings), read)
 
-    def judge(self, attributes: Attributes, dispatch: Dispatch[P]) -> Awaitable[None] | None:
-        """By all policies that there are now; None when there is nothing to wait for."""
+    def run(self, attributes: Attributes, dispatch: Dispatch[P]) -> Awaitable[None] | None:
+        """Dispatches a request to all policies; None when there is nothing to wait for."""
         policies = self.get()
         if policies is None:
-            return None if exempt(attributes) else self._judge_when_read(attributes, dispatch)
+            return None if exempt(attributes) else self._run_when_read(attributes, dispatch)
         return None if not policies or exempt(attributes) else dispatch(policies, attributes)
 
-    async def _judge_when_read(self, attributes: Attributes, dispatch: Dispatch[P]) -> None:
+    async def _run_when_read(self, attributes: Attributes, dispatch: Dispatch[P]) -> None:
         await dispatch(await self.wait(), attributes)
 
-    def concerned(self, policies: tuple[P, ...], attributes: Attributes) -> Concerned[P]:
-        """Those whose rules name a request, and of each the bindings whose rules do."""
+    def matching(self, policies: tuple[P, ...], attributes: Attributes) -> Matching[P]:
+        """The policies whose rules match a request, each with the bindings whose rules match it."""
         initializer = self._initializer
 
-        def find(policies: tuple[P, ...]) -> Concerned[P]:
+        def find(policies: tuple[P, ...]) -> Matching[P]:
             return tuple(
                 (policy, _named(policy.bindings, initializer, attributes))
                 for policy in steps(policies)
                 if policy.match.may_mean(initializer, attributes)
             )
 
-        return self.remembered(attributes, find, policies)
+        return self.cached(attributes, find, policies)
 
 
 def _named(bindings: list[Binding], initializer: Initializer, attributes: Attributes) -> Sequence[Binding]:

@@ -31,8 +31,8 @@ from kapi.resources.admissionregistration.composition import Composition
 from kapi.resources.admissionregistration.expressions import EvaluationError
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
-_MAX_MESSAGE = 5 * 1024
-_MAX_ANNOTATION = 10 * 1024
+_MAX_MESSAGE_BYTES = 5 * 1024
+_MAX_ANNOTATION_BYTES = 10 * 1024
 _FAILURE_KEY = "validation.policy.admission.k8s.io/validation_failure"
 
 
@@ -81,11 +81,11 @@ class ValidatingAdmissionPolicy(Plugin):
         )
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
-        return self.source.judge(attributes, self._dispatch)
+        return self.source.run(attributes, self._dispatch)
 
     async def _dispatch(self, policies: tuple[ValidatingPolicy, ...], attributes: Attributes) -> None:
         denials: list[_Denial] = []
-        for policy, bindings in self.source.concerned(policies, attributes):
+        for policy, bindings in self.source.matching(policies, attributes):
             checkpoint()
             try:
                 found = await policy.match.find(self.initializer, attributes)
@@ -162,7 +162,7 @@ class ValidatingAdmissionPolicy(Plugin):
         fails = not policy.ignore_failures
 
         def failed(error: EvaluationError, index: int = 0) -> list[_Denial]:
-            return [_Denial(policy, binding, str(error), "", index, True)] if fails else []
+            return [_Denial(policy, binding, str(error), "", index, by_validation=True)] if fails else []
 
         try:
             count = condition_counter(self.initializer, policy.name, bindings.operation)
@@ -196,7 +196,7 @@ class ValidatingAdmissionPolicy(Plugin):
                 continue
             text = value.strip() if isinstance(value, str) else ""
             if text:
-                published.setdefault(key, {})[text.encode()[:_MAX_ANNOTATION].decode(errors="ignore")] = None
+                published.setdefault(key, {})[text.encode()[:_MAX_ANNOTATION_BYTES].decode(errors="ignore")] = None
         return results
 
     @staticmethod
@@ -208,17 +208,17 @@ class ValidatingAdmissionPolicy(Plugin):
                 value = await evaluation.run(message_expression)
             except EvaluationError as error:
                 if error.fatal:
-                    return _Denial(policy, binding, f"failed messageExpression: {error}", "", index, True)
+                    return _Denial(policy, binding, f"failed messageExpression: {error}", "", index, by_validation=True)
                 value = None
             if isinstance(value, str):
                 message = value.strip()
-                if len(message.encode()) > _MAX_MESSAGE or "\n" in message:
+                if len(message.encode()) > _MAX_MESSAGE_BYTES or "\n" in message:
                     message = ""
         if not message:
             message = str(validation.get("message") or "").strip()
         if not message:
             message = f"failed expression: {validation['expression'].strip()}"
-        return _Denial(policy, binding, message, validation.get("reason") or "Invalid", index, True)
+        return _Denial(policy, binding, message, validation.get("reason") or "Invalid", index, by_validation=True)
 
 
 def _act(action: str, denial: _Denial, attributes: Attributes, denials: list[_Denial]) -> None:

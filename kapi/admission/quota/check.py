@@ -88,9 +88,9 @@ def _limited_names(
     ]
     if not entries:
         return set()
-    wanted = lists.without_zeros(evaluator.usage(obj, now))
+    charge = lists.without_zeros(evaluator.usage(obj, now))
     return {
-        name for entry in entries for name in wanted if any(part in name for part in entry.get("matchContains") or ())
+        name for entry in entries for name in charge if any(part in name for part in entry.get("matchContains") or ())
     }
 
 

@@ -50,7 +50,7 @@ class Evaluator:
         return sorted(name for name in self.names if name in names)
 
     def missing(self, required: Iterable[str], obj: Object) -> str:
-        """What an object would have to say to be counted; "" when it says all."""
+        """The missing fields without which an object cannot be counted; "" when it has all."""
         return ""
 
     def usage(self, obj: Object, now: float) -> Amounts:
@@ -254,13 +254,13 @@ _SPECIAL: dict[GroupResource, type[Evaluator]] = {
     GroupResource("resource.k8s.io", "resourceclaims"): ResourceClaimEvaluator,
 }
 _made: dict[GroupResource, Evaluator] = {}
-_MAX_MADE = 1000
+_MAX_CACHED = 1000
 
 
 def evaluator_of(resource: GroupResource) -> Evaluator:
     found = _made.get(resource)
     if found is None:
         found = _SPECIAL.get(resource, Evaluator)(resource)
-        if len(_made) < _MAX_MADE:  # a quota may name resources that there are not
+        if len(_made) < _MAX_CACHED:  # a quota may name resources that there are not
             _made[resource] = found
     return found

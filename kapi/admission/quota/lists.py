@@ -36,8 +36,8 @@ def growth(new: Amounts, old: Amounts) -> Amounts:
 
 
 def mask(amounts: Amounts, names: Iterable[str]) -> Amounts:
-    wanted = set(names)
-    return {name: quantity for name, quantity in steps(amounts.items()) if name in wanted}
+    selected = set(names)
+    return {name: quantity for name, quantity in steps(amounts.items()) if name in selected}
 
 
 def without_zeros(amounts: Amounts) -> Amounts:

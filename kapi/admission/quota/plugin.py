@@ -29,7 +29,8 @@ from kapi.machinery.tree import Object, Tree
 from kapi.store.errors import StoreError
 
 _MAX_RETRIES = 10
-_TIMEOUT = 10.0  # seconds a request waits for its turn
+_MAX_NEWEST = 10_000  # quotas whose last write is kept
+_TIMEOUT_SECONDS = 10.0  # for which a request waits for its turn
 _IGNORED = frozenset(
     {
         GroupResource("", "bindings"),
@@ -68,7 +69,7 @@ class ResourceQuota(Plugin):
     def __init__(self, initializer: Initializer, limited: list[Object]) -> None:
         self.initializer = initializer
         self.limited = limited
-        self._queues: dict[str, deque[_Waiter]] = {}  # a namespace is in here while somebody works on it
+        self._queues: dict[str, deque[_Waiter]] = {}  # namespaces in which a request is being checked
         self._newest: dict[tuple[str, str], Object] = {}  # our own writes, which the cache may not have yet
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
@@ -86,7 +87,7 @@ class ResourceQuota(Plugin):
         waiter = _Waiter(attributes)
         queue = self._queues.get(namespace)
         if queue is None:
-            # nobody works on this namespace: this request does, for itself and for those that come meanwhile
+            # no other request of this namespace is being checked: this one checks itself and those that come meanwhile
             commit()  # what it does from here on is for others as well
             queue = self._queues[namespace] = deque((waiter,))
             work = self.initializer.begin(self._work(namespace, queue))
@@ -95,13 +96,13 @@ class ResourceQuota(Plugin):
             queue.append(waiter)
         if not waiter.done.called:
             if self.initializer.reactor is not None:
-                waiter.done.addTimeout(_TIMEOUT, self.initializer.reactor, _timed_out)
+                waiter.done.addTimeout(_TIMEOUT_SECONDS, self.initializer.reactor, _timed_out)
             await waiter.done
         if waiter.result is not None:
             raise waiter.result
 
     def _abandon(self, failure: Failure, namespace: str, queue: deque[_Waiter]) -> None:
-        """The store is away, or something nobody foresaw: those who wait get that, and the next request starts anew."""
+        """The store is unavailable, or an unexpected error: all waiting requests fail with it, and the next one starts anew."""
         self._queues.pop(namespace, None)
         error = failure.value
         for waiter in queue:
@@ -135,7 +136,7 @@ class ResourceQuota(Plugin):
             quotas = [quota for quota in [await self._reread(namespace, name) for name in failed] if quota is not None]
 
     async def _try(self, quotas: list[Object], batch: list[_Waiter]) -> tuple[list[str], StatusError | None]:
-        """Checks and charges; returns the names of quotas that somebody else changed meanwhile."""
+        """Checks and charges; returns the names of quotas that were changed meanwhile."""
         before = list(quotas)
         now = self.initializer.clock()
         for waiter in batch:
@@ -193,7 +194,7 @@ class ResourceQuota(Plugin):
         return quota
 
     def _remember(self, quota: Object) -> None:
-        if len(self._newest) > 10_000:
+        if len(self._newest) > _MAX_NEWEST:
             self._newest.clear()
         self._newest[(quota["metadata"]["namespace"], quota["metadata"]["name"])] = quota
 

@@ -1,1 +1,1 @@
-"""Dynamic admission: webhooks that others run (upstream: apiserver ``admission/plugin/webhook``)."""
+"""Dynamic admission: webhooks (upstream: apiserver ``admission/plugin/webhook``)."""

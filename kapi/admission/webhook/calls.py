@@ -1,4 +1,4 @@
-"""What calling a mutating and a validating webhook have in common: the call, its failures and what is counted."""
+"""Calls of mutating and validating webhooks: the call, its failures and its metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kapi.admission.webhook.client import CallError, NoClient, WebhookClient
 from kapi.admission.webhook.conditions import conditions_hold
 from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.hooks import Hook, read_hooks
-from kapi.admission.webhook.matching import Invocation, concerned_by_rules, exempt
+from kapi.admission.webhook.matching import Invocation, exempt, matching_rules
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.admission.webhook.response import BadReview
 from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
@@ -31,7 +31,7 @@ _SPANS = {"admit": "Call mutating webhook", "validating": "Call validating webho
 
 
 class CallFailed(Exception):
-    """A webhook that could not be asked or did not answer properly; the failure policy decides what follows."""
+    """A webhook could not be called or its answer is malformed; the failure policy decides."""
 
     def __init__(self, hook: str, why: str, code: int) -> None:
         super().__init__(f'failed calling webhook "{hook}": {why}')
@@ -39,7 +39,7 @@ class CallFailed(Exception):
 
 
 class Refused(Exception):
-    """A webhook said no."""
+    """A webhook refused the request."""
 
     def __init__(self, error: StatusError) -> None:
         super().__init__(error.message)
@@ -47,7 +47,7 @@ class Refused(Exception):
 
 
 class WebhookPlugin(Plugin):
-    """Calls the hooks of one kind of configuration.  ``kind`` is what metrics call it."""
+    """Calls the hooks of one kind of configuration.  ``kind`` is its name in metrics."""
 
     kind = ""
     plural = ""
@@ -61,20 +61,20 @@ class WebhookPlugin(Plugin):
         )
 
     def call(self, attributes: Attributes) -> Awaitable[None] | None:
-        """Calls the hooks that a request concerns."""
+        """Calls the hooks that match a request."""
         hooks = self.source.get()
         if hooks is None:
             return None if exempt(attributes) else self._call_when_read(attributes)
-        named = concerned_by_rules(self.source, hooks, self.initializer, attributes)
+        named = matching_rules(self.source, hooks, self.initializer, attributes)
         return None if not named or exempt(attributes) else timed(self.dispatch(named, attributes), attributes)
 
     async def _call_when_read(self, attributes: Attributes) -> None:
-        named = concerned_by_rules(self.source, await self.source.wait(), self.initializer, attributes)
+        named = matching_rules(self.source, await self.source.wait(), self.initializer, attributes)
         if named:
             await timed(self.dispatch(named, attributes), attributes)
 
     async def dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
-        """``named``: hooks whose rules name the request, with their places among all."""
+        """``named``: hooks whose rules match the request, with their index."""
         raise NotImplementedError
 
     async def holds(self, invocation: Invocation, attributes: Attributes, obj: Object | None) -> bool:
@@ -83,7 +83,8 @@ class WebhookPlugin(Plugin):
         if not hook.conditions:
             return True
         old, operation = in_version(attributes.old, invocation.kind, attributes), attributes.operation
-        start, errors = time.perf_counter(), []  # type: ignore[var-annotated]
+        start = time.perf_counter()
+        errors: list[str] = []
         try:
             held = await conditions_hold(
                 hook, self.initializer, attributes, invocation.kind, invocation.resource, obj, old, errors
@@ -175,7 +176,7 @@ class WebhookPlugin(Plugin):
             code, error_type = 0, "apiserver_internal_error"
             raise
         except CancelledError:
-            code = -1  # nobody waits for it any more: it is not counted
+            code = -1  # cancelled: it is not counted
             raise
         finally:
             if code >= 0:
@@ -183,7 +184,7 @@ class WebhookPlugin(Plugin):
                 self._count(hook.name, attributes.operation, code, bool(error_type), error_type, took)
 
     def check_time(self, attributes: Attributes) -> None:
-        """Raises Timeout when the request has no time left: there is no point in going on."""
+        """Raises Timeout when the request has no time left."""
         deadline = attributes.deadline
         if deadline and self.initializer.reactor is not None and self.initializer.reactor.seconds() >= deadline:
             raise timeout("request did not complete within requested timeout")

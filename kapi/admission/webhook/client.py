@@ -19,6 +19,7 @@ import msgspec
 import orjson
 from twisted.internet import defer
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from twisted.internet.threads import deferToThreadPool
 from twisted.web.http_headers import Headers
 
 from kapi.admission.webhook.credentials import CredentialStore
@@ -33,14 +34,16 @@ from kapi.client.rest_url import rest_path, rest_url
 from kapi.client.server_agent import ServerAgent
 from kapi.client.tls_trust import NoCertificates, client_options, identity
 from kapi.codecs import json_pieces, json_reading
+from kapi.machinery.importing import import_all, missing
 from kapi.machinery.tree import Object, Tree
 from kapi.request.reactor import Reactor
 
 if TYPE_CHECKING:
     from kapi.client.prepared import prepared_url
 
-MAX_ANSWER = 3 * 1024 * 1024  # bytes
+MAX_ANSWER_BYTES = 3 * 1024 * 1024
 _MAX_TARGETS = 200
+_LIBRARIES = ("treq.client", "kapi.client.prepared")  # imported only when there is a webhook
 _HEADERS = (
     (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json, */*"),
@@ -50,7 +53,7 @@ _COOKIES = CookieJar()  # none: treq would make a jar for every request
 
 
 class CallError(Exception):
-    """A call that did not bring an answer.  ``code`` is what metrics say."""
+    """A call without an answer.  ``code`` is that in metrics."""
 
     def __init__(self, text: str, code: int = 503) -> None:
         super().__init__(text)
@@ -58,7 +61,7 @@ class CallError(Exception):
 
 
 class NoClient(CallError):
-    """A configuration that no call can be made with."""
+    """A configuration with which no call is possible."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text, 500)
@@ -81,6 +84,8 @@ class WebhookClient:
         headers: Mapping[bytes, list[bytes]] | None = None,
     ) -> Object:
         """The decoded answer.  ``timeout`` in seconds covers connecting, sending and reading.  Raises CallError."""
+        if missing(*_LIBRARIES):
+            await deferToThreadPool(self._reactor, self._reactor.getThreadPool(), import_all, *_LIBRARIES)
         service = client_config.get("service")
         if service is None:
             target = _target(client_config.get("url") or "", None, None, None, None, max(1, math.ceil(timeout)))
@@ -107,7 +112,7 @@ class WebhookClient:
                 unbuffered=True,
             )
             sent.addTimeout(timeout, self._reactor, _deadline)
-            collector, status = Collected(MAX_ANSWER, until_close=True), None
+            collector, status = Collected(MAX_ANSWER_BYTES, until_close=True), None
             try:
                 response = await sent
                 response.deliverBody(collector)
@@ -123,7 +128,7 @@ class WebhookClient:
             raise CallError(f'Post "{target.shown}": {problem}') from None
         except defer.CancelledError:
             raise
-        except Exception as problem:  # whatever the network brings is a failed call, and says so
+        except Exception as problem:  # any error of the network is a failed call
             raise CallError(f'Post "{target.shown}": {describe(problem, host, number)}') from problem
         if not 200 <= status < 300:
             raise CallError(*_status_text(status, content))
@@ -142,7 +147,9 @@ class WebhookClient:
         if found is None:
             options = _tls_options(name, bundle, credentials)
             headers = (*_HEADERS, *credentials.headers)
-            agent = ServerAgent(self._reactor, host, port, options, MAX_ANSWER, headers, tls_faults.WEBHOOKS, network)
+            agent = ServerAgent(
+                self._reactor, host, port, options, MAX_ANSWER_BYTES, headers, tls_faults.WEBHOOKS, network
+            )
             found = self._servers[key] = _Server(agent)
             if len(self._servers) > _MAX_TARGETS:
                 self._servers.popitem(last=False)[1].agent.close()
@@ -162,7 +169,7 @@ class _Server:
     """The connections to one server as one name, with one bundle and one identity."""
 
     def __init__(self, agent: ServerAgent) -> None:
-        from treq.client import HTTPClient  # for those alone who have a webhook
+        from treq.client import HTTPClient
 
         from kapi.client.prepared import Body, no_cookies
 
@@ -184,7 +191,7 @@ def _target(
     url: str | None, namespace: str | None, service: str | None, port: int | None, path: str | None, seconds: int
 ) -> _Target:
     """For a URL, or for a service when that is None.  Raises CallError."""
-    from kapi.client.prepared import prepared_url  # for those alone who have a webhook
+    from kapi.client.prepared import prepared_url
 
     if url is None:
         assert port is not None and path is not None
@@ -221,7 +228,7 @@ def _deadline(result: object, timeout: float) -> NoReturn:
 
 
 def _status_text(status: int, content: bytes) -> tuple[str, int]:
-    """What a client says about an answer that is no success; a Status in the body speaks for itself."""
+    """The error text for an unsuccessful answer, and the Status in its body, if any."""
     try:
         answer = json_pieces.loads(content)
         if isinstance(answer, dict) and answer.get("kind") == "Status" and answer.get("message"):
@@ -240,4 +247,4 @@ def _status_text(status: int, content: bytes) -> tuple[str, int]:
     return f"the server rejected our request for an unknown reason ({status})", status
 
 
-__all__ = ["MAX_ANSWER", "CallError", "NoClient", "WebhookClient"]
+__all__ = ["MAX_ANSWER_BYTES", "CallError", "NoClient", "WebhookClient"]

@@ -17,7 +17,7 @@ from kapi.resources.admissionregistration.expressions import (
     environment,
 )
 
-COST_LIMIT = 2_500_000  # of all conditions of one webhook and request
+MAX_COST = 2_500_000  # of all conditions of one webhook and request
 
 
 async def conditions_hold(
@@ -30,12 +30,12 @@ async def conditions_hold(
     old: Object | None,
     errors: list[str],
 ) -> bool:
-    """Whether the hook is to be called.  Raises Forbidden when a condition fails and the policy is to fail.
+    """Whether the hook is to be called.  Raises Forbidden when a condition fails and the failure policy is Fail.
 
     ``errors`` takes what went wrong with conditions.
     """
     bindings = Bindings(attributes, kind, resource, obj, old, initializer.authorizer)
-    budget = COST_LIMIT
+    budget = MAX_COST
     if hook.compiled is None:
         hook.compiled = [_compiled(expression) for _, expression in hook.conditions]
     for condition in hook.compiled:

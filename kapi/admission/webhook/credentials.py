@@ -7,23 +7,23 @@ from collections.abc import Mapping
 
 from kapi.client.kubeconfig import Credentials, load_users
 
-NOBODY = Credentials()
+NO_CREDENTIALS = Credentials()
 
 
 class CredentialStore:
-    """Users of a kubeconfig by the host they are for: ``host:port``, ``host``, ``*.suffix`` or ``*``."""
+    """Users of a kubeconfig by host: ``host:port``, ``host``, ``*.suffix`` or ``*``."""
 
     def __init__(self, users: Mapping[str, Credentials] | None = None) -> None:
         self._users = dict(users or {})
 
     @classmethod
     def load(cls, path: str) -> CredentialStore:
-        """Reads a kubeconfig.  Raises KubeconfigError."""
+        """Reads a kubeconfig.  Raises kapi.client.config_error.ConfigError."""
         return cls(load_users(path))
 
     def for_host(self, host: str, port: int) -> Credentials:
         if not self._users:
-            return NOBODY
+            return NO_CREDENTIALS
         names = [f"{host}:{port}", host] if port == 443 else [f"{host}:{port}"]
         for name in names:
             if name in self._users:
@@ -32,4 +32,4 @@ class CredentialStore:
         for pattern in wild:
             if any(fnmatch.fnmatchcase(name, pattern) for name in names):
                 return self._users[pattern]
-        return self._users.get("*", NOBODY)
+        return self._users.get("*", NO_CREDENTIALS)

@@ -1,4 +1,4 @@
-"""Which webhooks a request concerns: rules, scope, equivalent versions, selectors and conditions."""
+"""Which webhooks are called for a request: rules, scope, equivalent versions, selectors and conditions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CONFIGURATIONS = frozenset(
 
 
 class Invocation(msgspec.Struct):
-    """A hook and the version in which it wants to see the request."""
+    """A hook and the version in which it receives the request."""
 
     hook: Hook
     kind: GroupVersionKind
@@ -85,7 +85,7 @@ class Selecting(Protocol):
 
 
 def object_matches(hook: Selecting, attributes: Attributes) -> bool:
-    """By the labels of the new or of the old object."""
+    """Whether the labels of the new or of the old object match."""
     if hook.objects.empty:
         return True
     return any(
@@ -112,10 +112,10 @@ async def namespace_matches(hook: Selecting, initializer: Initializer, attribute
     return bool(hook.namespaces.matches(await namespace_labels(initializer, attributes)))
 
 
-def concerned_by_rules(
+def matching_rules(
     source: Source[tuple[Hook, ...]], hooks: tuple[Hook, ...], initializer: Initializer, attributes: Attributes
 ) -> tuple[tuple[int, Invocation], ...]:
-    """The hooks whose rules name a request, with their places among all."""
+    """The hooks whose rules match a request, with their index."""
 
     def find(hooks: tuple[Hook, ...]) -> tuple[tuple[int, Invocation], ...]:
         named = (
@@ -124,11 +124,11 @@ def concerned_by_rules(
         )
         return tuple((i, Invocation(hook, *as_)) for i, hook, as_ in named if as_ is not None)
 
-    return source.remembered(attributes, find, hooks) if hooks else ()
+    return source.cached(attributes, find, hooks) if hooks else ()
 
 
 async def selected(invocation: Invocation, initializer: Initializer, attributes: Attributes) -> bool:
-    """Whether a hook's selectors select the request that its rules name."""
+    """Whether a hook's selectors match the request, as its rules do."""
     hook = invocation.hook
     if not object_matches(hook, attributes):
         return False

@@ -1,4 +1,4 @@
-"""MutatingAdmissionWebhook: webhooks one after the other, each seeing what the ones before made of the object."""
+"""MutatingAdmissionWebhook: webhooks one after the other, each with the object as the previous one left it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kapi.schema.decode_exact import ExactDecoder
 
 @dataclass(slots=True)
 class Passes:
-    """What the second pass has to know of the first: which webhooks may be called again, and for which there is a reason."""
+    """State for the second pass: which webhooks may be called again, and which have a reason to be."""
 
     last_output: Object | None = None
     may_reinvoke: set[str] = field(default_factory=set)
@@ -37,6 +37,23 @@ class Passes:
     def require(self) -> None:
         self.to_reinvoke |= self.may_reinvoke
         self.may_reinvoke = set()
+
+    def changed(self, attributes: Attributes) -> None:
+        """The plugin has changed the object: webhooks that ran before may be called again."""
+        self.require()
+        if attributes.reinvocation is not None:
+            attributes.reinvocation.request()
+
+
+def begin_pass(plugin: str, attributes: Attributes) -> tuple[Passes, bool]:
+    """What the plugin remembers between its passes, and whether this is the second one."""
+    reinvocation = attributes.reinvocation
+    if reinvocation is None:
+        return Passes(), False
+    passes = cast(Passes, reinvocation.seen.setdefault(plugin, Passes()))
+    if reinvocation.again and passes.last_output != attributes.obj:
+        passes.require()
+    return passes, reinvocation.again
 
 
 class MutatingAdmissionWebhook(WebhookPlugin):
@@ -47,11 +64,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         return self.call(attributes)
 
     async def dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
+        passes, again = begin_pass(self.name, attributes)
         reinvocation = attributes.reinvocation
-        passes = Passes() if reinvocation is None else cast(Passes, reinvocation.seen.setdefault(self.name, Passes()))
-        again = reinvocation is not None and reinvocation.again
-        if again and passes.last_output != attributes.obj:
-            passes.require()
         try:
             for i, invocation in named:
                 hook = invocation.hook
@@ -64,9 +78,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                     continue
                 changed = await self._call(invocation, attributes, versioned, 1 if again else 0, i)
                 if changed:
-                    passes.require()
-                    if reinvocation is not None:
-                        reinvocation.request()
+                    passes.changed(attributes)
                 if hook.reinvoke:
                     passes.may_reinvoke.add(hook.uid)
         finally:

@@ -1,4 +1,4 @@
-"""Where a service reference leads: the service's cluster IP, or an address somebody configured.
+"""The address of a service reference: the service's cluster IP, or a configured one.
 
 A server without a cluster's network cannot reach cluster IPs: ``--service-address ns/name[:port]=host:port`` settings
 map services to addresses, for tests and for programs that run next to kapi.

@@ -13,28 +13,28 @@ class BadReview(ValueError):
     """A request that cannot be made or an answer that is not one."""
 
 
-_CAUSE = typed.struct("v1.StatusCause", reason=typed.text, message=typed.text, field=typed.text)
+_CAUSE = typed.struct("v1.StatusCause", reason=typed.string, message=typed.string, field=typed.string)
 _DETAILS = typed.struct(
     "v1.StatusDetails",
-    name=typed.text,
-    group=typed.text,
-    kind=typed.text,
-    uid=typed.text,
+    name=typed.string,
+    group=typed.string,
+    kind=typed.string,
+    uid=typed.string,
     causes=typed.list_of(_CAUSE),
     retryAfterSeconds=typed.int32,
 )
 _STATUS = typed.struct(
-    "v1.Status", status=typed.text, message=typed.text, reason=typed.text, code=typed.int32, details=_DETAILS
+    "v1.Status", status=typed.string, message=typed.string, reason=typed.string, code=typed.int32, details=_DETAILS
 )
 _RESPONSE = typed.struct(
     "v1.AdmissionResponse",
-    uid=typed.text,
-    allowed=typed.truth,
+    uid=typed.string,
+    allowed=typed.boolean,
     status=_STATUS,
-    patch=typed.text,
-    patchType=typed.text,
-    auditAnnotations=typed.texts,
-    warnings=typed.list_of(typed.text),
+    patch=typed.string,
+    patchType=typed.string,
+    auditAnnotations=typed.string_map,
+    warnings=typed.list_of(typed.string),
 )
 
 

@@ -1,4 +1,4 @@
-"""AdmissionReview: what a webhook is sent and what it may answer (upstream: ``webhook/request/admissionreview.go``)."""
+"""AdmissionReview: the request to a webhook and its answer (upstream: ``webhook/request/admissionreview.go``)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kapi.schema import gotext
 
 
 class Answer(msgspec.Struct):
-    """What a webhook decided."""
+    """The decision of a webhook."""
 
     allowed: bool
     patch: bytes = b""
@@ -117,7 +117,7 @@ def read_answer(review: object, uid: str, version: str, mutating: bool) -> Answe
 
 
 def rejection(hook_name: str, status: Object | None) -> StatusError:
-    """The error a refused request gets: the webhook's own Status, which says who refused."""
+    """The error a refused request gets: the webhook's own Status, which names the webhook."""
     status = status or {}
     denied = f'admission webhook "{hook_name}" denied the request'
     code = status.get("code") or 400

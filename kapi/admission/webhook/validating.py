@@ -1,4 +1,4 @@
-"""ValidatingAdmissionWebhook: all concerned webhooks are asked at the same time; the first refusal counts."""
+"""ValidatingAdmissionWebhook: all matching webhooks are called concurrently; the first refusal counts."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         return self.call(attributes)
 
     async def dispatch(self, named: tuple[tuple[int, Invocation], ...], attributes: Attributes) -> None:
-        concerned: list[tuple[Invocation, Object | None]] = []
+        matching: list[tuple[Invocation, Object | None]] = []
         for _, invocation in named:
             if not await selected(invocation, self.initializer, attributes):
                 continue
             obj = in_version(attributes.obj, invocation.kind, attributes)
             if await self.holds(invocation, attributes, obj):
-                concerned.append((invocation, obj))
-        if not concerned:
+                matching.append((invocation, obj))
+        if not matching:
             return
         self.check_time(attributes)
-        if len(concerned) == 1:
-            await self.run(*concerned[0][:1], attributes, concerned[0][1], _NOTE.format(0))
+        if len(matching) == 1:
+            await self.run(*matching[0][:1], attributes, matching[0][1], _NOTE.format(0))
             return
         failures: list[Failure] = []
         calls = []
-        for i, (invocation, obj) in enumerate(concerned):
+        for i, (invocation, obj) in enumerate(matching):
             call = self.initializer.begin(self.run(invocation, attributes, obj, _NOTE.format(i)))
             call.addErrback(failures.append)
             calls.append(call)

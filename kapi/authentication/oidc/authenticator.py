@@ -14,14 +14,14 @@ from kapi.authentication.oidc.configuration import Expressions
 from kapi.authentication.oidc.distributed import DistributedClaims
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.verification import verified_claims
-from kapi.authentication.service_account.signed import unverified
+from kapi.authentication.service_account.signed import parse_unverified
 from kapi.authentication.static_tokens import for_any_audience
 from kapi.cel.types import Value
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 from kapi.request.user import CREDENTIAL_ID, UserInfo
 
-_TTL = 10.0  # seconds a verified token is believed without verifying it again
+_CACHE_SECONDS = 10.0  # for which a verified token is not verified again
 
 
 class OIDCAuthenticator:
@@ -56,7 +56,7 @@ class OIDCAuthenticator:
         self._cache: ExpiringCache[UserInfo] = ExpiringCache(clock=clock)
 
     def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
-        parsed = unverified(token)
+        parsed = parse_unverified(token)
         if parsed is None or parsed[1].get("iss") != self._issuer:
             return None
         digest = self._cache.digest(token)
@@ -73,7 +73,7 @@ class OIDCAuthenticator:
             await self._distributed.expand(claims)
         user = self._user(claims)
         expires = float(claims["exp"])
-        self._cache.put(digest, user, _TTL, expires)
+        self._cache.put(digest, user, _CACHE_SECONDS, expires)
         return for_any_audience(user, self._api_audiences, audiences, expires)
 
     def _user(self, claims: Object) -> UserInfo:

@@ -163,24 +163,24 @@ class _Entry:
                 self.errors.append(duplicate(at.index(position), audience))
             seen.add(audience)
         if policy not in (("MatchAny",) if len(audiences) > 1 else ("", "MatchAny")):
-            wanted = (
+            constraint = (
                 "must be MatchAny for multiple audiences"
                 if len(audiences) > 1
                 else ("must be empty or MatchAny for single audience")
             )
-            text = f"audienceMatchPolicy {wanted}"
+            text = f"audienceMatchPolicy {constraint}"
             self.errors.append(invalid(path.child("audienceMatchPolicy"), policy, text))
 
     def _compile(
-        self, environment: cel.Environment, expression: str, path: Path, wanted: tuple[CelType, ...]
+        self, environment: cel.Environment, expression: str, path: Path, expected_types: tuple[CelType, ...]
     ) -> cel.Program | None:
         try:
             program = environment.compile(expression)
         except cel.CompileErrors as error:
             self.errors.append(invalid(path, expression, error.reason))
             return None
-        if program.result_type not in (*wanted, DYN):
-            names = ", ".join(str(kind) for kind in wanted)
+        if program.result_type not in (*expected_types, DYN):
+            names = ", ".join(str(kind) for kind in expected_types)
             self.errors.append(invalid(path, expression, f"compilation failed: must evaluate to {names}"))
             return None
         return program
@@ -217,8 +217,8 @@ class _Entry:
     def _mappings(self, found: Expressions) -> None:
         mappings, path = self.entry.get("claimMappings") or {}, self.path.child("claimMappings")
         many = (STRING, list_of(STRING), list_of(DYN))
-        found.username = self._mapping(mappings.get("username") or {}, path.child("username"), (STRING,), True)
-        found.groups = self._mapping(mappings.get("groups") or {}, path.child("groups"), many, False)
+        found.username = self._mapping(mappings.get("username") or {}, path.child("username"), (STRING,), needed=True)
+        found.groups = self._mapping(mappings.get("groups") or {}, path.child("groups"), many, needed=False)
         uid = mappings.get("uid") or {}
         if uid.get("claim") and uid.get("expression"):
             self.errors.append(invalid(path.child("uid"), "", "claim and expression can't both be set"))
@@ -227,7 +227,9 @@ class _Entry:
         self._extra(mappings.get("extra") or [], path.child("extra"), found, many)
         self._verified_email(path, found)
 
-    def _mapping(self, mapping: Object, path: Path, wanted: tuple[CelType, ...], needed: bool) -> cel.Program | None:
+    def _mapping(
+        self, mapping: Object, path: Path, expected_types: tuple[CelType, ...], needed: bool
+    ) -> cel.Program | None:
         claim, expression, prefix = mapping.get("claim", ""), mapping.get("expression", ""), mapping.get("prefix")
         if claim and expression:
             self.errors.append(invalid(path, "", "claim and expression can't both be set"))
@@ -239,10 +241,12 @@ class _Entry:
         elif expression:
             if prefix is not None:
                 self.errors.append(invalid(path.child("prefix"), prefix, "may not be specified when expression is set"))
-            return self._compile(self.claims, expression, path.child("expression"), wanted)
+            return self._compile(self.claims, expression, path.child("expression"), expected_types)
         return None
 
-    def _extra(self, mappings: list[Object], root: Path, found: Expressions, wanted: tuple[CelType, ...]) -> None:
+    def _extra(
+        self, mappings: list[Object], root: Path, found: Expressions, expected_types: tuple[CelType, ...]
+    ) -> None:
         seen: set[str] = set()
         for position, mapping in enumerate(mappings):
             path, key = root.index(position), mapping.get("key", "")
@@ -261,12 +265,12 @@ class _Entry:
             if not expression:
                 self.errors.append(required(path.child("valueExpression"), ""))
                 continue
-            program = self._compile(self.claims, expression, path.child("valueExpression"), wanted)
+            program = self._compile(self.claims, expression, path.child("valueExpression"), expected_types)
             if program is not None:
                 found.extra.append((key, program))
 
     def _verified_email(self, path: Path, found: Expressions) -> None:
-        """An email as user name counts only when somebody looks at whether it was verified."""
+        """An email may be the user name only if an expression checks that it was verified."""
         if found.username is None or not _selects(found.username, "email"):
             return
         others = [program for _, program in found.extra] + [program for program, _ in found.claim_rules]

@@ -14,13 +14,13 @@ from twisted.internet.defer import CancelledError
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.verification import verified_claims
-from kapi.authentication.service_account.signed import unverified
+from kapi.authentication.service_account.signed import parse_unverified
 from kapi.machinery.tree import Object
 
 if TYPE_CHECKING:
     from kapi.client.https import HTTPSClient
 
-_MAX_PROVIDERS = 16  # issuers of distributed claims that are known at once
+_MAX_PROVIDERS = 16  # issuers of distributed claims, in the cache
 
 
 class DistributedClaims:
@@ -42,7 +42,7 @@ class DistributedClaims:
         self._providers: dict[str, Provider] = {}
 
     async def expand(self, claims: Object) -> None:
-        """Adds the claim, when the token says that it is kept elsewhere.  Raises AuthenticationError."""
+        """Adds the claim, if the token refers to another provider for it.  Raises AuthenticationError."""
         claim = self.claim
         names = claims.get("_claim_names")
         if claim in claims or not isinstance(names, dict) or claim not in names:
@@ -52,7 +52,7 @@ class DistributedClaims:
         if not isinstance(source, dict):
             raise AuthenticationError("oidc: could not expand distributed claims: the source is missing")
         if not source.get("endpoint"):
-            return  # an aggregated claim, which nobody vouches for
+            return  # an aggregated claim: the token's issuer does not vouch for it
         token = await self._fetch(source["endpoint"], source.get("access_token"))
         found = await verified_claims(token, self._provider(token), self._audiences, self._algorithms, self._clock())
         if claim not in found:
@@ -76,7 +76,7 @@ class DistributedClaims:
         return str(answer.body.decode("utf-8", "replace").strip())
 
     def _provider(self, token: str) -> Provider:
-        parsed = unverified(token)
+        parsed = parse_unverified(token)
         issuer = parsed[1].get("iss") if parsed is not None else None
         if not isinstance(issuer, str) or not issuer.startswith("https://"):
             raise AuthenticationError("oidc: could not expand distributed claims: the answer names no https issuer")

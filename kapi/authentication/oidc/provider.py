@@ -102,7 +102,7 @@ class Provider:
         return uri
 
     async def _fetch_keys(self) -> list[jwt.PyJWK]:
-        import jwt  # for those alone who use it
+        import jwt  # imported only when it is used
 
         document = await self._get(self._jwks_uri)
         keys = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.provider import Provider
-from kapi.authentication.service_account.signed import signed_claims, unverified
+from kapi.authentication.service_account.signed import parse_unverified, signed_claims
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     import jwt
 
 _EC_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
-_NOT_BEFORE_LEEWAY_SECONDS = 300  # seconds
+_NOT_BEFORE_LEEWAY_SECONDS = 300
 
 
 async def verified_claims(
     token: str, provider: Provider, audiences: Collection[str], algorithms: Collection[str], now: float
 ) -> Object:
     """The claims of a token of the provider.  ``now`` in unix seconds.  Raises AuthenticationError."""
-    parsed = unverified(token)
+    parsed = parse_unverified(token)
     if parsed is None:
         raise AuthenticationError("oidc: verify token: malformed jwt")
     algorithm, key_id = parsed[0].get("alg"), parsed[0].get("kid")
-    if algorithm not in algorithms:
+    if not isinstance(algorithm, str) or algorithm not in algorithms:
         raise AuthenticationError(f"oidc: verify token: unexpected signature algorithm {quote(str(algorithm))}")
-    keys = await provider.keys_for(key_id if isinstance(key_id, str) else "", str(algorithm))
-    claims = _signed_claims(token, str(algorithm), keys)
+    keys = await provider.keys_for(key_id if isinstance(key_id, str) else "", algorithm)
+    claims = _signed_claims(token, algorithm, keys)
     _check(claims, provider.issuer, audiences, now)
     return claims
 
@@ -54,12 +54,12 @@ def _fits(key: jwt.PyJWK, algorithm: str) -> bool:
     return bool(tree.get("kty") == "RSA")
 
 
-def _check(claims: Object, issuer: str, wanted: Collection[str], now: float) -> None:
+def _check(claims: Object, issuer: str, expected: Collection[str], now: float) -> None:
     if claims.get("iss") != issuer:
         raise AuthenticationError("oidc: verify token: id token issued by a different provider")
     given = claims.get("aud")
     audiences = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-    if not any(audience in wanted for audience in audiences if isinstance(audience, str)):
+    if not any(audience in expected for audience in audiences if isinstance(audience, str)):
         raise AuthenticationError("oidc: verify token: oidc: expected audience in the token is missing")
     expires = claims.get("exp")
     if not isinstance(expires, (int, float)) or isinstance(expires, bool) or expires < now:

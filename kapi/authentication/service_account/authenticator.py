@@ -93,11 +93,11 @@ class _ServiceAccountTokens:
         if claims is None:
             return None
         own = audiences_of(claims) or self.api_audiences
-        wanted = audiences or self.api_audiences
-        shared = intersect(own, wanted)
+        requested = audiences or self.api_audiences
+        shared = intersect(own, requested)
         if not shared and self.api_audiences:
             raise AuthenticationError(
-                f"token audiences {quoted_list(own)} is invalid for the target audiences {quoted_list(wanted)}"
+                f"token audiences {quoted_list(own)} is invalid for the target audiences {quoted_list(requested)}"
             )
         user, notes = self._user(token, claims)
         if not claims.get("aud"):
@@ -120,7 +120,23 @@ class _ServiceAccountTokens:
 
 
 class BoundTokenAuthenticator(_ServiceAccountTokens):
-    """Tokens of the TokenRequest API."""
+    """Tokens of the TokenRequest API.
+
+    ``realm`` is that of the store with the ServiceAccounts: in a logical cluster these may have been loaded with any uid.
+    """
+
+    def __init__(
+        self,
+        issuers: Iterable[str],
+        keys: KeySet,
+        listers: Mapping[GroupResource, Lister],
+        api_audiences: tuple[str, ...],
+        clock: Callable[[], float] = time.time,
+        meter: TokenMeter | None = None,
+        realm: str = "",
+    ) -> None:
+        super().__init__(issuers, keys, listers, api_audiences, clock, meter)
+        self._realm = realm
 
     def _user(self, token: str, claims: Claims) -> tuple[UserInfo, Notes]:
         now = self.clock()
@@ -128,6 +144,8 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
         private = claims.get("kubernetes.io")
         if not isinstance(private, dict):
             private = {}
+        if private.get("realm", "") != self._realm:
+            raise AuthenticationError("service account token is of another logical cluster")
         namespace = str(private.get("namespace", ""))
         reference = private.get("serviceaccount") or {}
         name, uid = str(reference.get("name", "")), reference.get("uid", "")
@@ -155,7 +173,7 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
         return self._remembered(claims, identity), self._staleness(claims, private.get("warnafter"), now)
 
     def _staleness(self, claims: Claims, warn_after: object, now: float) -> Notes:
-        """A token that lives longer than was asked for is logged with who still uses it."""
+        """Logs the use of a token whose lifetime was extended beyond the requested one, with its user."""
         limit = _number(warn_after)
         if not limit:
             return NO_NOTES
@@ -170,15 +188,15 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
         obj = self._get(resource, namespace, reference.get("name", ""))
         if obj is None:
             raise AuthenticationError(_INVALIDATED)
-        uid, wanted = obj["metadata"]["uid"], reference.get("uid", "")
-        if uid != wanted:
-            raise AuthenticationError(mismatch.format(uid, wanted))
+        uid, expected = obj["metadata"]["uid"], reference.get("uid", "")
+        if uid != expected:
+            raise AuthenticationError(mismatch.format(uid, expected))
         if _deleted(obj, now):
             raise AuthenticationError(_INVALIDATED)
 
 
 def _extra(token_id: object, pod: Object | None, node: Object | None) -> dict[str, tuple[str, ...]]:
-    """What a token says besides the account: its id, and the pod and the node that it was issued for."""
+    """The claims of a token besides the account: its id, and the pod and the node that it was issued for."""
     extra: dict[str, tuple[str, ...]] = {}
     if isinstance(token_id, str) and token_id:
         extra[CREDENTIAL_ID] = (f"JTI={token_id}",)
@@ -193,7 +211,7 @@ def _extra(token_id: object, pod: Object | None, node: Object | None) -> dict[st
 
 
 def _deleted(obj: Object, now: float) -> bool:
-    """True when the deletion was asked for, longer ago than clocks may differ."""
+    """Whether the deletion was requested, longer ago than clocks may differ."""
     stamp = obj["metadata"].get("deletionTimestamp")
     if not stamp:
         return False

@@ -24,11 +24,11 @@ def _reference(obj: Object) -> Object:
 
 
 #: a token, or what it is awaited from
-Made = TypeVar("Made")
+Signed = TypeVar("Signed")
 
 
 class SigningError(Exception):
-    """A token could not be signed.  ``code`` is gRPC's name of the outcome, where it was asked."""
+    """A token could not be signed.  ``code`` is gRPC's name of the outcome of a call to an external signer."""
 
     code = "unknown-non-grpc"
 
@@ -37,25 +37,26 @@ class SigningError(Exception):
         self.code = code or self.code
 
 
-class Issuer(Generic[Made]):
+class Issuer(Generic[Signed]):
     """Makes tokens of one issuer; how they are signed is to be said."""
 
     def __init__(self, issuer: str, clock: Callable[[], float] = time.time) -> None:
         self.issuer = issuer
         self._clock = clock
+        self._realm = ""
 
     @property
     def max_seconds(self) -> int:
         """How long a token may be good for; 0 for no limit."""
         return 0
 
-    def by(self, clock: Callable[[], float]) -> Self:
-        """The same one by another clock (unix seconds)."""
+    def of_realm(self, realm: str, clock: Callable[[], float]) -> Self:
+        """The same one for the ServiceAccounts of another store, by another clock (unix seconds)."""
         other = copy.copy(self)
-        other._clock = clock
+        other._clock, other._realm = clock, realm
         return other
 
-    def sign(self, payload: bytes) -> Made:
+    def sign(self, payload: bytes) -> Signed:
         """Raises SigningError."""
         raise NotImplementedError
 
@@ -69,7 +70,7 @@ class Issuer(Generic[Made]):
         node: Object | None = None,
         secret: Object | None = None,
         warn_after: int = 0,
-    ) -> tuple[Made, str]:
+    ) -> tuple[Signed, str]:
         """(token, its id) for a ServiceAccount, good for ``seconds``, bound to at most one pod, node or secret.
 
         A pod's token also names its node.  ``warn_after`` (seconds from now) marks a token whose use is to be reported.
@@ -77,6 +78,8 @@ class Issuer(Generic[Made]):
         now, token_id = int(self._clock()), str(uuid.uuid4())
         metadata = account["metadata"]
         bound: Object = {"namespace": metadata["namespace"]}
+        if self._realm:
+            bound["realm"] = self._realm
         for kind, obj in (("node", node), ("pod", pod), ("secret", secret)):
             if obj is not None:
                 bound[kind] = _reference(obj)

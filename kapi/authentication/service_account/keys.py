@@ -35,7 +35,7 @@ def _number(value: int, size: int = 0) -> str:
 
 
 class VerificationKey(NamedTuple):
-    """A public key with its id: the base64url SHA-256 of its DER form, unless somebody else gave it."""
+    """A public key with its id: the base64url SHA-256 of its DER form, unless it was given another."""
 
     key: PublicKey
     key_id: str
@@ -140,9 +140,9 @@ class KeySet:
     """Keys by id; a token without a key id is tried against all."""
 
     def __init__(self, keys: Iterable[VerificationKey]) -> None:
-        self.put({key.key_id: key for key in keys}.values())
+        self.replace({key.key_id: key for key in keys}.values())
 
-    def put(self, keys: Iterable[VerificationKey]) -> None:
+    def replace(self, keys: Iterable[VerificationKey]) -> None:
         """Instead of those that were there."""
         self.keys = tuple(keys)
         self._by_id: dict[str, tuple[VerificationKey, ...]] = {}

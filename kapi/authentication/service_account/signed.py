@@ -1,6 +1,6 @@
 """Verified claims of a JWT (upstream: ``pkg/serviceaccount/jwt.go``).
 
-A signature is a pure function of token and keys, so verified tokens are remembered (bounded, by digest, never the token
+A signature is a pure function of token and keys, so verified tokens are cached (bounded, by digest, never the token
 itself); whether the claims still hold is decided on every request.
 """
 
@@ -22,12 +22,12 @@ from kapi.machinery.tree import Object
 
 Claims = Object
 _CACHE_SIZE = 4096
-_MAX_TOKEN = 64 * 1024  # characters
+_MAX_TOKEN_LENGTH = 64 * 1024  # characters
 
 
-def unverified(token: str) -> tuple[Claims, Claims] | None:
-    """(header, claims) as the token says, or None when it is no compact JWT.  Nothing of it may be trusted."""
-    if len(token) > _MAX_TOKEN:
+def parse_unverified(token: str) -> tuple[Claims, Claims] | None:
+    """(header, claims) of the token, not verified; None for what is no compact JWT."""
+    if len(token) > _MAX_TOKEN_LENGTH:
         return None
     parts = token.split(".")
     if len(parts) != 3:
@@ -43,45 +43,48 @@ def _decode(part: str) -> bytes:
     return base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
 
 
-_ONLY_THE_SIGNATURE: Any = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")}
+_SIGNATURE_ONLY: Any = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "aud", "iss", "sub", "jti")}
 
 
 def signed_claims(token: str, key: Any, algorithms: Iterable[str]) -> Claims | None:
-    """The claims that a key has signed by one of the algorithms; None when it has not.  What they say is not judged."""
-    import jwt  # with the first token
+    """The claims, if a key has signed them by one of the algorithms, else None.  The claims themselves are not checked."""
+    import jwt  # imported with the first token
 
     try:
-        claims: Claims = jwt.decode(token, key, algorithms=list(algorithms), options=_ONLY_THE_SIGNATURE)
+        claims: Claims = jwt.decode(token, key, algorithms=list(algorithms), options=_SIGNATURE_ONLY)
     except jwt.PyJWTError:
         return None
     return claims
 
 
 class UnknownKey(AuthenticationError):
-    """A token names a key that is not there."""
+    """A token names an unknown key."""
 
 
 class SignedTokens:
-    """Tokens of some issuers, verified by some keys."""
+    """Verifies the tokens of ``issuers`` by ``keys``."""
 
     def __init__(self, issuers: Iterable[str], keys: KeySet) -> None:
         self.issuers = frozenset(issuers)
         self.keys = keys
-        self._known: dict[bytes, Claims] = {}
-        self._known_by = keys.keys  # which may become others
+        self._verified_claims: dict[bytes, Claims] = {}
+        self._verified_by = keys.keys  # a reload replaces them
 
     def claims(self, token: str) -> Claims | None:
         """The verified claims; None when the token is of another issuer.  Raises AuthenticationError."""
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        if self._known_by is not self.keys.keys:
-            self._known.clear()
-            self._known_by = self.keys.keys
-        known = self._known.get(digest)
+        if self._verified_by is not self.keys.keys:
+            self._verified_claims.clear()
+            self._verified_by = self.keys.keys
+        known = self._verified_claims.get(digest)
         if known is not None:
             TOKEN_CACHES.hits += 1
             return known
-        parsed = unverified(token)
-        if parsed is None or parsed[1].get("iss") not in self.issuers:
+        parsed = parse_unverified(token)
+        if parsed is None:
+            return None
+        issuer = parsed[1].get("iss")
+        if not isinstance(issuer, str) or issuer not in self.issuers:
             return None
         key_id = parsed[0].get("kid")
         candidates = self.keys.candidates(key_id if isinstance(key_id, str) else "")
@@ -99,9 +102,9 @@ class SignedTokens:
             claims = signed_claims(token, key.key, key.algorithms)
             if claims is None:
                 continue
-            if len(self._known) >= _CACHE_SIZE:
-                self._known.clear()
-            self._known[digest] = claims
+            if len(self._verified_claims) >= _CACHE_SIZE:
+                self._verified_claims.clear()
+            self._verified_claims[digest] = claims
             return claims
         raise AuthenticationError("go-jose/go-jose: error in cryptographic primitive")
 

@@ -1,7 +1,7 @@
 """Tokens that a program behind a unix socket signs (KEP-740; upstream: ``pkg/serviceaccount/externaljwt/plugin``).
 
-It says which keys verify its tokens, and for how long that holds; they are asked for again then, and when a token names a key
-that is not among them.  While it does not answer those known go on to be used.
+It provides the keys that verify its tokens, with the time after which they are to be fetched again; they are also fetched when a
+token names a key that is not among them.  While the program does not answer, the keys fetched last are used.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from kapi.request.reactor import Reactor
 
 _log = Logger()
 _SERVICE = "v1.ExternalJWTSigner"
-_MAX_MESSAGE = 1 << 20  # bytes of an answer
-_FIRST, _TIMEOUT = 60.0, 10.0  # seconds of the first call, which may have to wait for the signer, and of others
-_RETRY_SECONDS = 10.0  # seconds after which keys are asked for again when they could not be had
-_MAX_INTERVAL = 30 * 24 * 3600.0  # seconds between two looks, whatever the hint
+_MAX_ANSWER_BYTES = 1 << 20
+_FIRST_TIMEOUT_SECONDS = 60.0  # the signer may be starting
+_TIMEOUT_SECONDS = 10.0
+_RETRY_SECONDS = 10.0  # after keys could not be fetched
+_MAX_INTERVAL_SECONDS = 30 * 24 * 3600.0  # between two fetches, even if the hint is longer
 _MIN_TOKEN_SECONDS = 600
 
 
 class FetchedKeys(KeySet):
-    """The signer's keys.  ``refresh`` asks for them."""
+    """The signer's keys.  ``refresh`` fetches them."""
 
     def __init__(self, reactor: Reactor, meter: SignerMeter) -> None:
         super().__init__(())
@@ -56,8 +57,8 @@ class FetchedKeys(KeySet):
             self._timer.cancel()
         self._timer = None
 
-    def refresh(self, timeout: float = _TIMEOUT) -> Deferred[None]:
-        """One call at a time, for all who wait.  Fails with SigningError."""
+    def refresh(self, timeout: float = _TIMEOUT_SECONDS) -> Deferred[None]:
+        """One call at a time, for all that wait.  Fails with SigningError."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
         if self._fetching is None:
@@ -74,9 +75,9 @@ class FetchedKeys(KeySet):
         self._meter.fetches.add("OK")
         self._meter.fetched_at.set(time.time())
         self._meter.data_at.set(found.data_timestamp)
-        self._until = self._reactor.seconds() + min(found.refresh_seconds, _MAX_INTERVAL)
+        self._until = self._reactor.seconds() + min(found.refresh_seconds, _MAX_INTERVAL_SECONDS)
         if found.keys != list(self.keys):
-            self.put(found.keys)
+            self.replace(found.keys)
 
     def _fetched(self, result: object) -> None:
         self._fetching = None
@@ -90,18 +91,18 @@ class FetchedKeys(KeySet):
                 each.callback(None)
 
     def schedule(self, seconds: float | None = None) -> None:
-        """Asks again when the hint says so, from then on always."""
+        """Fetches the keys after ``seconds``, or when the hint says so; then again and again."""
         wait = max(self._until - self._reactor.seconds(), 0.0) if seconds is None else seconds
-        self._timer = self._reactor.callLater(wait, self._look)
+        self._timer = self._reactor.callLater(wait, self._refresh_again)
 
-    def _look(self) -> None:
-        self.refresh().addCallbacks(lambda _: self._renewed(), self._kept)
+    def _refresh_again(self) -> None:
+        self.refresh().addCallbacks(lambda _: self._renewed(), self._refresh_failed)
 
     def _renewed(self) -> None:
         if self._timer is not None:
             self.schedule()
 
-    def _kept(self, failure: Failure) -> None:
+    def _refresh_failed(self, failure: Failure) -> None:
         _log.error("Tokens are verified by the keys known before: {error}", error=str(failure.value))
         if not failure.check(SigningError):
             _log.failure("looking for the keys of tokens", failure)
@@ -116,15 +117,18 @@ class ExternalSigner:
         self._reactor, self._path, self._meter = reactor, path, meter
         self._calls: Calls | None = None
         self.keys = FetchedKeys(reactor, meter)
-        self.max_seconds = 0  # of a token; known from the start on
+        self.max_seconds = 0  # of a token; known once started
 
-    async def start(self, max_seconds: int, timeout: float = _FIRST) -> None:
-        """Waits for the signer.  ``max_seconds``: what tokens may have by the flags, 0 for no limit.  Raises SigningError."""
-        self._calls = calls = Calls(self._reactor, self._path, _SERVICE, _MAX_MESSAGE, self._meter.called)
+    async def start(self, max_seconds: int, timeout: float = _FIRST_TIMEOUT_SECONDS) -> None:
+        """Waits for the signer.  Raises SigningError.
+
+        ``max_seconds``: the longest lifetime of tokens by the flags, 0 for no limit.
+        """
+        self._calls = calls = Calls(self._reactor, self._path, _SERVICE, _MAX_ANSWER_BYTES, self._meter.called)
         self.keys.begin(calls)
         try:
             await self.keys.refresh(timeout)
-            longest = last_signed(decode(await calls.call("Metadata", b"", _TIMEOUT)), 1)
+            longest = last_signed(decode(await calls.call("Metadata", b"", _TIMEOUT_SECONDS)), 1)
         except (PluginError, WireError) as error:
             raise SigningError(str(error)) from None
         if longest < _MIN_TOKEN_SECONDS:
@@ -160,7 +164,7 @@ class ExternalSigner:
             raise SigningError("the signer is not known yet")
         claims = base64.urlsafe_b64encode(payload).rstrip(b"=")
         try:
-            fields = decode(await self._calls.call("Sign", encode([(1, claims)]), _TIMEOUT))
+            fields = decode(await self._calls.call("Sign", encode([(1, claims)]), _TIMEOUT_SECONDS))
             header, signature = last_text(fields, 1), last_text(fields, 2)
         except (PluginError, WireError) as error:
             raise SigningError(f"while signing jwt: {error}", code_of(error)) from None
@@ -173,7 +177,7 @@ class ExternalSigner:
         return f"{header}.{claims.decode()}.{signature}"
 
     async def _check(self, key_id: str) -> None:
-        """A key that discovery does not show may verify old tokens alone.  An unknown one is looked for."""
+        """A key that discovery excludes may only verify old tokens.  If the key is unknown, keys are fetched again."""
         if not self.keys.candidates(key_id):
             try:
                 await self.keys.refresh()

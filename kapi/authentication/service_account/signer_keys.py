@@ -1,4 +1,4 @@
-"""What a signer answers: the keys that verify its tokens, and headers (upstream: ``externaljwt/plugin``, KEP-740)."""
+"""Reading the answers of a signer: the keys that verify its tokens, and headers (upstream: ``externaljwt/plugin``, KEP-740)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kapi.authentication.service_account.keys import VerificationKey, is_support
 from kapi.machinery.field import quote
 from kapi.plugins.wire import all_bytes, decode, last_bytes, last_number, last_signed, last_text
 
-_MAX_KEY_ID = 1024  # bytes
+_MAX_KEY_ID_BYTES = 1024
 _ALGORITHMS = ("RS256", "ES256", "ES384", "ES512")
 _FIRST_SECOND, _LAST_SECOND = -62135596800, 253402300799  # of the years 1 and 9999
 
@@ -51,7 +51,7 @@ def _timestamp(messages: list[bytes]) -> float:
 def _key(message: bytes) -> VerificationKey:
     fields = decode(message)
     key_id, der = last_text(fields, 1), last_bytes(fields, 2)
-    if not 0 < len(key_id.encode()) <= _MAX_KEY_ID:
+    if not 0 < len(key_id.encode()) <= _MAX_KEY_ID_BYTES:
         raise SigningError(f"found invalid public key id {quote(key_id)}")
     if not der:
         raise SigningError("found empty public key")
@@ -80,7 +80,7 @@ def key_id_of(header: str) -> str:
     key_id: str = found.get("kid", "")
     if not key_id:
         raise SigningError("key id missing")
-    if len(key_id.encode()) > _MAX_KEY_ID:
+    if len(key_id.encode()) > _MAX_KEY_ID_BYTES:
         raise SigningError("key id longer than 1 kb")
     if found.get("alg") not in _ALGORITHMS:
         raise SigningError(f"bad signing algorithm {quote(found.get('alg', ''))}")

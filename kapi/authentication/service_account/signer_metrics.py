@@ -1,4 +1,4 @@
-"""How the signer of tokens does, under upstream's names (upstream: ``pkg/serviceaccount/externaljwt/metrics``)."""
+"""Metrics of the signer of tokens, under upstream's names (upstream: ``pkg/serviceaccount/externaljwt/metrics``)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,9 @@ class LegacyTokenUsage:
         if used in (_day(now), _day(now + _DAY_SECONDS)) or uid in self._writing:
             return
         self._writing.add(uid)
-        Deferred.fromCoroutine(self._label(metadata["namespace"], metadata["name"], uid, _day(now)))
+        Deferred.fromCoroutine(self._label(metadata["namespace"], metadata["name"], uid, _day(now))).addErrback(
+            lambda failure: _log.failure("labelling a legacy token", failure)
+        )
 
     async def _label(self, namespace: str, name: str, uid: str, day: str) -> None:
         try:

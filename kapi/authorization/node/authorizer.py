@@ -21,12 +21,12 @@ _LEASE_NAMESPACE = "kube-node-lease"
 _OWN_OBJECT_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
 
 
-def _no(reason: str) -> Verdict:
+def _no_opinion(reason: str) -> Verdict:
     return Verdict(Decision.NO_OPINION, reason)
 
 
 class NodeAuthorizer:
-    """``rules`` are the static ones for whatever is not subdivided by object."""
+    """``rules``: the static rules for resources that are not checked object by object."""
 
     def __init__(self, graph: NodeGraph, rules: Iterable[PolicyRule], pod_certificates: bool = False) -> None:
         self.graph = graph
@@ -54,7 +54,7 @@ class NodeAuthorizer:
         if not is_node:
             return _NO_OPINION
         if not node:
-            return _no(f"unknown node for user {quote(attributes.user.name)}")
+            return _no_opinion(f"unknown node for user {quote(attributes.user.name)}")
         if attributes.is_resource:
             check = self._checks.get((attributes.group, attributes.resource))
             if check is not None:
@@ -68,64 +68,64 @@ class NodeAuthorizer:
 
     def _related(self, node: str, kind: str, attributes: Attributes) -> Verdict:
         if not attributes.name:
-            return _no("No Object name found")
+            return _no_opinion("No Object name found")
         if self.graph.leads_to(node, kind, attributes.namespace, attributes.name):
             return _ALLOW
-        return _no(f"no relationship found between node '{node}' and this object")
+        return _no_opinion(f"no relationship found between node '{node}' and this object")
 
     def _get(self, node: str, kind: str, attributes: Attributes) -> Verdict:
         if attributes.verb != "get":
-            return _no("can only get individual resources of this type")
+            return _no_opinion("can only get individual resources of this type")
         if attributes.subresource:
-            return _no("cannot get subresource")
+            return _no_opinion("cannot get subresource")
         return self._related(node, kind, attributes)
 
     def _read_namespaced(self, node: str, kind: str, attributes: Attributes) -> Verdict:
         if attributes.verb not in ("get", "list", "watch"):
-            return _no("can only read resources of this type")
+            return _no_opinion("can only read resources of this type")
         if attributes.subresource:
-            return _no("cannot read subresource")
+            return _no_opinion("cannot read subresource")
         if not attributes.namespace:
-            return _no("can only read namespaced object of this type")
+            return _no_opinion("can only read namespaced object of this type")
         return self._related(node, kind, attributes)
 
     def _claim(self, node: str, attributes: Attributes) -> Verdict:
         if attributes.subresource != "status":
             return self._get(node, "pvc", attributes)
         if attributes.verb not in ("update", "patch"):
-            return _no("can only get/update/patch this type")
+            return _no_opinion("can only get/update/patch this type")
         return self._related(node, "pvc", attributes)
 
     def _service_account(self, node: str, attributes: Attributes) -> Verdict:
         if attributes.verb == "get" and not attributes.subresource:
             return self._read_namespaced(node, "serviceaccount", attributes)
         if attributes.verb != "create" or not attributes.name:
-            return _no("can only create tokens for individual service accounts")
+            return _no_opinion("can only create tokens for individual service accounts")
         if attributes.subresource != "token":
-            return _no("can only create token subresource of serviceaccount")
+            return _no_opinion("can only create token subresource of serviceaccount")
         return self._related(node, "serviceaccount", attributes)
 
     def _lease(self, node: str, attributes: Attributes) -> Verdict:
         if attributes.verb not in _OWN_OBJECT_VERBS:
-            return _no("can only get, create, update, patch, or delete a node lease")
+            return _no_opinion("can only get, create, update, patch, or delete a node lease")
         if attributes.namespace != _LEASE_NAMESPACE:
-            return _no(f"can only access leases in the {quote(_LEASE_NAMESPACE)} system namespace")
+            return _no_opinion(f"can only access leases in the {quote(_LEASE_NAMESPACE)} system namespace")
         if attributes.verb != "create" and attributes.name != node:
-            return _no("can only access node lease with the same name as the requesting node")
+            return _no_opinion("can only access node lease with the same name as the requesting node")
         return _ALLOW
 
     def _csi_node(self, node: str, attributes: Attributes) -> Verdict:
         if attributes.verb not in _OWN_OBJECT_VERBS:
-            return _no("can only get, create, update, patch, or delete a CSINode")
+            return _no_opinion("can only get, create, update, patch, or delete a CSINode")
         if attributes.subresource:
-            return _no("cannot authorize CSINode subresources")
+            return _no_opinion("cannot authorize CSINode subresources")
         if attributes.verb != "create" and attributes.name != node:
-            return _no("can only access CSINode with the same name as the requesting node")
+            return _no_opinion("can only access CSINode with the same name as the requesting node")
         return _ALLOW
 
     def _slice(self, node: str, attributes: Attributes) -> Verdict:
         if attributes.subresource:
-            return _no("cannot authorize ResourceSlice subresources")
+            return _no_opinion("cannot authorize ResourceSlice subresources")
         verb = attributes.verb
         if verb == "create":
             return _ALLOW
@@ -134,16 +134,16 @@ class NodeAuthorizer:
         if verb in ("watch", "list", "deletecollection"):
             if _selects(attributes, "spec.nodeName", node):
                 return _ALLOW
-            return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
-        return _no(
+            return _no_opinion("can only list/watch/deletecollection resourceslices with nodeName field selector")
+        return _no_opinion(
             "only the following verbs are allowed for a ResourceSlice: "
             "get, watch, list, create, update, patch, delete, deletecollection"
         )
 
     def _pod_certificate(self, node: str, attributes: Attributes) -> Verdict:
-        """Which pods a node may ask for, admission says (NodeRestriction)."""
+        """Which pods a node may request certificates for is checked by admission (NodeRestriction)."""
         if attributes.subresource:
-            return _no("nodes may not access the podcertificaterequests subresources")
+            return _no_opinion("nodes may not access the podcertificaterequests subresources")
         if attributes.verb == "create":
             return _ALLOW
         if attributes.verb == "get":
@@ -151,8 +151,8 @@ class NodeAuthorizer:
         if attributes.verb in ("list", "watch"):
             if _selects(attributes, "spec.nodeName", node):
                 return _ALLOW
-            return _no("can only list/watch podcertificaterequests with nodeName field selector")
-        return _no("only the following verbs are allowed for a PodCertificateRequest: get, watch, list, create")
+            return _no_opinion("can only list/watch podcertificaterequests with nodeName field selector")
+        return _no_opinion("only the following verbs are allowed for a PodCertificateRequest: get, watch, list, create")
 
     def _node(self, node: str, attributes: Attributes) -> Verdict:
         subresource, verb = attributes.subresource, attributes.verb
@@ -163,8 +163,8 @@ class NodeAuthorizer:
                 if attributes.name == node:
                     return _ALLOW
                 if not attributes.name:
-                    return _no(f"node '{node}' cannot read all nodes, only its own Node object")
-                return _no(f"node '{node}' cannot read '{attributes.name}', only its own Node object")
+                    return _no_opinion(f"node '{node}' cannot read all nodes, only its own Node object")
+                return _no_opinion(f"node '{node}' cannot read '{attributes.name}', only its own Node object")
         elif subresource == "status" and verb in ("update", "patch"):
             return _ALLOW
         return _NO_OPINION
@@ -179,7 +179,7 @@ class NodeAuthorizer:
                     return _ALLOW
                 if attributes.name:
                     return self._related(node, "pod", attributes)
-                return _no("can only list/watch pods with spec.nodeName field selector")
+                return _no_opinion("can only list/watch pods with spec.nodeName field selector")
             if verb in ("create", "delete"):
                 return _ALLOW
         elif subresource == "status" and verb in ("update", "patch"):
@@ -191,6 +191,6 @@ class NodeAuthorizer:
 
 def _selects(attributes: Attributes, field: str, value: str) -> bool:
     return any(
-        key == field and operator in ("=", "==") and wanted == value
-        for key, operator, wanted in attributes.field_requirements
+        key == field and operator in ("=", "==") and selected == value
+        for key, operator, selected in attributes.field_requirements
     )

@@ -1,7 +1,7 @@
-"""Which objects lead to which node (upstream: ``plugin/pkg/auth/authorizer/node/graph.go``).
+"""From which objects a node can be reached (upstream: ``plugin/pkg/auth/authorizer/node/graph.go``).
 
 Edges point towards nodes: secret -> pod -> node, secret -> volume -> claim -> pod -> node.  Every edge is owned by the
-object that caused it and goes with it.
+object that caused it and is removed with it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NodeGraph:
         self._owned: dict[Vertex, list[tuple[Vertex, Vertex]]] = {}
 
     def follow(self, client: Client) -> Callable[[], None]:
-        """Reads and follows what leads to nodes, as far as it is served; returns the function that stops it."""
+        """Lists and watches the resources that refer to nodes, as far as they are served; returns the function that stops it."""
         stops = [resource.watch(handler) for resource, handler in self.sources(client)]
 
         def stop() -> None:
@@ -65,7 +65,7 @@ class NodeGraph:
         ]
 
     def _replace(self, owner: Vertex, edges: list[tuple[Vertex, Vertex]]) -> None:
-        """In steps, between which those before and those after lead to nodes."""
+        """In steps: between them the old and the new edges are both there."""
         kept = set(steps(edges))
         for source, target in steps(edges):
             self._out.setdefault(source, set()).add(target)
@@ -127,11 +127,11 @@ class NodeGraph:
         self._replace(vertex, [(vertex, _node(node))] if node and event != "DELETED" else [])
 
     def leads_to(self, node: str, kind: str, namespace: str, name: str) -> bool:
-        """True when the object belongs to something on the node."""
+        """Whether the node can be reached from the object."""
         goal = _node(node)
-        todo, seen = [Vertex(kind, namespace, name)], set()
-        while todo:
-            vertex = todo.pop()
+        pending, seen = [Vertex(kind, namespace, name)], set()
+        while pending:
+            vertex = pending.pop()
             if vertex in seen:
                 continue
             seen.add(vertex)
@@ -140,5 +140,5 @@ class NodeGraph:
                 continue
             if goal in targets:
                 return True
-            todo.extend(targets)
+            pending.extend(targets)
         return False

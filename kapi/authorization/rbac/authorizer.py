@@ -1,7 +1,7 @@
 """The RBAC authorizer (upstream: ``plugin/pkg/auth/authorizer/rbac``).
 
-A decision is a pure function of the index and the attributes, so recent ones are kept until any role or binding
-changes; the memory is bounded.
+A decision is a pure function of the index and the attributes, so recent decisions are cached until any role or
+binding changes; the cache is bounded.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.rbac.index import PolicyIndex, RoleMissing
 from kapi.authorization.rbac.policy import PolicyRule
 from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
+from kapi.machinery.checkpoint import steps
 from kapi.request.user import UserInfo
 
 _CACHE_SIZE = 8192
-_MAX_CACHED_LENGTH = 512  # characters a client may put into a remembered question
-_MAX_CACHED_GROUPS = 256  # of a user whose decisions are remembered
+_MAX_CACHED_LENGTH = 512  # characters that a client chose, of a request whose decision is cached
+_MAX_CACHED_GROUPS = 256  # of a user whose decisions are cached
 _NO_OPINION = Verdict(Decision.NO_OPINION)
 
 
@@ -53,16 +54,16 @@ class RBACAuthorizer:
         verdict = recent.get(key)
         if verdict is None:
             verdict = self._decide(attributes)
-            if self._generation == self.index.generation:  # else what it rests on has changed meanwhile
+            if self._generation == self.index.generation:  # else a role or binding has changed meanwhile
                 recent[key] = verdict
         return verdict
 
     def _decide(self, attributes: Attributes) -> Verdict:
         errors: list[str] = []
         namespace = attributes.namespace if attributes.is_resource else ""
-        for grant, scope in self.index.grants_for(attributes.user, namespace):
+        for grant, scope in steps(self.index.grants_for(attributes.user, namespace)):
             try:
-                role = self.index.role_rules(grant.binding["roleRef"], scope)
+                role = self.index.role_rules(grant.binding.role_kind, grant.binding.role_name, scope)
             except RoleMissing as error:
                 errors.append(str(error))
                 continue
@@ -73,12 +74,13 @@ class RBACAuthorizer:
         return _NO_OPINION
 
     def held_rules(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[RoleMissing]]:
-        """Every rule that applies to the user in the namespace (cluster-wide ones with ""), and what was missing."""
+        """Every rule that applies to the user in the namespace ("": only cluster-wide ones), and the missing roles."""
         rules: list[PolicyRule] = []
         errors: list[RoleMissing] = []
-        for grant, scope in self.index.grants_for(user, namespace):
+        for grant, scope in steps(self.index.grants_for(user, namespace)):
             try:
-                rules.extend(self.index.role_rules(grant.binding["roleRef"], scope).rules)
+                binding = grant.binding
+                rules.extend(self.index.role_rules(binding.role_kind, binding.role_name, scope).rules)
             except RoleMissing as error:
                 errors.append(error)
         return rules, errors
@@ -86,8 +88,12 @@ class RBACAuthorizer:
     def rules_for(self, user: UserInfo, namespace: str) -> RuleSet:
         rules, errors = self.held_rules(user, namespace)
         return RuleSet(
-            [ResourceRule(rule.verbs, rule.groups, rule.resources, rule.names) for rule in rules if rule.resources],
-            [NonResourceRule(rule.verbs, rule.urls) for rule in rules if rule.urls],
+            [
+                ResourceRule(rule.verbs, rule.groups, rule.resources, rule.names)
+                for rule in steps(rules)
+                if rule.resources
+            ],
+            [NonResourceRule(rule.verbs, rule.urls) for rule in steps(rules) if rule.urls],
             False,
             [aggregate(str(error) for error in errors)] if errors else [],
         )

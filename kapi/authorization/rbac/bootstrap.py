@@ -1,6 +1,6 @@
 """The default policy, and bringing it into the store at start (upstream: ``pkg/registry/rbac/rest``).
 
-What an administrator added stays; what is missing comes back, unless the object says ``autoupdate: "false"``.
+What an administrator added stays; what is missing is added again, unless the object has ``autoupdate: "false"``.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def reconciled_role(existing: Object, expected: Object) -> Object | None:
     if missing and not expected.get("aggregationRule"):
         role["rules"] = [*(role.get("rules") or ()), *(_tree(rule) for rule in missing)]
         changed = True
-    wanted = (expected.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
+    selectors = (expected.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
     have = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
-    added = [selector for selector in wanted if selector not in have]
+    added = [selector for selector in selectors if selector not in have]
     if added:
         role["aggregationRule"] = {"clusterRoleSelectors": [*have, *added]}
         changed = True
@@ -95,7 +95,7 @@ def reconciled_binding(existing: Object, expected: Object) -> Object | None:
 
 
 async def reconcile_policy(client: Client) -> None:
-    """Creates or completes every default role and binding.  Raises StatusError when the store refuses."""
+    """Creates or completes every default role and binding.  Raises StatusError when a write fails."""
     if not any(group == GROUP for group, _, _ in client.resources()):
         return  # the group is switched off
     await _reconcile_all(client.resource(GROUP, "clusterroles"), (*CLUSTER_ROLES, *CONTROLLER_ROLES), reconciled_role)
@@ -117,10 +117,10 @@ async def _ensure_namespace(client: Client, name: str) -> None:
 
 
 async def _reconcile_all(
-    resource: ResourceClient, wanted: Iterable[Object], merge: Callable[[Object, Object], Object | None]
+    resource: ResourceClient, objects: Iterable[Object], merge: Callable[[Object, Object], Object | None]
 ) -> None:
-    """All at the same time: the store answers them together, after one write to its disk instead of one each."""
-    running = [Deferred.fromCoroutine(_reconcile(resource, expected, merge)) for expected in wanted]
+    """All concurrently: the store commits them together, with one write to its disk instead of one each."""
+    running = [Deferred.fromCoroutine(_reconcile(resource, expected, merge)) for expected in objects]
     try:
         await gatherResults(running, consumeErrors=True)
     except FirstError as first:
@@ -141,11 +141,11 @@ async def _reconcile(
                 await resource.delete(name, namespace, {"preconditions": {"uid": existing["metadata"]["uid"]}})
                 await resource.create(copy(expected), namespace)
                 return
-            wanted = merge(existing, expected)
-            if wanted is not None:
-                await resource.update(wanted, namespace)
+            merged = merge(existing, expected)
+            if merged is not None:
+                await resource.update(merged, namespace)
                 _log.info("Completed the default {kind} {name}", kind=expected["kind"], name=name)
             return
         except (AlreadyExists, Conflict, NotFound):
-            continue  # another server is at the same work: look again
+            continue  # another server does the same: read again
     _log.warn("Could not reconcile {kind} {name}", kind=expected["kind"], name=name)

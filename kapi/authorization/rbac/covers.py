@@ -1,8 +1,8 @@
-"""Does one set of rules grant all that another grants?  (upstream: component-helpers ``auth/rbac/validation``)
+"""Which permissions of some rules are not covered by others (upstream: component-helpers ``auth/rbac/validation``).
 
-Upstream takes the wanted rules apart into rules for one verb, group, resource and name, and compares each with every held rule.
+Upstream splits the requested rules into rules for one verb, group, resource and name, and compares each with every held rule.
 A rule of three lists of 200 values is eight million of those.  Here the held rules are indexed by their values, and the values
-of a wanted rule that the same held rules have are judged together; the answer is the same.
+of a requested rule that occur in the same held rules are compared together; the result is the same.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Missing(NamedTuple):
 
 
 class _Values:
-    """One list of the held rules: which of them have a value in it, and which have any value.
+    """One field of the held rules: which rules list a value in it, and which allow any value.
 
-    Values that the same rules have are of one class, a number.
+    Values that the same rules list are of one class, which is a number.
     """
 
     def __init__(self, lists: Iterable[Sequence[str]], any_value: Iterable[bool]) -> None:
@@ -67,12 +67,12 @@ class _Values:
         }
         self.holders = list(numbers)
         self._masks: dict[Class, Mask] = {}
-        self._remembered = 0
+        self._cached_bytes = 0
 
-    def classes(self, wanted: Iterable[str]) -> dict[Class, list[str]]:
-        """The wanted values by who holds them."""
+    def classes(self, requested: Iterable[str]) -> dict[Class, list[str]]:
+        """The requested values by the rules that hold them."""
         found: dict[Class, list[str]] = {}
-        for value in steps(wanted):
+        for value in steps(requested):
             found.setdefault(self.find(value), []).append(value)
         return found
 
@@ -80,27 +80,27 @@ class _Values:
         return self.class_of.get(value, ())
 
     def mask(self, found: Class) -> Mask:
-        """The rules that have values of a class, or any value."""
+        """The rules that list values of a class, or allow any value."""
         known = self._masks.get(found)
         if known is None:
             known = self.everywhere
             for number in found:
                 known |= _mask(self.holders[number]) if len(found) == 1 else self.mask((number,))
-            self._remembered += known.bit_length() // 8 + 32
-            if self._remembered > _MAX_CACHED_BYTES:
+            self._cached_bytes += known.bit_length() // 8 + 32
+            if self._cached_bytes > _MAX_CACHED_BYTES:
                 self._masks.clear()
-                self._remembered = 0
+                self._cached_bytes = 0
             self._masks[found] = known
         return known
 
     def prepare(self) -> None:
-        """Makes the masks that take long."""
+        """Computes the masks that take long."""
         for number, holders in enumerate(steps(self.holders)):
             if len(holders) > _MAX_HOLDERS_AT_ONCE:
                 self.mask((number,))
 
-    def asked(self, value: str) -> Mask:
-        """The rules that have the value of a request."""
+    def holding(self, value: str) -> Mask:
+        """The rules that hold a value of a request."""
         return self.mask(self.find(value))
 
 
@@ -110,8 +110,8 @@ class _Resources(_Values):
         _, slash, subresource = value.partition("/")
         return found + self.class_of.get(f"*/{subresource}", ()) if slash else found
 
-    def asked_with(self, resource: str, subresource: str) -> Mask:
-        """The rules for the resource of a request, whose name may have a slash of its own."""
+    def holding_subresource(self, resource: str, subresource: str) -> Mask:
+        """The rules that hold the resource of a request; the name of the resource may contain a slash itself."""
         if not subresource:
             return self.mask(self.class_of.get(resource, ()))
         full, any_resource = f"{resource}/{subresource}", f"*/{subresource}"
@@ -119,7 +119,7 @@ class _Resources(_Values):
 
 
 class _Urls(_Values):
-    """``/a/*`` stands for all that begins so."""
+    """``/a/*`` stands for all URLs with that prefix."""
 
     def __init__(self, rules: Sequence[PolicyRule]) -> None:
         super().__init__((rule.urls for rule in rules), (False for _ in rules))
@@ -140,7 +140,7 @@ class _Urls(_Values):
 
 
 class HeldRules:
-    """The rules somebody holds."""
+    """The rules that a user holds, or that a role has."""
 
     def __init__(self, rules: Sequence[PolicyRule]) -> None:
         if len(rules) > _MAX_RULES_AT_ONCE:
@@ -152,7 +152,7 @@ class HeldRules:
         self.urls = _Urls(rules)
 
     def prepare(self) -> None:
-        """What makes ``allows`` take no longer for the first requests than for later ones."""
+        """Computes masks in advance, so that ``allows`` takes no longer for the first requests than for later ones."""
         for values in (self.verbs, self.groups, self.resources, self.names, self.urls):
             values.prepare()
 
@@ -162,47 +162,49 @@ class HeldRules:
         return [part for values in lists for part in (*values.class_of.values(), *values.holders)]
 
     def allows(self, attributes: Attributes) -> bool:
-        """Whether one of the rules allows the request, as ``PolicyRule.allows`` says of each."""
-        held = self.verbs.asked(attributes.verb)
+        """Whether one of the rules allows the request; the same as ``PolicyRule.allows`` of each."""
+        held = self.verbs.holding(attributes.verb)
         if not attributes.is_resource:
-            return bool(held & self.urls.asked(attributes.path))
-        held &= self.groups.asked(attributes.group)
-        held &= self.resources.asked_with(attributes.resource, attributes.subresource)
-        return bool(held & self.names.asked(attributes.name))
+            return bool(held & self.urls.holding(attributes.path))
+        held &= self.groups.holding(attributes.group)
+        held &= self.resources.holding_subresource(attributes.resource, attributes.subresource)
+        return bool(held & self.names.holding(attributes.name))
 
-    def missing(self, wanted: PolicyRule) -> Iterator[Missing]:
-        """What of a rule is not held: each resource, name and URL once for every time that the rule has it."""
-        verbs = self.verbs.classes(wanted.verbs)
-        if wanted.resources and wanted.groups:
-            yield from self._missing_resources(wanted, verbs)
-        if wanted.urls:
-            for found, urls in self.urls.classes(wanted.urls).items():
-                lacking = self._missing_verbs(verbs, self.urls.mask(found))
-                if lacking:
-                    listed = _chosen(wanted.verbs, lacking, 1)
+    def missing(self, requested: PolicyRule) -> Iterator[Missing]:
+        """The parts of a rule that are not held: each resource, name and URL as often as the rule lists it."""
+        verbs = self.verbs.classes(requested.verbs)
+        if requested.resources and requested.groups:
+            yield from self._missing_resources(requested, verbs)
+        if requested.urls:
+            for found, urls in self.urls.classes(requested.urls).items():
+                missing_verbs = self._missing_verbs(verbs, self.urls.mask(found))
+                if missing_verbs:
+                    listed = _chosen(requested.verbs, missing_verbs, 1)
                     yield from (Missing(listed, url=url) for url in urls)
 
-    def _missing_resources(self, wanted: PolicyRule, verbs: dict[Class, list[str]]) -> Iterator[Missing]:
-        times = Counter(wanted.names)
-        names: dict[Class, Sequence[str | None]] = {**self.names.classes(times)} if wanted.names else {(): (None,)}
-        groups, resources = self.groups.classes(wanted.groups), self.resources.classes(wanted.resources)
+    def _missing_resources(self, requested: PolicyRule, verbs: dict[Class, list[str]]) -> Iterator[Missing]:
+        times = Counter(requested.names)
+        names: dict[Class, Sequence[str | None]] = {**self.names.classes(times)} if requested.names else {(): (None,)}
+        groups, resources = self.groups.classes(requested.groups), self.resources.classes(requested.resources)
         for (by_group, some_groups), (by_resource, some_resources) in product(groups.items(), resources.items()):
             checkpoint()
             held = self.groups.mask(by_group) & self.resources.mask(by_resource)
             for by_name, some_names in names.items():
-                lacking = self._missing_verbs(verbs, held & self.names.mask(by_name))
-                if not lacking:
+                missing_verbs = self._missing_verbs(verbs, held & self.names.mask(by_name))
+                if not missing_verbs:
                     continue
-                listed = {count: _chosen(wanted.verbs, lacking, count) for count in set(times.values()) or (1,)}
+                listed = {
+                    count: _chosen(requested.verbs, missing_verbs, count) for count in set(times.values()) or (1,)
+                }
                 for group, resource, name in product(some_groups, some_resources, some_names):
                     yield Missing(listed[times.get(name, 1) if name is not None else 1], group, resource, name)
 
     def _missing_verbs(self, verbs: dict[Class, list[str]], held: Mask) -> set[str]:
-        lacking: set[str] = set()
+        missing_verbs: set[str] = set()
         for found, some in verbs.items():
             if not self.verbs.mask(found) & held:
-                lacking.update(some)
-        return lacking
+                missing_verbs.update(some)
+        return missing_verbs
 
 
 def _mask(numbers: Sequence[int]) -> Mask:
@@ -214,9 +216,9 @@ def _mask(numbers: Sequence[int]) -> Mask:
     return int.from_bytes(bits, "little")
 
 
-def _chosen(verbs: Sequence[str], lacking: set[str], times: int) -> tuple[str, ...]:
-    """Upstream lists a verb once for each time that the rule has the name."""
-    return tuple(verb for verb in verbs if verb in lacking for _ in range(times))
+def _chosen(verbs: Sequence[str], missing_verbs: set[str], times: int) -> tuple[str, ...]:
+    """Upstream lists a verb as often as the rule lists the name."""
+    return tuple(verb for verb in verbs if verb in missing_verbs for _ in range(times))
 
 
 def _single_rules(rule: PolicyRule) -> Iterator[PolicyRule]:
@@ -228,25 +230,26 @@ def _single_rules(rule: PolicyRule) -> Iterator[PolicyRule]:
         yield PolicyRule((verb,), urls=(url,))
 
 
-def missing_rules(held: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The single rules of ``wanted`` that no rule of ``held`` covers, in order.  Not for what clients send as ``wanted``."""
+def missing_rules(held: Sequence[PolicyRule], requested: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """The single rules of ``requested`` that no rule of ``held`` covers, in order.  Not for rules that clients send."""
     rules = HeldRules(held)
-    return [single for rule in wanted for single in _single_rules(rule) if any(rules.missing(single))]
+    return [single for rule in requested for single in _single_rules(rule) if any(rules.missing(single))]
 
 
 def missing_compacted(
-    held: Sequence[PolicyRule], wanted: Iterable[PolicyRule], most: int
+    held: Sequence[PolicyRule], requested: Iterable[PolicyRule], max_length: int
 ) -> tuple[list[PolicyRule], bool]:
-    """What of ``wanted`` no rule of ``held`` covers, joined into one rule for a resource (and name), and whether that is all.
+    """The permissions of ``requested`` that no rule of ``held`` covers, and whether these are all of them.
 
-    It ends after ``most`` characters: it may be as much as the product of a rule's lists.
+    They are joined into one rule for each resource (and name), and end after ``max_length`` characters: there may be as many as
+    the product of a rule's lists.
     """
     out: list[PolicyRule] = []
     joined: dict[tuple[str | None, ...], list[str]] = {}
     rules, size = HeldRules(held), 0
-    for rule in steps(wanted):
+    for rule in steps(requested):
         for part in rules.missing(rule):
-            if size > most:
+            if size > max_length:
                 return _joined(out, joined), False
             size += (
                 _LINE_OVERHEAD + sum(len(text) + 3 for text in part.verbs) + sum(len(text or "") for text in part.key)

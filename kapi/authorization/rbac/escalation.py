@@ -1,6 +1,6 @@
-"""Nobody grants what he does not hold (upstream: ``pkg/registry/rbac/escalation_check.go`` and ``*/policybased``).
+"""Users may grant only permissions that they hold (upstream: ``pkg/registry/rbac/escalation_check.go`` and ``*/policybased``).
 
-The registry calls ``EscalationCheck.check`` before it looks at what a write brings: a refusal comes before a conflict.
+The registry calls ``EscalationCheck.check`` before it examines the written object: a refusal comes before a conflict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
 
-MAX_MISSING = 1024 * 1024  # characters of the missing rules in a refusal
+MAX_MISSING_LENGTH = 1024 * 1024  # characters of the missing rules in a refusal
 _FULL_AUTHORITY = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 
 
@@ -30,14 +30,14 @@ def escalation_text(
     resource: GroupResource,
     user: UserInfo,
     held: list[PolicyRule],
-    wanted: Iterable[PolicyRule],
+    requested: Iterable[PolicyRule],
     errors: list[RoleMissing],
 ) -> str:
     """ "" when the user holds all permissions; else upstream's text, which lists the missing ones.
 
-    A missing role is named by the resource of the request, as the store names it.
+    A missing role is named by the resource of the request.
     """
-    missing, complete = missing_compacted(held, wanted, MAX_MISSING)
+    missing, complete = missing_compacted(held, requested, MAX_MISSING_LENGTH)
     if not missing:
         return ""
     lines = ordered({rule.compact() for rule in steps(missing)})
@@ -56,9 +56,9 @@ def escalation_text(
 
 
 def only_garbage_collection_changes(obj: Object, old: Object) -> bool:
-    """True when an update differs in nothing but owner references and finalizers: the collector needs no policy.
+    """Whether an update changes only owner references and finalizers, for which the garbage collector needs no permissions.
 
-    All else has to be there, the resourceVersion too: that is so in what a patch makes.
+    All other fields have to be in the update, even the resourceVersion; in the result of a patch they are.
     """
 
     def stripped(tree: Object, without: tuple[str, ...]) -> Object:
@@ -72,7 +72,7 @@ def only_garbage_collection_changes(obj: Object, old: Object) -> bool:
 
 
 class EscalationCheck:
-    """The checks, for one server."""
+    """The checks of one server."""
 
     def __init__(self, rbac: RBACAuthorizer, authorizer: Authorizer | None) -> None:
         self.rbac = rbac
@@ -120,13 +120,13 @@ class EscalationCheck:
         if plural and await self._allowed(user, "bind", plural, namespace, role_name, ref.get("apiGroup", "")):
             return
         try:
-            wanted = self.rbac.index.role_rules(ref, namespace).rules
+            granted = self.rbac.index.role_rules(ref.get("kind") or "", role_name, namespace).rules
         except RoleMissing as error:
             if plural is None:
                 raise status.internal(error) from None
             raise status.not_found(resource, role_name) from None
         held, errors = self.rbac.held_rules(user, namespace)
-        text = escalation_text(resource, user, held, wanted, errors)
+        text = escalation_text(resource, user, held, granted, errors)
         if text:
             raise status.forbidden(resource, obj["metadata"].get("name", ""), text)
 

@@ -1,13 +1,13 @@
-"""Roles by name and bindings by subject, kept by watch, so that a check looks only at what binds the user.
+"""Roles by name and bindings by subject, kept up to date by watches: a check reads only the bindings of the user.
 
 Upstream scans every binding on each check (``pkg/registry/rbac/validation/rule.go``); the outcome is the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import msgspec
 from twisted.internet.defer import Deferred, execute
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -23,57 +23,81 @@ from kapi.request.user import UserInfo
 log = Logger()
 GROUP = "rbac.authorization.k8s.io"
 _USER, _GROUP = "u:", "g:"
-_MAX_PARTS_AT_ONCE = 1000  # rules and values in them, and subjects, that are read in one piece
+_MAX_PARTS_AT_ONCE = 1000  # rules with their values, or subjects, that are read at once
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
-class Grant(NamedTuple):
+class Binding(msgspec.Struct, eq=False, gc=False):
+    """What decisions need of a RoleBinding or ClusterRoleBinding: its tree takes many times the memory."""
+
+    name: str
+    namespace: str
+    role_kind: str
+    role_name: str
+
+    @classmethod
+    def of(cls, obj: Object) -> Binding:
+        metadata, ref = obj["metadata"], obj["roleRef"]
+        return cls(metadata["name"], metadata.get("namespace", ""), ref.get("kind") or "", ref.get("name", ""))
+
+
+class Grant(msgspec.Struct, eq=False, gc=False):
     """A binding as one of its subjects holds it."""
 
-    binding: Object
-    subject: Object
-    position: int  # of the subject in the binding: the first that applies names the reason
+    binding: Binding
+    kind: str  # of the subject
+    key: str  # of the subject
+    position: int  # of the subject in the binding: the reason names the first one that applies
 
     @property
     def source(self) -> str:
         """``RoleBinding "name/namespace" of Role "r" to User "u"``."""
-        metadata, ref, subject = self.binding["metadata"], self.binding["roleRef"], self.subject
-        namespace = metadata.get("namespace", "")
+        binding = self.binding
         name, kind = (
-            (f"{metadata['name']}/{namespace}", "RoleBinding")
-            if namespace
-            else (metadata["name"], "ClusterRoleBinding")
+            (f"{binding.name}/{binding.namespace}", "RoleBinding")
+            if binding.namespace
+            else (binding.name, "ClusterRoleBinding")
         )
-        who = subject.get("name", "")
-        if subject.get("kind") == "ServiceAccount":
-            who = f"{who}/{subject.get('namespace') or namespace}"
-        return (
-            f"{kind} {quote(name)} of {ref.get('kind', '')} {quote(ref.get('name', ''))} "
-            f"to {subject.get('kind', '')} {quote(who)}"
-        )
+        if self.kind == "ServiceAccount":
+            home, _, account = self.key.removeprefix(_USER + SERVICE_ACCOUNT_PREFIX).partition(":")
+            subject = f"{account}/{home}"
+        else:
+            subject = self.key[len(_USER) :]
+        return f"{kind} {quote(name)} of {binding.role_kind} {quote(binding.role_name)} to {self.kind} {quote(subject)}"
 
 
-def _subject_key(subject: Object, namespace: str) -> str:
+#: what one subject holds: mostly of one binding, else by the binding's name
+Held = Grant | dict[str, Grant]
+
+
+def _grants_in(held: Held) -> Iterable[Grant]:
+    """A copy: who walks it in slices may meet a binding that comes or goes."""
+    return (held,) if isinstance(held, Grant) else list(held.values())
+
+
+def _subject_key(subject: Object, namespace: str) -> tuple[str, str]:
+    """Its kind and its key; both are "" for a subject that nobody can be."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind == "User":
-        return f"{_USER}{name}"
+        return "User", f"{_USER}{name}"
     if kind == "Group":
-        return f"{_GROUP}{name}"
+        return "Group", f"{_GROUP}{name}"
     if kind == "ServiceAccount":
         home = subject.get("namespace") or namespace
-        return f"{_USER}{SERVICE_ACCOUNT_PREFIX}{home}:{name}" if home else ""
-    return ""
+        if home:
+            return "ServiceAccount", f"{_USER}{SERVICE_ACCOUNT_PREFIX}{home}:{name}"
+    return "", ""
 
 
 def _size(rules: Sequence[Object]) -> int:
-    """How many rules there are, and values in them: beyond ``_MAX_PARTS_AT_ONCE`` nobody counts."""
+    """The number of rules and of values in them; of more rules than ``_MAX_PARTS_AT_ONCE`` the values are not counted."""
     if len(rules) > _MAX_PARTS_AT_ONCE:
         return len(rules)
     return len(rules) + sum(len(values) for rule in rules for values in rule.values())
 
 
 class RoleMissing(Exception):
-    """A binding names a role that is not there (``role``), or a kind of role that does not exist."""
+    """A binding refers to a role that does not exist (``role``), or to an unknown kind of role."""
 
     def __init__(self, text: str, role: str = "") -> None:
         super().__init__(text)
@@ -81,10 +105,10 @@ class RoleMissing(Exception):
 
 
 class PolicyIndex:
-    """What RBAC knows.  ``generation`` grows with every change, so that caches of decisions notice it.
+    """``generation`` grows with every change; a cached decision is valid for its generation.
 
-    The rules of a large role and the subjects of a large binding are read by ``call``; until that is done those it had count, as
-    with an informer that lags.
+    The rules of a large role and the subjects of a large binding are read by ``call``; until that is done the previous ones are
+    used, as with an informer that lags.
     """
 
     def __init__(self) -> None:
@@ -93,13 +117,13 @@ class PolicyIndex:
         self._reading: dict[tuple[str, str], Object] = {}  # roles whose rules are being read
         self._waiting: list[Deferred[None]] = []  # for all of them
         self._roles: dict[tuple[str, str], RoleRules] = {}  # (namespace or "", name)
-        self._grants: dict[str, dict[str, dict[str, Grant]]] = {}  # namespace or "" -> subject -> binding name
-        #: large bindings whose subjects are being filed: their newest state, None when they are gone
-        self._filing: dict[tuple[str, str], Object | None] = {}
-        self._subjects: dict[tuple[str, str], list[str]] = {}  # (namespace, binding) -> subjects it was filed under
+        self._grants: dict[str, dict[str, Held]] = {}  # namespace or "" -> subject
+        #: large bindings whose subjects are being indexed: their newest state, None for deleted ones
+        self._indexing: dict[tuple[str, str], Object | None] = {}
+        self._subjects: dict[tuple[str, str], list[str]] = {}  # (namespace, binding) -> its indexed subjects
 
     def follow(self, client: Client) -> Callable[[], None]:
-        """Reads and follows those of the four resources that are served; returns the function that stops it."""
+        """Lists and watches those of the four resources that are served; returns the function that stops it."""
         served = {plural for group, plural, _ in client.resources() if group == GROUP}
         stops = [
             client.resource(GROUP, plural).watch(handler)
@@ -124,23 +148,23 @@ class PolicyIndex:
         key = (metadata.get("namespace", ""), metadata["name"])
         self._reading.pop(key, None)
         if event == "DELETED":
-            self._take(key, None)
+            self._set_rules(key, None)
         elif _size(obj.get("rules") or ()) <= _MAX_PARTS_AT_ONCE:
-            self._take(key, RoleRules.of(obj))
+            self._set_rules(key, RoleRules.of(obj))
         else:
             self._reading[key] = obj
             read = Deferred.fromCoroutine(self._read_rules(key, obj))
-            read.addErrback(self._not_read, key, obj).addCallback(self._look)
+            read.addErrback(self._read_failed, key, obj).addCallback(self._notify_if_loaded)
 
     async def _read_rules(self, key: tuple[str, str], role: Object) -> None:
         rules = await self.call(RoleRules.of, role)
         if self._reading.get(key) is role:  # else it has changed meanwhile
             del self._reading[key]
-            self._take(key, rules)
+            self._set_rules(key, rules)
             self.generation += 1
 
-    def _take(self, key: tuple[str, str], rules: RoleRules | None) -> None:
-        """The role has these rules, or is gone."""
+    def _set_rules(self, key: tuple[str, str], rules: RoleRules | None) -> None:
+        """Sets the rules of a role, or removes it."""
         old = self._roles.pop(key, None)
         if rules is not None:
             self._roles[key] = rules
@@ -153,23 +177,23 @@ class PolicyIndex:
     async def _free(self, parts: list[object]) -> None:
         await self.call(free, parts)
 
-    def _not_read(self, failure: Failure, key: tuple[str, str], role: Object) -> None:
-        """Nobody knows what the role allows: it allows nothing."""
+    def _read_failed(self, failure: Failure, key: tuple[str, str], role: Object) -> None:
+        """The rules of the role are unknown: it allows nothing."""
         log.failure("the rules of {role} cannot be read", failure, role="/".join(key))
         if self._reading.get(key) is role:
             del self._reading[key]
-            self._take(key, None)
+            self._set_rules(key, None)
             self.generation += 1
 
     async def loaded(self) -> None:
-        """Done when the rules and subjects of all roles and bindings seen so far are known."""
-        if self._reading or self._filing:
+        """Fires when the rules and subjects of all roles and bindings seen so far are indexed."""
+        if self._reading or self._indexing:
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)
             await waiting
 
-    def _look(self, _: None) -> None:
-        if not self._reading and not self._filing:
+    def _notify_if_loaded(self, _: None) -> None:
+        if not self._reading and not self._indexing:
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 each.callback(None)
@@ -179,73 +203,86 @@ class PolicyIndex:
         metadata = obj["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         binding = None if event == "DELETED" else obj
-        if key in self._filing:
-            self._filing[key] = binding
+        if key in self._indexing:
+            self._indexing[key] = binding
         elif max(len(obj.get("subjects") or ()), len(self._subjects.get(key, ()))) > _MAX_PARTS_AT_ONCE:
-            self._filing[key] = binding
-            filed = Deferred.fromCoroutine(self._file_large(key))
-            filed.addErrback(self._not_filed, key).addCallback(self._look)
+            self._indexing[key] = binding
+            indexed = Deferred.fromCoroutine(self._index_large(key))
+            indexed.addErrback(self._index_failed, key).addCallback(self._notify_if_loaded)
         else:
-            self._file(key, binding)
+            self._index(key, binding)
 
-    async def _file_large(self, key: tuple[str, str]) -> None:
-        """Files the newest state of a binding, and again when it has changed meanwhile."""
+    async def _index_large(self, key: tuple[str, str]) -> None:
+        """Indexes the newest state of a binding, and again if it has changed meanwhile."""
         binding: Object | None = {}
-        while self._filing[key] is not binding:
-            binding = self._filing[key]
-            await self.call(self._file, key, binding)
+        while self._indexing[key] is not binding:
+            binding = self._indexing[key]
+            await self.call(self._index, key, binding)
             self.generation += 1
-        del self._filing[key]
+        del self._indexing[key]
 
-    def _not_filed(self, failure: Failure, key: tuple[str, str]) -> None:
-        """Nobody knows whom the binding names: nobody has it."""
+    def _index_failed(self, failure: Failure, key: tuple[str, str]) -> None:
+        """The subjects of the binding are unknown: it applies to nobody."""
         log.failure("the subjects of the binding {binding} cannot be read", failure, binding="/".join(key))
-        del self._filing[key]
-        self._file(key, None)
+        del self._indexing[key]
+        self._index(key, None)
         self.generation += 1
 
-    def _file(self, key: tuple[str, str], binding: Object | None) -> None:
-        """Who has a binding and is to keep it has it all the time: others may ask at each step."""
+    def _index(self, key: tuple[str, str], binding: Object | None) -> None:
+        """Subjects that stay in the binding hold it at each step: requests may be authorized between them."""
         namespace, name = key
         grants: dict[str, Grant] = {}
-        for position, subject in enumerate(steps((binding or {}).get("subjects") or ())):
-            who = _subject_key(subject, namespace)
-            if who and binding is not None:
-                grants.setdefault(who, Grant(binding, subject, position))
+        if binding is not None:
+            held = Binding.of(binding)
+            for position, subject in enumerate(steps(binding.get("subjects") or ())):
+                kind, subject_key = _subject_key(subject, namespace)
+                if subject_key and subject_key not in grants:
+                    grants[subject_key] = Grant(held, kind, subject_key, position)
         before = self._subjects.pop(key, [])
         if binding is not None:
-            self._subjects[key] = [*before, *grants]  # until it is known that all are filed
-        for who, grant in steps(grants.items()):
-            held = self._grants.setdefault(namespace, {}).setdefault(who, {})
-            held.pop(name, None)
-            held[name] = grant
-        for who in steps(before):
-            if who not in grants:
-                self._take_back(namespace, who, name)
+            self._subjects[key] = [*before, *grants]  # until all are indexed
+        for subject_key, grant in steps(grants.items()):
+            self._add(namespace, subject_key, grant)
+        for subject_key in steps(before):
+            if subject_key not in grants:
+                self._remove(namespace, subject_key, name)
         if binding is not None:
             self._subjects[key] = list(grants)
 
-    def _take_back(self, namespace: str, who: str, name: str) -> None:
-        by_subject = self._grants.get(namespace, {})
-        held = by_subject.get(who)
-        if held is not None:
+    def _add(self, namespace: str, subject_key: str, grant: Grant) -> None:
+        by_subject = self._grants.setdefault(namespace, {})
+        held, name = by_subject.get(subject_key), grant.binding.name
+        if isinstance(held, dict):
             held.pop(name, None)
-            if not held:
-                del by_subject[who]
-                if not by_subject:
-                    del self._grants[namespace]
+            held[name] = grant
+        elif held is None or held.binding.name == name:
+            by_subject[subject_key] = grant
+        else:
+            by_subject[subject_key] = {held.binding.name: held, name: grant}
 
-    def role_rules(self, ref: Object, namespace: str) -> RoleRules:
-        """The rules a roleRef stands for.  Raises RoleMissing."""
-        kind, name = ref.get("kind"), ref.get("name", "")
+    def _remove(self, namespace: str, subject_key: str, name: str) -> None:
+        by_subject = self._grants.get(namespace, {})
+        held = by_subject.get(subject_key)
+        if isinstance(held, dict):
+            held.pop(name, None)
+            if held:
+                return
+        elif held is None or held.binding.name != name:
+            return
+        del by_subject[subject_key]
+        if not by_subject:
+            del self._grants[namespace]
+
+    def role_rules(self, kind: str, name: str, namespace: str) -> RoleRules:
+        """The rules of the role that a roleRef names by kind and name.  Raises RoleMissing."""
         if kind == "ClusterRole":
             rules = self._roles.get(("", name))
         elif kind == "Role":
             rules = self._roles.get((namespace, name)) if namespace else None
         else:
-            raise RoleMissing(f"unsupported role reference kind: {quote(kind or '')}")
+            raise RoleMissing(f"unsupported role reference kind: {quote(kind)}")
         if rules is None:
-            raise RoleMissing(f"{str(kind).lower()}.{GROUP} {quote(name)} not found", name)
+            raise RoleMissing(f"{kind.lower()}.{GROUP} {quote(name)} not found", name)
         return rules
 
     def grants_for(self, user: UserInfo, namespace: str) -> Iterator[tuple[Grant, str]]:
@@ -257,14 +294,14 @@ class PolicyIndex:
                 continue
             held = [grants for grants in (by_subject.get(key) for key in steps(keys)) if grants]
             if len(held) == 1:
-                for grant in held[0].values():
+                for grant in _grants_in(held[0]):
                     yield grant, scope
             elif held:
                 first: dict[str, Grant] = {}
                 for grants in held:
-                    for name, grant in grants.items():
-                        known = first.get(name)
+                    for grant in _grants_in(grants):
+                        known = first.get(grant.binding.name)
                         if known is None or grant.position < known.position:
-                            first[name] = grant
+                            first[grant.binding.name] = grant
                 for grant in first.values():
                     yield grant, scope

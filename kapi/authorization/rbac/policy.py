@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from kapi.authorization.interface import Attributes
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.memo import cached_function
 from kapi.machinery.tree import Object
 
-_MAX_SHARED = 1024  # lists of values
-_MAX_SHARED_VALUES = 16  # in one, and characters of all of them
-_MAX_SHARED_LENGTH = 512
+_MAX_SHARED = 1024  # lists
+_MAX_SHARED_VALUES = 16  # in one list
+_MAX_SHARED_LENGTH = 512  # characters of all its values
+_MAX_SCANNED_VALUES = 8  # of a list that is searched as it is: a set takes 216 bytes and finds nothing sooner
+Values = tuple[str, ...] | frozenset[str]
 
 
-def _values(values: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The same in order and as a set.  Most rules say what others say: the default ones have 936 lists, of which 179 differ."""
+def _values(values: tuple[str, ...]) -> tuple[tuple[str, ...], Values]:
+    """The values in order, and for matching.  Few lists differ: the default rules have 936 lists, of which 179 are distinct."""
     if len(values) <= _MAX_SHARED_VALUES and sum(map(len, values)) <= _MAX_SHARED_LENGTH:
         return _shared(values)
-    return values, frozenset(steps(values))
+    return values, _searched(values)
 
 
-@lru_cache(_MAX_SHARED)
-def _shared(values: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
-    return values, frozenset(values)
+@cached_function(_MAX_SHARED)
+def _shared(values: tuple[str, ...]) -> tuple[tuple[str, ...], Values]:
+    return values, _searched(values)
+
+
+def _searched(values: tuple[str, ...]) -> Values:
+    return values if len(values) <= _MAX_SCANNED_VALUES else frozenset(steps(values))
 
 
 class PolicyRule:
-    """One rule of a role.  The lists keep their order for messages and reviews; the sets answer."""
+    """One rule of a role.  The lists keep their order for messages and reviews; matching uses sets of longer ones."""
 
     __slots__ = (
         "verbs",
@@ -58,8 +64,8 @@ class PolicyRule:
         self._verbs = None if "*" in verb_set else verb_set
         self._groups = None if "*" in group_set else group_set
         self._resources = None if "*" in resource_set else resource_set
-        self._names = frozenset(steps(self.names)) if self.names else None
-        self._urls = frozenset(steps(self.urls))
+        self._names = _searched(self.names) if self.names else None
+        self._urls = _searched(self.urls)
         self._url_prefixes = tuple(url.rstrip("*") for url in steps(self.urls) if url.endswith("*"))
 
     @classmethod

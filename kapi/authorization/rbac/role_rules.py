@@ -1,7 +1,7 @@
-"""The rules of one role, asked for one request at a time (upstream: ``pkg/registry/rbac/validation/rule.go``).
+"""The rules of one role, matched with single requests (upstream: ``pkg/registry/rbac/validation/rule.go``).
 
-Upstream walks them for each request.  Here those of a large role are asked through an index that is made when the role is taken
-up, so that a request of whoever has a role of 3 MB costs no more than others.
+Upstream walks them for each request.  Here the rules of a large role are indexed when the role is read, so that a request of a
+user with a role of 3 MB costs no more than others.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kapi.authorization.rbac.policy import PolicyRule, any_allows, rules_of
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.tree import Object
 
-_MAX_UNINDEXED_RULES = 64  # rules that are not indexed
-_PARTS_PER_CHECKPOINT = 500  # parts of a role between two checkpoints
+_MAX_UNINDEXED_RULES = 64
+_PARTS_PER_CHECKPOINT = 500
 
 
 class RoleRules:
@@ -31,7 +31,7 @@ class RoleRules:
 
     @classmethod
     def of(cls, role: Object) -> RoleRules:
-        """Those of a Role or ClusterRole."""
+        """The rules of a Role or ClusterRole."""
         return cls(rules_of(role))
 
     @property
@@ -39,7 +39,7 @@ class RoleRules:
         return self._index is not None
 
     def parts(self) -> list[object]:
-        """What most of its memory is in, for ``free``."""
+        """The objects that take most of its memory, for ``free``."""
         return [*self.rules, *(() if self._index is None else self._index.parts())]
 
     def allows(self, attributes: Attributes) -> bool:

@@ -1,5 +1,5 @@
-"""The function libraries, a module each (upstream: cel-go ``ext``, apiserver ``cel/library``).
+"""The function libraries, one in each module (upstream: cel-go ``ext``, apiserver ``cel/library``).
 
-``kubernetes.py`` says which of them Kubernetes offers; MATH and ENCODERS are upstream's further extensions.  This package imports
-none, as a server that compiles no expression needs none.
+``kubernetes.py`` lists those that Kubernetes offers; MATH and ENCODERS are further extensions of cel-go.  The package imports
+none of them, since a server that compiles no expression needs none.
 """

@@ -1,7 +1,7 @@
 """Authorization checks (upstream: apiserver ``cel/library/authz.go``).
 
-The value of ``authorizer`` is an Authorizer around a function that decides synchronously; it is called with the
-attributes of a check and answers a Decision.
+The variable ``authorizer`` is an Authorizer with a synchronous function, which takes the attributes of a check and returns a
+Decision.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DECISION = CelType("opaque", "kubernetes.authorization.Decision")
 
 @dataclass(frozen=True)
 class Decision:
-    """What an authorizer said."""
+    """An authorizer's decision."""
 
     allowed: bool
     reason: str = ""
@@ -33,7 +33,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Check:
-    """The attributes of one question.  ``service_account`` is (namespace, name) when asked for another identity."""
+    """The attributes of a check.  ``service_account`` is (namespace, name) if it is for another user."""
 
     path: str = ""
     group: str = ""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from kapi.cel import types
+from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
 from kapi.cel.library import urls
 from kapi.cel.times import Timestamp
@@ -17,7 +18,7 @@ FORMAT = CelType("opaque", "kubernetes.NamedFormat")
 
 
 class Format(Opaque):
-    """A format: its check and the size its pattern counts for."""
+    """A format: its check, and the length of its pattern for the cost."""
 
     __slots__ = ("name", "check", "regex_size")
     cel_type = FORMAT
@@ -56,6 +57,8 @@ def _moment(text: str) -> list[str]:
         Timestamp.parse(text)
     except ValueError:
         return ["invalid datetime"]
+    except EvaluationError:
+        pass  # a time before or after the range of timestamps is a valid text
     return []
 
 

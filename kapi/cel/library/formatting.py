@@ -1,15 +1,16 @@
-"""``'%s is %d'.format([...])``, when it runs and when it is checked (upstream: cel-go ``ext/formatting.go``, version 1).
+"""``'%s is %d'.format([...])``: evaluation, and the check of literals (upstream: cel-go ``ext/formatting.go``, version 1).
 
-Numbers are written as English (United States) does: ``1,234.500000`` and ``1.234500 × 10⁰³``.
+Numbers have the form of US English: ``1,234.500000`` and ``1.234500 × 10⁰³``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
 
 from kapi.cel.errors import EvaluationError, Issue
 from kapi.cel.frame import Frame
+from kapi.cel.functions import walks
 from kapi.cel.syntax import Call, Expr, ListExpr, Literal, MapExpr, children
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
@@ -32,8 +33,8 @@ _REFUSED = {
     "o": "octal clause can only be used on integers, was given {}",
     "x": "only integers, byte buffers, and strings can be formatted as hex, was given {}",
 }
-#: the kinds of types each clause takes
-_TAKES = {
+#: clause -> kinds of types that it accepts
+_ACCEPTED = {
     "s": frozenset(
         ("list", "map", "int", "uint", "double", "bool", "string", "timestamp", "bytes", "duration", "type", "null")
     ),
@@ -74,11 +75,12 @@ def _bad(why: str) -> EvaluationError:
     return EvaluationError("could not parse formatting clause: " + why)
 
 
-# when it runs
+# evaluation
 
 
+@walks
 def formatted(frame: Frame, text: str, args: Value) -> str:
-    """What the format says of the values; what it builds counts against the frame."""
+    """The formatted text; its length counts as an allocation of the frame."""
     out: list[str] = []
     position, used = 0, 0
     while position < len(text):
@@ -109,15 +111,12 @@ def formatted(frame: Frame, text: str, args: Value) -> str:
     return result
 
 
-formatted.wants_frame = True  # type: ignore[attr-defined]
-
-
 def _refuse(letter: str, value: object) -> EvaluationError:
     return EvaluationError(_REFUSED[letter].format(type_of(value).name))
 
 
 def _plain(value: object, precision: int = 0) -> str:
-    """How %s shows a value."""
+    """A value as %s shows it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -146,7 +145,7 @@ def _plain(value: object, precision: int = 0) -> str:
 
 
 def _literal(value: object) -> str:
-    """A value inside of a list or map: as an expression spells it."""
+    """A value inside of a list or map, in the notation of expressions."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, bytes):
@@ -188,8 +187,6 @@ def _fixed(value: object, precision: int) -> str:
     special = _special(number)
     if special is not None:
         return special
-    if precision < 20:
-        return format(Decimal(number).quantize(Decimal(1).scaleb(-precision), ROUND_HALF_EVEN), ",f")
     return f"{number:,.{precision}f}"
 
 
@@ -200,7 +197,7 @@ def _scientific(value: object, precision: int) -> str:
         return special
     mantissa, _, exponent = f"{number:.{_PRECISION}e}".partition("e")
     power = exponent.lstrip("+").translate(_SUPERSCRIPTS)
-    return f"{mantissa}\u202f×\u202f10{power}".rjust(precision)  # upstream takes the precision as width
+    return f"{mantissa}\u202f×\u202f10{power}".rjust(precision)  # upstream uses the precision as width
 
 
 def _binary(value: object, precision: int) -> str:
@@ -239,11 +236,11 @@ _WRITERS: dict[str, Callable[[Value, int], str]] = {
 }
 
 
-# when it is checked
+# check of literals
 
 
 def check_format(call: Call) -> Issue | None:
-    """What is wrong with a literal format and a literal list of arguments."""
+    """The error of a literal format with a literal list of arguments, or None."""
     target = call.target
     if not isinstance(target, Literal) or not isinstance(target.value, str):
         return None
@@ -278,9 +275,9 @@ def check_format(call: Call) -> Issue | None:
 
 
 def _unfit(node: Expr, letter: str) -> Expr | None:
-    """The argument, or the part of a literal list or map, that the clause does not take."""
+    """The argument, or the element of a literal list or map, that the clause does not accept."""
     kind = node.type.kind if node.type is not None else "dyn"
-    if kind != "dyn" and kind not in _TAKES[letter]:
+    if kind != "dyn" and kind not in _ACCEPTED[letter]:
         return node
     if letter == "s" and isinstance(node, (ListExpr, MapExpr)):
         return next((bad for item in children(node) if (bad := _unfit(item, letter)) is not None), None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import merge
 from itertools import islice, pairwise
 
 from kapi.cel.arithmetic import check_int, check_uint
 from kapi.cel.errors import EvaluationError
 from kapi.cel.frame import Frame
-from kapi.cel.functions import Overload
+from kapi.cel.functions import Overload, walks
 from kapi.cel.functions import declare as d
 from kapi.cel.integers import Uint
 from kapi.cel.times import Duration, Timestamp
@@ -17,13 +17,7 @@ from kapi.cel.types import Value
 from kapi.cel.values import Members, compare, equal, type_of
 
 _MAX_SORTED_AT_ONCE = 1000  # elements that are sorted at once
-Function = Callable[..., Value]
-
-
-def walks(function: Function) -> Function:
-    """Marks an implementation that takes the frame first, since it walks a list."""
-    function.wants_frame = True  # type: ignore[attr-defined]
-    return function
+_MAX_FLATTENED = 2_000_000  # elements
 
 
 @walks
@@ -45,9 +39,9 @@ def _sum(zero: Value) -> Value:
     return total
 
 
-def _best(name: str, sign: int) -> Value:
+def _extreme(name: str, sign: int) -> Value:
     @walks
-    def best(frame: Frame, items: Value) -> Value:
+    def extreme(frame: Frame, items: Value) -> Value:
         if not items:
             raise EvaluationError(f"{name} called on empty list")
         found = items[0]
@@ -56,7 +50,7 @@ def _best(name: str, sign: int) -> Value:
                 found = item
         return found
 
-    return best
+    return extreme
 
 
 @walks
@@ -89,7 +83,7 @@ def flatten(frame: Frame, items: Value, depth: int = 1) -> list[Value]:
             result.extend(flatten(frame, item, depth - 1))
         else:
             result.append(item)
-        if len(result) > 2_000_000:
+        if len(result) > _MAX_FLATTENED:
             raise EvaluationError("list is too large")
     return result
 
@@ -109,7 +103,7 @@ def sort_by(frame: Frame, items: Value, keys: Value) -> list[Value]:
 
 
 def _order(frame: Frame, keys: list[Value]) -> Iterator[int]:
-    """The places of the keys in ascending order, equal ones as they stand."""
+    """The indices of the keys in ascending order; the sort is stable."""
     parts = []
     for start in range(0, len(keys), _MAX_SORTED_AT_ONCE):
         frame.tick()
@@ -129,8 +123,8 @@ def distinct(frame: Frame, items: Value) -> list[Value]:
 
 
 @walks
-def _sort(frame: object, items: object) -> list[Value]:
-    return sort_by(frame, items, items)  # type: ignore[no-any-return]
+def _sort(frame: Frame, items: Value) -> list[Value]:
+    return sort_by(frame, items, items)
 
 
 def number_range(count: int) -> list[int]:
@@ -141,8 +135,8 @@ def _typed() -> list[Overload]:
     found: list[Overload] = []
     for name in ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"):
         found.append(d("isSorted", f"list_{name}_is_sorted_bool", f"list({name}).() bool", is_sorted))
-        found.append(d("max", f"list_{name}_max_{name}", f"list({name}).() {name}", _best("max", 1)))
-        found.append(d("min", f"list_{name}_min_{name}", f"list({name}).() {name}", _best("min", -1)))
+        found.append(d("max", f"list_{name}_max_{name}", f"list({name}).() {name}", _extreme("max", 1)))
+        found.append(d("min", f"list_{name}_min_{name}", f"list({name}).() {name}", _extreme("min", -1)))
     zeros: dict[str, Value] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
     for name, zero in zeros.items():
         found.append(d("sum", f"list_{name}_sum_{name}", f"list({name}).() {name}", _sum(zero)))

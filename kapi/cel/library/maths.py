@@ -1,4 +1,4 @@
-"""math.* (upstream: cel-go ``ext/math.go``); not part of what Kubernetes offers."""
+"""math.* (upstream: cel-go ``ext/math.go``), which Kubernetes does not offer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kapi.cel.types import Value
 from kapi.cel.values import compare
 
 
-def _best(name: str, sign: int) -> tuple[Callable[..., Value], Callable[[Value], Value]]:
+def _extreme(name: str, sign: int) -> tuple[Callable[..., Value], Callable[[Value], Value]]:
     def of(*values: object) -> Value:
         found = values[0]
         for value in values[1:]:
@@ -48,7 +48,11 @@ def _signed(value: int) -> int:
 
 
 def _round(value: float) -> float:
-    return value if not math.isfinite(value) else math.copysign(math.floor(abs(value) + 0.5), value)
+    """Rounds halves away from zero."""
+    if not math.isfinite(value):
+        return value
+    whole = math.floor(abs(value))
+    return math.copysign(whole + (abs(value) - whole >= 0.5), value)
 
 
 def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
@@ -69,7 +73,7 @@ def _extremes() -> list[Overload]:
     found: list[Overload] = []
     kinds = ("int", "uint", "double")
     for word, name, sign in (("least", "@min", -1), ("greatest", "@max", 1)):
-        of, of_list = _best(name, sign)
+        of, of_list = _extreme(name, sign)
         function = f"math.{word}"
         for kind in kinds:
             found.append(d(function, f"math_{name}_{kind}", f"({kind}) {kind}", of))

@@ -43,7 +43,7 @@ class IPValue(Opaque):
 
 
 class CIDRValue(Opaque):
-    """A prefix; the address keeps its host bits."""
+    """A CIDR prefix; the address may have host bits."""
 
     __slots__ = ("address", "length")
     cel_type = CIDR
@@ -69,7 +69,7 @@ class CIDRValue(Opaque):
 
 
 def parse_ip(text: str) -> Address:
-    """Raises ValueError in upstream's words."""
+    """An IP address.  Raises ValueError with upstream's text."""
     if len(text) > 64 or not text.isascii():
         raise ValueError(f"IP Address {quote(text)} parse error during conversion from string: invalid address")
     if "%" in text:
@@ -86,7 +86,7 @@ def parse_ip(text: str) -> Address:
 
 
 def parse_cidr(text: str) -> CIDRValue:
-    """Raises ValueError."""
+    """A CIDR prefix.  Raises ValueError with upstream's text."""
     address_text, slash, length_text = text.partition("/")
     if len(text) > 80 or not slash or not length_text.isascii() or not length_text.isdigit():
         raise ValueError(
@@ -130,7 +130,7 @@ def _cidr(text: str) -> CIDRValue:
         return parse_cidr(text)
     except ValueError as error:
         prefix = "network address parse error during conversion from string: "
-        raise EvaluationError(f"{prefix}{prefix}{error}") from None  # upstream says it twice
+        raise EvaluationError(f"{prefix}{prefix}{error}") from None  # upstream has the prefix twice
 
 
 def _is_cidr(text: str) -> bool:

@@ -20,7 +20,7 @@ _NANO = 10**9
 
 
 class Quantity(Opaque):
-    """An exact number, not finer than 1n."""
+    """An exact number with a resolution of 1n."""
 
     __slots__ = ("number",)
     cel_type = QUANTITY
@@ -36,7 +36,7 @@ class Quantity(Opaque):
 
 
 def parse(text: str) -> Quantity:
-    """Raises ValueError."""
+    """A quantity.  Raises ValueError."""
     match = _FORM.fullmatch(text) if len(text) <= 1000 else None
     if match is None:
         raise ValueError("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")

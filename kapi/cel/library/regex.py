@@ -1,4 +1,4 @@
-"""find and findAll, on RE2: linear in the text (upstream: apiserver ``cel/library/regex.go``)."""
+"""find and findAll; RE2 takes linear time (upstream: apiserver ``cel/library/regex.go``)."""
 
 from __future__ import annotations
 

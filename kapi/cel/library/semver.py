@@ -18,7 +18,7 @@ _FORM = re.compile(
 
 
 class Semver(Opaque):
-    """A version; build metadata does not count."""
+    """A version without its build metadata, which does not count in comparisons."""
 
     __slots__ = ("major", "minor", "patch", "pre")
     cel_type = SEMVER
@@ -27,7 +27,7 @@ class Semver(Opaque):
         self.major, self.minor, self.patch, self.pre = major, minor, patch, pre
 
     def order(self) -> tuple[object, ...]:
-        """A key that sorts by precedence."""
+        """The sort key by precedence."""
         pre = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre)
         return (self.major, self.minor, self.patch, not self.pre, pre)
 
@@ -39,7 +39,7 @@ class Semver(Opaque):
 
 
 def parse(text: str, normalize: bool = False) -> Semver:
-    """Raises ValueError."""
+    """A version.  Raises ValueError with upstream's text."""
     if normalize:
         text = text[1:] if text.startswith("v") else text
         core = re.match(r"[^-+]*", text)

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from kapi.cel.frame import Frame
 from kapi.cel.functions import declare as d
+from kapi.cel.functions import walks
 from kapi.cel.types import Value
 from kapi.cel.values import Members
 
 
-def contains(frame: Frame, items: Value, wanted: Value) -> bool:
-    """Whether every wanted value is among the items."""
+@walks
+def contains(frame: Frame, items: Value, subset: Value) -> bool:
+    """Whether every element of ``subset`` is in ``items``."""
     members = Members(items, frame)
-    return all(value in members for value in frame.steps(wanted))
+    return all(value in members for value in frame.steps(subset))
 
 
+@walks
 def equivalent(frame: Frame, one: object, other: object) -> bool:
     return contains(frame, one, other) and contains(frame, other, one)
 
 
+@walks
 def intersects(frame: Frame, one: Value, other: Value) -> bool:
     members = Members(one, frame)
     return any(value in members for value in frame.steps(other))
-
-
-for _each in (contains, equivalent, intersects):
-    setattr(_each, "wants_frame", True)  # noqa: B010
 
 
 SETS = [

@@ -22,7 +22,7 @@ _QUOTED = {
 }
 _LOWER = {code: code + 32 for code in range(65, 91)}
 _UPPER = {code: code - 32 for code in range(97, 123)}
-_CHARACTERS_PER_CHECKPOINT = 400  # of a text between two checkpoints
+_CHARACTERS_PER_CHECKPOINT = 400  # of a text
 
 
 def char_at(text: str, index: int) -> str:

@@ -1,4 +1,4 @@
-"""A template's tree over values (upstream: ``text/template`` exec.go)."""
+"""Executes a template's parse tree with JSON values (upstream: ``text/template`` exec.go)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from kapi.cli.go_template.values import MISSING, Int, absent, type_name
 from kapi.cli.go_values import go_text
 from kapi.machinery.tree import Tree
 
-MAX_DEPTH = 100000  # templates within templates, as messages say; Python's own limit is reached before
-_NOTHING: Tree = object()  # no value comes from the command before
+MAX_DEPTH = 100000  # Go's limit, for the message; Python's own limit is reached before
+_NOTHING: Tree = object()  # there is no previous command in the pipeline
 
 
 class _Broken(Exception):
@@ -41,14 +41,14 @@ class _Broken(Exception):
 
 
 class Template:
-    """Reads ``text`` at once; without ``allow_missing`` an absent key is an error.  Raises TemplateError."""
+    """Parses ``text``; without ``allow_missing`` a missing key is an error.  Raises TemplateError."""
 
     def __init__(self, text: str, *, allow_missing: bool = True) -> None:
         self.text, self._allow = text, allow_missing
         self._templates = Parser(text, FUNCTIONS).templates
 
     def execute(self, data: object, write: Callable[[str], object]) -> None:
-        """Piece by piece: what comes before an error is written.  Raises TemplateError."""
+        """Writes the output piece by piece, up to an error.  Raises TemplateError."""
         state = _State(self.text, self._templates, write, self._allow)
         state.run("output", data)
 
@@ -60,9 +60,9 @@ class _State:
         self._text, self._templates, self._write, self._allow = text, templates, write, allow
         self._variables: list[tuple[str, Tree, bool]] = []  # name, value, and whether it is an interface
         self._name = ""
-        # to messages a value out of a map or list is an interface, one that a pipeline has made is what it is
+        # messages name the type interface {} for a value of a map or list, and the actual type for the result of a pipeline
         self._dot_is_interface = False
-        self._at = Node(0)  # what messages are about
+        self._at = Node(0)  # the node that messages name
 
     def run(self, name: str, data: object) -> None:
         outer = self._variables, self._name, self._dot_is_interface
@@ -193,7 +193,7 @@ class _State:
         return self._value(dot, first)
 
     def _value(self, dot: Tree, node: Node, has_arguments: bool = False) -> Tree:
-        """Of an operand."""
+        """The value of an operand."""
         self._at = node
         match node:
             case Constant():
@@ -209,7 +209,7 @@ class _State:
                 return self._fields(found, node.names, has_arguments, interface)
             case Chain():
                 inner = self._value(dot, node.inner)
-                return self._fields(inner, node.names, has_arguments, False)
+                return self._fields(inner, node.names, has_arguments, is_interface=False)
             case Pipe():
                 return self._pipe(dot, node)
             case Identifier():
@@ -242,14 +242,14 @@ class _State:
             return self._choice(dot, name.name, shown, arguments, final)
         signature: Signature = FUNCTIONS[name.name]
         count = len(arguments) + (final is not _NOTHING)
-        if signature.most is not None and count != signature.least and count > signature.most:
-            self._fail(f"wrong number of args for {name.name}: want {signature.least} got {count}")
-        if count < signature.least:
-            want = f"at least {signature.least}" if signature.most is None else str(signature.least)
+        if signature.maximum is not None and count != signature.minimum and count > signature.maximum:
+            self._fail(f"wrong number of args for {name.name}: want {signature.minimum} got {count}")
+        if count < signature.minimum:
+            want = f"at least {signature.minimum}" if signature.maximum is None else str(signature.minimum)
             self._fail(f"wrong number of args for {name.name}: want {want} got {count}")
-        given = [self._argument(dot, one, index in signature.texts) for index, one in enumerate(arguments)]
+        given = [self._argument(dot, one, index in signature.strings) for index, one in enumerate(arguments)]
         if final is not _NOTHING:
-            if len(given) in signature.texts and not isinstance(final, str):
+            if len(given) in signature.strings and not isinstance(final, str):
                 self._fail(f"wrong type for value; expected string; got {type_name(final)}")
             given.append(final)
         try:
@@ -261,7 +261,7 @@ class _State:
             self._fail(f"error calling {name.name}: {error}")
 
     def _cannot_call(self, arguments: list[Node], given: list[Tree]) -> NoReturn:
-        """Values of JSON are never functions."""
+        """Raises the error of ``call``: JSON values are never functions."""
         if absent(given[0]):
             raise FunctionError("call of nil")
         shown = str(arguments[0]) if arguments else go_text(given[0])
@@ -283,13 +283,13 @@ class _State:
         return value
 
     def _choice(self, dot: object, name: str, shown: Node, arguments: list[Node], final: object) -> Tree:
-        """``and`` and ``or`` do not look at what comes after the argument that decides."""
+        """``and`` and ``or`` do not evaluate the arguments after the one that decides."""
         self._at = shown
         if not arguments and final is _NOTHING:
             self._fail(f"wrong number of args for {name}: want at least 1 got 0")
         value: Tree = MISSING
         for node in arguments:
-            value = self._argument(dot, node, False)
+            value = self._argument(dot, node, text=False)
             if bool(value) == (name == "or"):
                 return value
         return value if final is _NOTHING else final

@@ -14,17 +14,17 @@ from kapi.machinery.tree import Tree
 
 
 class FunctionError(Exception):
-    """What a function says of its arguments."""
+    """An error of a function about its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """``most`` is None for any number; ``texts``: the arguments that must be strings."""
+    """``minimum`` and ``maximum`` are numbers of arguments, None for no limit; ``strings``: which ones must be strings."""
 
     function: Callable[..., object]
-    least: int
-    most: int | None
-    texts: Sequence[int] = ()
+    minimum: int
+    maximum: int | None
+    strings: Sequence[int] = ()
 
 
 def _len(item: object) -> Int:
@@ -177,7 +177,7 @@ def _base64decode(text: str) -> str:
 
 
 def _illegal(text: str) -> int:
-    """Where a base64 text stops being one."""
+    """The offset of the first byte that is not valid in a base64 text."""
     known = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
     for position, character in enumerate(text):
         if character not in known:

@@ -1,4 +1,4 @@
-"""From a template's text to tokens (upstream: ``text/template/parse`` lex.go)."""
+"""Splits a template's text into tokens (upstream: ``text/template/parse`` lex.go)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ _STRINGS = {'"': ("string", "unterminated quoted string"), "'": ("char", "unterm
 
 
 class TemplateError(ValueError):
-    """A template that cannot be read, or not be executed."""
+    """An error in a template, found by parsing or executing it."""
 
 
 class Token(NamedTuple):
-    """``kind``: text, left, right, space, field, variable, identifier, keyword, bool, number, string, raw, char, dot, a sign
-    (``( ) | , := =``), sign for any other character, or eof.  ``position`` is the offset in the text."""
+    """``kind``: text, left, right, space, field, variable, identifier, keyword, bool, number, string, raw, char, dot, eof, a sign
+    itself (``( ) | , := =``), or "sign" for any other character.  ``position`` is the offset in the text.
+    """
 
     kind: str
     text: str
     position: int
 
     def __str__(self) -> str:
-        """As messages name it."""
+        """The token in messages."""
         if self.kind == "eof":
             return "EOF"
         if self.kind in ("keyword", "dot"):
@@ -63,7 +64,7 @@ _SHORT = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t":
 
 
 class Lexer:
-    """``tokens`` raises TemplateError; ``line`` is that of what was read last."""
+    """``tokens`` gives the tokens of a text.  Raises TemplateError."""
 
     def __init__(self, text: str) -> None:
         self._text, self._position, self._parens = text, 0, 0

@@ -1,4 +1,4 @@
-"""From tokens to the tree (upstream: ``text/template/parse`` parse.go)."""
+"""Makes the parse tree of tokens (upstream: ``text/template/parse`` parse.go)."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ MAX_INT = 2**63 - 1
 
 
 class Parser:
-    """``templates``: the trees by name; the text's own is called "output".  Raises TemplateError."""
+    """``templates`` are the parse trees by name; that of the text itself is called "output".  Raises TemplateError."""
 
     def __init__(self, text: str, functions: Container[str]) -> None:
         self._lexer, self._functions = Lexer(text), functions
         self._iterator = self._lexer.tokens()
-        self._next: list[Token] = []  # given back, the first one last
+        self._next: list[Token] = []  # tokens that were put back, the next one last
         self._last = Token("eof", "", 0)
         self._variables = ["$"]
         self._loops = 0

@@ -1,4 +1,4 @@
-"""Texts of values: ``print`` and ``printf`` (upstream: ``fmt``)."""
+"""Formats values: ``print`` and ``printf`` (upstream: ``fmt``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SIZE = 1_000_000  # characters of width and precision, as Go
 
 
 def sprint(values: Sequence[Tree]) -> str:
-    """A space between two that are no strings."""
+    """Go's ``Sprint``: spaces are added between operands when neither is a string."""
     out, before = "", None
     for number, value in enumerate(values):
         if number and not isinstance(value, str) and not isinstance(before, str):
@@ -89,7 +89,7 @@ def _padded(text: str, flags: str, width: int) -> str:
 
 
 def _formatted(verb: str, flags: str, precision: int | None, value: object) -> str | None:
-    """None: the verb is not for such a value."""
+    """None when the verb does not apply to such a value."""
     match value:
         case None:
             return "<nil>" if verb == "v" else None

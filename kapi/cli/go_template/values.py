@@ -1,14 +1,14 @@
-"""Values of templates: JSON's, and what Go calls their types (upstream: ``reflect``)."""
+"""The types of values in templates, with their Go names (upstream: ``reflect``)."""
 
 from __future__ import annotations
 
 
 class Int(int):
-    """A whole number that the template has made; those of JSON are plain, and an ``int64``."""
+    """An ``int`` of Go, made by the template; integers of JSON are Python's ``int``, and ``int64`` in Go."""
 
 
 class Missing:
-    """No value at all: a key that is not there."""
+    """The value of a missing key."""
 
     def __bool__(self) -> bool:
         return False

@@ -1,1 +1,1 @@
-"""Printers: an object, a list or a table as text, one form in each module (upstream: cli-runtime ``printers``)."""
+"""Printers of objects, lists and tables, one format in each module (upstream: cli-runtime ``printers``)."""

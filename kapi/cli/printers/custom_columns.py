@@ -19,7 +19,7 @@ _MISSING_LINE = (
 
 
 class CustomColumnsPrinter(Printer):
-    """``columns``: headers and paths."""
+    """``columns`` are pairs of header and path.  Raises CommandError."""
 
     def __init__(self, columns: list[tuple[str, str]], no_headers: bool = False) -> None:
         self._headers = [header for header, _ in columns]
@@ -27,7 +27,7 @@ class CustomColumnsPrinter(Printer):
             self._paths = [Template(relaxed(path)) for _, path in columns]
         except JSONPathError as error:
             raise CommandError(str(error)) from None
-        self._headed = no_headers
+        self._has_headers = no_headers
 
     @classmethod
     def from_spec(cls, spec: str, no_headers: bool = False) -> CustomColumnsPrinter:
@@ -43,7 +43,7 @@ class CustomColumnsPrinter(Printer):
 
     @classmethod
     def from_file(cls, path: str) -> CustomColumnsPrinter:
-        """A line of headers and a line of paths.  The headers are always shown, as by kubectl."""
+        """Reads a line of headers and a line of paths.  The headers are always printed, as by kubectl."""
         if not path:
             raise CommandError(_NO_COLUMNS)
         try:
@@ -64,13 +64,13 @@ class CustomColumnsPrinter(Printer):
 
     def print(self, obj: Object) -> str:
         writer = TabWriter()
-        if not self._headed:
+        if not self._has_headers:
             writer.row(self._headers)
-            self._headed = True
+            self._has_headers = True
         for item in obj["items"] if isinstance(obj.get("items"), list) else [obj]:
             try:
                 writer.row([self._cell(path, item) for path in self._paths])
-            except JSONPathError as error:  # what came before it is shown
+            except JSONPathError as error:  # with the rows before it
                 raise CommandError(str(error), output=writer.flush()) from None
         return writer.flush()
 

@@ -1,4 +1,4 @@
-"""What a printer is."""
+"""The interface of printers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kapi.machinery.tree import Object
 
 class Printer(Protocol):
     def print(self, obj: Object) -> str:
-        """The object as text, its line's end included."""
+        """The object as text, with its line end."""
         ...
 
     def print_event(self, event: str, obj: Object) -> str:
@@ -18,7 +18,7 @@ class Printer(Protocol):
 
 
 def without_managed_fields(obj: Object) -> Object:
-    """A copy, where there are any."""
+    """The object, or the items of a list, without ``metadata.managedFields``; copied where necessary."""
     if "items" in obj and isinstance(obj["items"], list):
         return {**obj, "items": [without_managed_fields(item) for item in obj["items"]]}
     metadata = obj.get("metadata")

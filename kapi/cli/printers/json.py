@@ -15,5 +15,5 @@ class JSONPrinter(Printer):
         return json_text(obj if self._managed_fields else without_managed_fields(obj), 4) + "\n"
 
     def print_event(self, event: str, obj: Object) -> str:
-        """On one line, whole."""
+        """The event on one line, with managed fields."""
         return f'{{"type":{json_text(event)},"object":{json_text(obj)}}}\n'

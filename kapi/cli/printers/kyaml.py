@@ -17,7 +17,7 @@ _ESCAPES = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\v": "\\v", "\0": "\\0", "\x1b": "\\e",
     "\x85": "\\N", "\xa0": "\\_", "\u2028": "\\L", "\u2029": "\\P", '"': '\\"', "\\": "\\\\",
 }  # fmt: skip
-_FOLD = "\\\n"  # a line's end that is none of the text's
+_FOLD = "\\\n"  # a line break that is not part of the text
 _KEY = re.compile(r"[^\W](?:[\w./-]*[^\W])?").fullmatch
 _WORDS = frozenset(("null", "true", "y", "yes", "on", "false", "n", "no", "off", "t", "f", "inf", "infinity", "nan"))
 _PREFIXED = re.compile(r"0b[01]+|0o[0-7]+|0x[0-9a-f]+", re.IGNORECASE).fullmatch
@@ -40,18 +40,18 @@ class KYAMLPrinter(Printer):
 
 
 def _type_first(keys: Iterable[str]) -> list[str]:
-    """Those of an event."""
+    """The order of keys in a watch event: ``type`` before ``object``."""
     found = sorted(keys)
     return found[::-1] if found == ["object", "type"] else found
 
 
 def dump_kyaml(tree: Tree, order: Order = sorted) -> str:
-    """A document; ``order`` is that of keys."""
+    """A KYAML document; ``order`` sorts keys."""
     return f"---\n{_node(tree, 0, order)}\n"
 
 
 def _node(value: Tree, level: int, order: Order) -> str:
-    """``level`` is how deep its first line is indented."""
+    """``level`` is the indentation of its first line."""
     match value:
         case dict() if value:
             inner = "  " * (level + 1)
@@ -69,19 +69,19 @@ def _node(value: Tree, level: int, order: Order) -> str:
 
 
 def _key(key: str) -> str:
-    """Without quotes, where nobody would take it for anything but text."""
+    """A key; without quotes when YAML parsers read it as a string."""
     if _KEY(key) is not None and not _reads_as_other(key):
         return key
     return f'"{_escaped(key)}"'.replace("\t", "\\t")
 
 
 def _reads_as_other(key: str) -> bool:
-    """Whether it would be read as something else than text: a word, a number, a date."""
+    """Whether YAML parsers may read it as something else than a string: a word such as ``yes``, a number, a date."""
     return key.lower() in _WORDS or _is_number(key.replace("_", "")) or _is_date(key)
 
 
 def _is_number(text: str) -> bool:
-    """One of 64 bits."""
+    """Whether it is a number of at most 64 bits."""
     if _PREFIXED(text) is not None:
         return int(text, 0) < 1 << 63
     return _HEX_FLOAT(text) is not None or (_DECIMAL(text) is not None and not isinf(float(text)))
@@ -99,7 +99,7 @@ def _is_date(text: str) -> bool:
 
 
 def _text(text: str, level: int) -> str:
-    """Of several lines: each on a line of its own, its blanks at the begin kept by a backslash."""
+    """A string of several lines, each on its own line; a backslash preserves blanks at its beginning."""
     indent = "  " * level
     lines = text.split("\n")
     last = lines.pop()
@@ -116,7 +116,7 @@ def _escaped(text: str) -> str:
 
 
 def _character(character: str) -> str:
-    """In quotes."""
+    """A character, escaped for double quotes."""
     if character == "\t" or character.isprintable() and character not in '"\\':
         return character
     found = _ESCAPES.get(character)

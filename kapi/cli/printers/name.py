@@ -1,4 +1,4 @@
-"""``-o name``, and the lines of commands that change something (upstream: cli-runtime ``printers/name.go``)."""
+"""``-o name``, and messages such as ``pod/a created`` (upstream: cli-runtime ``printers/name.go``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kapi.machinery.tree import Object
 
 
 class NamePrinter(Printer):
-    """``kind.group/name``, with what was done to it unless there is an ``-o``."""
+    """Prints ``kind.group/name``, and the operation after it unless ``short``."""
 
     def __init__(self, operation: str = "", short: bool = True) -> None:
         self._operation, self._short = operation, short

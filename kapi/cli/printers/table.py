@@ -1,4 +1,4 @@
-"""Tables, as the server makes them or of names and ages (upstream: cli-runtime ``printers/tableprinter.go``)."""
+"""Prints tables of the server, or of names and ages (upstream: cli-runtime ``printers/tableprinter.go``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PrintOptions:
 
 
 class TablePrinter:
-    """Headers come once; ``writer`` collects the rows."""
+    """Headers are printed once; ``writer`` collects the rows."""
 
     def __init__(self, options: PrintOptions, mapping: APIResource | None, writer: TabWriter) -> None:
         self._options, self._mapping, self._writer = options, mapping, writer
@@ -33,7 +33,7 @@ class TablePrinter:
         self._columns: list[Object] = []
 
     def print(self, obj: Object, event: str = "") -> None:
-        """``event`` is the type of a watch event, as a first column."""
+        """``event`` is the type of a watch event, for the first column; "" for none."""
         table = obj if obj.get("kind") == "Table" else default_table(obj)
         columns = table.get("columnDefinitions") or self._columns
         self._columns = columns
@@ -83,7 +83,7 @@ def _cell(value: object) -> str:
 
 
 def default_table(obj: Object) -> Object:
-    """Name and age of an object, or of the items of a list."""
+    """A table with name and age of an object, or of the items of a list."""
     items = obj["items"] if isinstance(obj.get("items"), list) else [obj]
     rows = []
     for item in items:

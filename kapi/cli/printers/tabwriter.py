@@ -1,4 +1,4 @@
-"""Columns: cells of a block of lines, padded to the widest (upstream: ``text/tabwriter`` as kubectl sets it up)."""
+"""Aligns columns: cells are padded to the widest one of a block of lines (upstream: ``text/tabwriter``, as kubectl uses it)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MIN_WIDTH, PADDING = 6, 3
 
 
 class TabWriter:
-    """``widths`` are remembered from block to block, for rows that come one after the other (watches)."""
+    """Column widths are kept between blocks, for rows that are printed one after the other (watches)."""
 
     def __init__(self) -> None:
         self._lines: list[list[str]] = []
@@ -18,7 +18,7 @@ class TabWriter:
         self._widths = []
 
     def row(self, cells: Sequence[str]) -> None:
-        """A cell with a line's end in it makes several lines."""
+        """Adds a row; a cell that contains line breaks makes several lines."""
         for line in "\t".join(cells).split("\n"):
             self._lines.append(line.split("\t"))
 
@@ -29,7 +29,7 @@ class TabWriter:
         return "".join(shown)
 
     def _block(self, lines: list[list[str]], start: int, end: int, widths: list[int], shown: list[str]) -> None:
-        """Lines that have ``len(widths)`` columns in common; the last cell of a line belongs to no column."""
+        """Formats lines that share the first ``len(widths)`` columns; the last cell of a line is not part of a column."""
         column = len(widths)
         place = start
         while place < end:

@@ -11,7 +11,7 @@ from kapi.machinery.tree import Object
 
 
 class TemplatePrinter(Printer):
-    """What is printed before an error stays printed, and what the template was given follows it."""
+    """After an error, the output so far is printed, followed by the data that was given to the template."""
 
     def __init__(self, text: str, *, allow_missing: bool = True) -> None:
         try:

@@ -1,6 +1,6 @@
 """Text in lines of a bounded width, broken between words (upstream: kubectl ``util/term``, go-wordwrap).
 
-Spaces inside of a line stay as they are; those where a line is broken go.  A no-break space is part of its word.
+Spaces inside of a line are kept; those at a break are removed.  A no-break space is part of its word.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ _PIECE = re.compile(r"\n|[^\S\n\xa0]+|(?:[^\s]|\xa0)+")
 
 
 def wrapped(text: str, width: int) -> str:
-    """``width`` in characters; a longer word has a line of its own."""
+    """Breaks the text into lines of ``width`` characters; a longer word has a line of its own."""
     out: list[str] = []
     column, spaces = 0, ""
     for piece in _PIECE.findall(text):
@@ -35,6 +35,6 @@ def wrapped(text: str, width: int) -> str:
 
 
 def indented(text: str, amount: int) -> str:
-    """Each line, an empty one at the end included, ``amount`` spaces further right."""
+    """Indents each line by ``amount`` spaces, also an empty one at the end."""
     margin = " " * amount
     return margin + text.replace("\n", "\n" + margin)

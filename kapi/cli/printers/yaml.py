@@ -7,7 +7,7 @@ from kapi.machinery.tree import Object
 
 
 class YAMLPrinter(Printer):
-    """Documents after the first begin with ``---``."""
+    """Documents are separated by ``---``."""
 
     def __init__(self, managed_fields: bool = False) -> None:
         self._managed_fields = managed_fields

@@ -1,1 +1,1 @@
-"""What every cluster has from its first second on: namespaces, the kubernetes Service, its range, priority classes."""
+"""The objects that every cluster has from the start: namespaces, the kubernetes Service, its range, priority classes."""

@@ -1,4 +1,4 @@
-"""Makes the server's own objects at the start and puts them right every now and then.
+"""Creates the server's own objects at the start and corrects them periodically.
 
 Upstream: ``pkg/controlplane/controller/{systemnamespaces,kubernetesservice,defaultservicecidr}``, the scheduling
 bootstrap hook.  It is part of the API server: ``--controllers`` does not switch it off.
@@ -21,15 +21,15 @@ from kapi.machinery import status, tree
 from kapi.machinery.tree import Object
 from kapi.store.errors import StoreError
 
-_SECONDS = 10.0  # between two looks
+_INTERVAL_SECONDS = 10.0
 _RETRY_SECONDS = 0.5
 _MAX_ATTEMPTS = 20  # of the first run
 
 
 class BootstrapController:
-    """``client`` writes as ``kube-apiserver``; ``ranges_client`` says, under another name, that ranges are ready.
+    """``client`` writes as ``kube-apiserver``; ``ranges_client`` writes the ready condition of ranges under another name.
 
-    ``address`` and ``port`` are what clients connect to, if this server ``publishes`` them.
+    Clients connect to ``address`` and ``port``, if this server ``publishes`` them.
     """
 
     name = "bootstrap"
@@ -64,7 +64,7 @@ class BootstrapController:
         self._stopped = False
 
     async def run_once(self) -> None:
-        """Everything, in the order in which one thing needs another.  Raises StatusError."""
+        """Creates and corrects all objects, in the order of their dependencies.  Raises StatusError."""
         for namespace in reconcile.namespaces():
             await self._ensure(self._client.resource("", "namespaces"), namespace)
         await self._service_cidr()
@@ -73,7 +73,7 @@ class BootstrapController:
         await self._kubernetes_service()
 
     async def start(self) -> None:
-        """Done when the objects are there; a health check may wait for it."""
+        """Fires when the objects exist; a health check may wait for it."""
         for attempt in range(_MAX_ATTEMPTS):
             try:
                 await self.run_once()
@@ -84,7 +84,7 @@ class BootstrapController:
                 self.log.warn("bootstrap: {error}; trying again", error=error)
                 await self._sleep(_RETRY_SECONDS)
         if not self._stopped:
-            self._next = self._reactor.callLater(_SECONDS, self._again)
+            self._next = self._reactor.callLater(_INTERVAL_SECONDS, self._again)
 
     async def stop(self) -> None:
         """Other servers stay published, this one does not."""
@@ -109,9 +109,9 @@ class BootstrapController:
         return done
 
     def _again(self) -> None:
-        self._running = begin(self._reactor, self._look())
+        self._running = begin(self._reactor, self._run_again())
 
-    async def _look(self) -> None:
+    async def _run_again(self) -> None:
         try:
             await self.run_once()
         except CancelledError:
@@ -121,16 +121,16 @@ class BootstrapController:
         except Exception:
             self.log.failure("bootstrap failed")
         if not self._stopped:
-            self._next = self._reactor.callLater(_SECONDS, self._again)
+            self._next = self._reactor.callLater(_INTERVAL_SECONDS, self._again)
 
-    async def _ensure(self, resource: ResourceClient, wanted: Object, namespace: str = "") -> Object:
-        """The object there is, made when it is missing."""
-        name = wanted["metadata"]["name"]
+    async def _ensure(self, resource: ResourceClient, desired: Object, namespace: str = "") -> Object:
+        """The existing object, created when it is missing."""
+        name = desired["metadata"]["name"]
         found = resource.lister.get(namespace, name)
         if found is not None:
             return found
         try:
-            return await resource.create(wanted, namespace)
+            return await resource.create(desired, namespace)
         except status.AlreadyExists:
             return await resource.get(name, namespace)
 
@@ -143,10 +143,10 @@ class BootstrapController:
 
     async def _kubernetes_service(self) -> None:
         cluster_ip = reconcile.first_address(self._ranges[0])
-        wanted = reconcile.kubernetes_service(cluster_ip, self._port, self._node_port)
+        desired = reconcile.kubernetes_service(cluster_ip, self._port, self._node_port)
         services = self._client.resource("", "services")
-        existing = await self._ensure(services, wanted, reconcile.NAMESPACE)
-        corrected = reconcile.corrected_service(tree.copy(existing), wanted)
+        existing = await self._ensure(services, desired, reconcile.NAMESPACE)
+        corrected = reconcile.corrected_service(tree.copy(existing), desired)
         if corrected is not None:
             await services.update(corrected, reconcile.NAMESPACE)
         if not self._publishes or ipaddress.ip_address(self._address).is_loopback:
@@ -159,13 +159,13 @@ class BootstrapController:
 
     async def _publish(self, addresses: list[str]) -> None:
         endpoints = reconcile.kubernetes_endpoints(addresses, self._port)
-        await self._match(self._client.resource("", "endpoints"), endpoints, "subsets")
+        await self._correct(self._client.resource("", "endpoints"), endpoints, "subsets")
         endpoint_slice = reconcile.kubernetes_endpoint_slice(addresses, self._port)
         slices = self._client.resource("discovery.k8s.io", "endpointslices")
-        await self._match(slices, endpoint_slice, "endpoints", "ports")
+        await self._correct(slices, endpoint_slice, "endpoints", "ports")
 
-    async def _match(self, resource: ResourceClient, wanted: Object, *parts: str) -> None:
-        existing = await self._ensure(resource, wanted, reconcile.NAMESPACE)
-        corrected = reconcile.corrected(tree.copy(existing), wanted, *parts)
+    async def _correct(self, resource: ResourceClient, desired: Object, *parts: str) -> None:
+        existing = await self._ensure(resource, desired, reconcile.NAMESPACE)
+        corrected = reconcile.corrected(tree.copy(existing), desired, *parts)
         if corrected is not None:
             await resource.update(corrected, reconcile.NAMESPACE)

@@ -1,6 +1,9 @@
-"""Which servers share the store now: each process renews an entry with its address, which expires when it no longer does.
+"""Which servers share the store: each process renews an entry with its address; without renewal it expires.
 
-Upstream: ``pkg/controlplane/reconcilers/lease.go``.  A server that has the store for itself needs none of this.
+Upstream: ``pkg/controlplane/reconcilers/lease.go``.  A server with a store of its own does not need it.
+
+Servers do not trust each other's clocks: an entry has expired when it has not changed for its lifetime by the observer's own
+monotonic clock.  The store's expiry only removes what is left of servers that have ended.
 """
 
 from __future__ import annotations
@@ -16,52 +19,58 @@ from kapi.store.interface import Store
 from kapi.watchcache.cache import Cache
 
 LEASES = GroupResource("", "masterleases")
-SECONDS = 15.0
+LIFETIME_SECONDS = 15.0
+_KEPT_SECONDS = 60.0  # until the store drops an entry that is not renewed
 _PREFIX = "core/masterleases//"
 
 
 class ServerLeases:
-    """``cache`` is the watch cache of the entries, ``clock`` gives unix seconds.
+    """``cache`` is the watch cache of the entries.  ``clock`` gives unix seconds, ``seconds`` those of a monotonic clock.
 
     Several processes may serve one address: each has an entry of its own, so that one that ends does not take the address
     with it.
     """
 
-    def __init__(self, store: Store, cache: Cache, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, cache: Cache, clock: Callable[[], float], seconds: Callable[[], float]) -> None:
         self._process = new_uid()
         self._store = store
         self._cache = cache
         self._clock = clock
+        self._seconds = seconds
+        self._observed: dict[str, tuple[int, float]] = {}  # by name: the revision, and since when it is known
+        self._observed_at = 0.0
 
     def addresses(self, *, others: bool = False) -> list[str]:
         """The addresses of the servers that are alive; those of ``others`` than this process.
 
-        An entry that says neither an address nor until when is not one of these: servers of other versions share the store.
+        An entry without an address is ignored: it may be of another version.
         """
-        now = self._clock()
-        entries, _ = self._cache.list("", None)
-        found = set()
-        for entry in entries:
+        now, found = self._seconds(), set()
+        # after a pause of this process, or an outage of the store, the others get the time to renew theirs
+        before = self._observed if now - self._observed_at < LIFETIME_SECONDS else {}
+        self._observed, self._observed_at = {}, now
+        for entry in self._cache.list("", None)[0]:
+            known = before.get(entry.name)
+            since = known[1] if known is not None and known[0] == entry.revision else now
+            self._observed[entry.name] = entry.revision, since
             if others and entry.name.endswith(self._process):
                 continue
-            until, address = entry.object.get("until"), entry.object.get("address", entry.name)
-            if isinstance(until, (int, float)) and until > now and _is_address(address):
+            address = entry.object.get("address", entry.name)
+            if now - since < LIFETIME_SECONDS and _is_address(address):
                 found.add(address)
         return sorted(found)
 
     def _key(self, address: str) -> str:
         return f"{_PREFIX}{address}-{self._process}"
 
-    def _halves(self, address: str, until: float) -> tuple[bytes, bytes]:
+    def _halves(self, address: str) -> tuple[bytes, bytes]:
         metadata = {"name": f"{address}-{self._process}"}
-        return encode_halves(
-            {"kind": "MasterLease", "apiVersion": "v1", "metadata": metadata, "address": address, "until": until}
-        )
+        return encode_halves({"kind": "MasterLease", "apiVersion": "v1", "metadata": metadata, "address": address})
 
     async def renew(self, address: str) -> None:
         """Raises StoreUnavailable."""
-        key, until = self._key(address), self._clock() + SECONDS
-        halves = self._halves(address, until)
+        key, until = self._key(address), self._clock() + _KEPT_SECONDS
+        halves = self._halves(address)
         while True:
             try:
                 stored = await self._store.get(key)
@@ -71,7 +80,7 @@ class ServerLeases:
                     await self._store.update(key, stored.revision, *halves, expires=until)
                 return
             except (KeyExists, KeyMissing, RevisionConflict):
-                continue  # it expired meanwhile, or an earlier attempt of ours came through after all
+                continue  # it expired meanwhile, or an earlier attempt of this server succeeded after all
 
     async def end(self, address: str) -> None:
         key = self._key(address)
@@ -79,7 +88,7 @@ class ServerLeases:
         if stored is None:
             return
         try:
-            await self._store.delete(key, stored.revision, *self._halves(address, 0))
+            await self._store.delete(key, stored.revision, *self._halves(address))
         except (KeyMissing, RevisionConflict):
             return
 

@@ -1,4 +1,4 @@
-"""The objects that the server makes for itself, as data (upstream: ``pkg/controlplane`` post-start hooks)."""
+"""The objects that the server creates for itself (upstream: ``pkg/controlplane`` post-start hooks)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def service_cidr(ranges: Sequence[str]) -> Object:
 
 
 def ready_status(existing: Object, ranges: Sequence[str], now: str) -> Object | None:
-    """What to apply so that addresses are given out; None when the condition is there, or the ranges differ."""
+    """The status with which addresses are allocated; None when it has the condition, or the ranges differ."""
     if (existing.get("spec") or {}).get("cidrs") != list(ranges):
         return None
     conditions = (existing.get("status") or {}).get("conditions") or []
@@ -68,7 +68,7 @@ def kubernetes_service(cluster_ip: str, port: int, node_port: int = 0) -> Object
 
 
 def served_addresses(own: str, alive: Sequence[str]) -> list[str]:
-    """What clients may connect to: the living servers of this one's family, this one always among them."""
+    """The addresses to publish: this server's, and those of living servers of the same family."""
     family = ipaddress.ip_address(own).version
     return sorted({own, *(address for address in alive if ipaddress.ip_address(address).version == family)})
 
@@ -92,19 +92,19 @@ def kubernetes_endpoint_slice(addresses: Sequence[str], port: int) -> Object:
     }
 
 
-def corrected(existing: Object, wanted: Object, *parts: str) -> Object | None:
-    """The existing object with the wanted parts; None when it has them."""
-    if all(existing.get(part) == wanted.get(part) for part in parts):
+def corrected(existing: Object, desired: Object, *parts: str) -> Object | None:
+    """The existing object with the desired fields; None when it has them."""
+    if all(existing.get(part) == desired.get(part) for part in parts):
         return None
-    return {**existing, **{part: wanted[part] for part in parts}}
+    return {**existing, **{part: desired[part] for part in parts}}
 
 
-def corrected_service(existing: Object, wanted: Object) -> Object | None:
-    """The existing Service with the wanted ports and type; its address stays."""
-    spec, wanted_spec = existing.get("spec") or {}, wanted["spec"]
+def corrected_service(existing: Object, desired: Object) -> Object | None:
+    """The existing Service with the desired ports and type; its address stays."""
+    spec, desired_spec = existing.get("spec") or {}, desired["spec"]
     same_ports = [
         {key: port.get(key) for key in ("name", "port", "protocol", "targetPort")} for port in spec.get("ports") or []
-    ] == [{key: port.get(key) for key in ("name", "port", "protocol", "targetPort")} for port in wanted_spec["ports"]]
-    if same_ports and spec.get("type") == wanted_spec["type"]:
+    ] == [{key: port.get(key) for key in ("name", "port", "protocol", "targetPort")} for port in desired_spec["ports"]]
+    if same_ports and spec.get("type") == desired_spec["type"]:
         return None
-    return {**existing, "spec": {**spec, "ports": wanted_spec["ports"], "type": wanted_spec["type"]}}
+    return {**existing, "spec": {**spec, "ports": desired_spec["ports"], "type": desired_spec["type"]}}

@@ -1,4 +1,4 @@
-"""Removes bootstrap tokens whose time is over, and signs ``cluster-info`` with the others.
+"""Deletes bootstrap tokens that have expired, and signs ``cluster-info`` with the others.
 
 Upstream: ``pkg/controller/bootstrap``.
 """

@@ -1,4 +1,4 @@
-"""Deletes the Secrets of tokens whose time is over (upstream: ``tokencleaner.go``)."""
+"""Deletes the Secrets of tokens that have expired (upstream: ``tokencleaner.go``)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
-from kapi.controllers.bootstraptokens.reconcile import SECRETS, expires, is_token
+from kapi.controllers.bootstraptokens.reconcile import SECRET_NAMESPACE, expires, is_token
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
@@ -24,7 +24,7 @@ class TokenCleaner:
         self._unwatch: Callable[[], None] | None = None
 
     async def start(self) -> None:
-        self._unwatch = self._secrets.watch(self._changed, namespace=SECRETS)
+        self._unwatch = self._secrets.watch(self._changed, namespace=SECRET_NAMESPACE)
 
     def stop(self) -> None:
         if self._unwatch is not None:
@@ -37,7 +37,7 @@ class TokenCleaner:
 
     async def _handle(self, name: str) -> float | None:
         try:
-            secret = await self._secrets.get(name, SECRETS)
+            secret = await self._secrets.get(name, SECRET_NAMESPACE)
             end = expires(secret)
             if not is_token(secret) or end is None:
                 return None
@@ -45,7 +45,7 @@ class TokenCleaner:
             if left > 0:
                 return left
             preconditions = {"uid": secret["metadata"]["uid"], "resourceVersion": secret["metadata"]["resourceVersion"]}
-            await self._secrets.delete(name, SECRETS, {"preconditions": preconditions})
+            await self._secrets.delete(name, SECRET_NAMESPACE, {"preconditions": preconditions})
         except status.NotFound:
             return None
         return None

@@ -1,4 +1,4 @@
-"""When a token's Secret is to go, and how ``cluster-info`` is signed (upstream: ``cluster-bootstrap/token``).
+"""When a token's Secret is to be deleted, and how ``cluster-info`` is signed (upstream: ``cluster-bootstrap/token``).
 
 A signature is a JWS with its payload left out: whoever knows the token can tell that the kubeconfig is the cluster's.
 """
@@ -10,14 +10,14 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable
-from datetime import datetime
 
 import orjson
 
+from kapi.machinery.time import TimeError, seconds_of, time
 from kapi.machinery.tree import Object
 
 TYPE = "bootstrap.kubernetes.io/token"
-SECRETS, PUBLIC, CLUSTER_INFO = "kube-system", "kube-public", "cluster-info"
+SECRET_NAMESPACE, PUBLIC_NAMESPACE, CLUSTER_INFO = "kube-system", "kube-public", "cluster-info"
 _PREFIX, _SIGNATURE, _CONTENT = "bootstrap-token-", "jws-kubeconfig-", "kubeconfig"
 _ID, _SECRET = re.compile(r"[a-z0-9]{6}"), re.compile(r"[a-z0-9]{16}")
 
@@ -27,15 +27,15 @@ def is_token(secret: Object) -> bool:
 
 
 def expires(secret: Object) -> float | None:
-    """Unix seconds; None for never; 0 for a time that cannot be read, after which nobody accepts the token either."""
+    """Unix seconds; None for never; 0 for a malformed time, with which authentication refuses the token, too."""
     text = value(secret, "expiration")
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = time(text)
+    except TimeError:
         return 0.0
-    return moment.timestamp() if moment.tzinfo is not None else 0.0
+    return seconds_of(moment) if moment else 0.0
 
 
 def value(secret: Object, key: str) -> str:
@@ -46,7 +46,7 @@ def value(secret: Object, key: str) -> str:
 
 
 def signing_key(secret: Object, now: float) -> tuple[str, str] | None:
-    """The token's id and secret, when it may sign."""
+    """The token's id and secret, if it may sign."""
     token, key, end = value(secret, "token-id"), value(secret, "token-secret"), expires(secret)
     if not is_token(secret) or secret["metadata"].get("deletionTimestamp"):
         return None
@@ -58,15 +58,15 @@ def signing_key(secret: Object, now: float) -> tuple[str, str] | None:
 
 
 def signed(info: Object, secrets: Iterable[Object], now: float) -> Object | None:
-    """The data of ``cluster-info`` with a signature of each token, and no others; None when it is so already."""
+    """The data of ``cluster-info`` with a signature by each token, and no others; None when they are up to date."""
     data = info.get("data") or {}
     content = data.get(_CONTENT)
     if content is None:
         return None
     keys = [key for key in (signing_key(secret, now) for secret in secrets) if key is not None]
-    wanted = {name: text for name, text in data.items() if not name.startswith(_SIGNATURE)}
-    wanted.update({_SIGNATURE + token: signature(content, token, key) for token, key in sorted(keys)})
-    return None if wanted == data else wanted
+    updated = {name: text for name, text in data.items() if not name.startswith(_SIGNATURE)}
+    updated.update({_SIGNATURE + token: signature(content, token, key) for token, key in sorted(keys)})
+    return None if updated == data else updated
 
 
 def signature(content: str, token: str, key: str) -> str:

@@ -8,7 +8,14 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
-from kapi.controllers.bootstraptokens.reconcile import CLUSTER_INFO, PUBLIC, SECRETS, expires, is_token, signed
+from kapi.controllers.bootstraptokens.reconcile import (
+    CLUSTER_INFO,
+    PUBLIC_NAMESPACE,
+    SECRET_NAMESPACE,
+    expires,
+    is_token,
+    signed,
+)
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
@@ -26,8 +33,8 @@ class BootstrapSigner:
 
     async def start(self) -> None:
         self._unwatch = [
-            self._maps.watch(self._info_changed, namespace=PUBLIC, name=CLUSTER_INFO),
-            self._secrets.watch(self._secret_changed, namespace=SECRETS),
+            self._maps.watch(self._info_changed, namespace=PUBLIC_NAMESPACE, name=CLUSTER_INFO),
+            self._secrets.watch(self._secret_changed, namespace=SECRET_NAMESPACE),
         ]
 
     def stop(self) -> None:
@@ -44,14 +51,14 @@ class BootstrapSigner:
             self._queue.add(CLUSTER_INFO)
 
     async def _handle(self, name: str) -> float | None:
-        """Signs anew.  Returns the seconds until the next token expires, when it has to be done again."""
+        """Signs with all tokens.  Returns the seconds until the next token expires, when its signature has to be removed."""
         try:
-            info = await self._maps.get(CLUSTER_INFO, PUBLIC)
-            secrets = [secret for secret in await self._secrets.list(SECRETS) if is_token(secret)]
+            info = await self._maps.get(CLUSTER_INFO, PUBLIC_NAMESPACE)
+            secrets = [secret for secret in await self._secrets.list(SECRET_NAMESPACE) if is_token(secret)]
             now = seconds_of(self._now())
             data = signed(info, secrets, now)
             if data is not None:
-                await self._maps.update({**info, "data": data}, PUBLIC)
+                await self._maps.update({**info, "data": data}, PUBLIC_NAMESPACE)
         except status.NotFound:
             return None
         ends = [end for end in map(expires, secrets) if end is not None and end > now]

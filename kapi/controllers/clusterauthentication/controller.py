@@ -11,13 +11,13 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
-from kapi.controllers.clusterauthentication.reconcile import NAME, NAMESPACE, TrustedIdentities, wanted_data
+from kapi.controllers.clusterauthentication.reconcile import NAME, NAMESPACE, TrustedIdentities, merged_data
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound
 from kapi.machinery.tree import Object
 
 
 class ClusterAuthenticationController:
-    """``trusted`` reads what is trusted now; it may change."""
+    """``trusted`` returns the trusted identities, which may change."""
 
     name = "start-cluster-authentication-info-controller"
 
@@ -45,7 +45,7 @@ class ClusterAuthenticationController:
 
     async def _handle(self, key: str) -> float | None:
         existing = self._maps.lister.get(NAMESPACE, NAME)
-        data = wanted_data(existing or {}, self._trusted())
+        data = merged_data(existing or {}, self._trusted())
         try:
             if existing is None:
                 await self._maps.create({"metadata": {"name": NAME}, "data": data}, NAMESPACE)

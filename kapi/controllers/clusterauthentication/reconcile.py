@@ -1,4 +1,4 @@
-"""What extension API servers need to know about authentication (upstream: ``clusterauthenticationtrust``)."""
+"""The settings that extension API servers need for authentication (upstream: ``clusterauthenticationtrust``)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 import msgspec
+import orjson
 
 from kapi.machinery.pem import certificates
 from kapi.machinery.tree import Object
@@ -21,7 +22,7 @@ _LISTS = (
 
 
 class TrustedIdentities(msgspec.Struct, frozen=True):
-    """Bundles as PEM text.  Without a proxy CA nothing is said of request headers."""
+    """Bundles as PEM text.  Without a proxy CA the settings for request headers are left out."""
 
     client_ca: str = ""
     proxy_ca: str = ""
@@ -42,26 +43,26 @@ def _joined(first: Iterable[str], second: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*first, *second]))
 
 
-def _listed(text: str) -> list[str]:
+def _parse_list(text: str) -> list[str]:
     try:
-        value = json.loads(text or "[]")
+        value = orjson.loads(text or "[]")
     except ValueError:
         return []
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def wanted_data(existing: Object, own: TrustedIdentities) -> dict[str, str]:
-    """The data: what other servers put there, and our own.  One of several servers may trust another CA."""
+def merged_data(existing: Object, own: TrustedIdentities) -> dict[str, str]:
+    """The data of other servers joined with those of this one: one of several servers may trust another CA."""
     data: dict[str, str] = existing.get("data") or {}
-    wanted: dict[str, str] = {}
+    merged: dict[str, str] = {}
     client = joined_bundles(data.get("client-ca-file", ""), own.client_ca)
     if client:
-        wanted["client-ca-file"] = client
+        merged["client-ca-file"] = client
     proxy = joined_bundles(data.get("requestheader-client-ca-file", ""), own.proxy_ca)
     if proxy:
-        wanted["requestheader-client-ca-file"] = proxy
+        merged["requestheader-client-ca-file"] = proxy
         for key, attribute in _LISTS:
-            values = _joined(_listed(data.get(key, "")), getattr(own, attribute))
+            values = _joined(_parse_list(data.get(key, "")), getattr(own, attribute))
             if values or key != "requestheader-uid-headers":
-                wanted[key] = json.dumps(values, separators=(",", ":"))
-    return wanted
+                merged[key] = json.dumps(values, separators=(",", ":"))
+    return merged

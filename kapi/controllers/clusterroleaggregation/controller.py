@@ -8,13 +8,15 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
-from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules
+from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules, selects
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
 
 GROUP = "rbac.authorization.k8s.io"
-#: owns the rules in managedFields
+#: the manager of the rules in managedFields
 MANAGER = "clusterrole-aggregation-controller"
+_SELECTED = ""  # the key of the work to find the aggregated roles that select what has changed; no role has this name
 
 
 class ClusterRoleAggregationController:
@@ -25,6 +27,8 @@ class ClusterRoleAggregationController:
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
         self._client = client
         self._aggregated: set[str] = set()
+        #: the labels of the roles that have changed, by what is in them
+        self._changed_labels: dict[frozenset[tuple[str, str]], dict[str, str]] = {}
         self._queue = WorkQueue(reactor, self.name, self._handle)
         self._unwatch: Callable[[], None] = lambda: None
 
@@ -37,16 +41,31 @@ class ClusterRoleAggregationController:
         self._queue.stop()
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
-        """Any role may feed any aggregated one; there are few, so all are looked at."""
+        """Queues the aggregated roles that select it, or did: each looks at all roles, of which there may be thousands."""
         name = obj["metadata"]["name"]
         if event != "DELETED" and obj.get("aggregationRule"):
             self._aggregated.add(name)
+            self._queue.add(name)
         else:
             self._aggregated.discard(name)
-        for each in self._aggregated:
-            self._queue.add(each)
+        for each in (obj, old):
+            labels = (each or obj)["metadata"].get("labels") or {}
+            self._changed_labels[frozenset(labels.items())] = labels
+        self._queue.add(_SELECTED)
+
+    def _queue_selecting(self) -> None:
+        """Here and not with each event: selectors may have as many requirements as a body takes."""
+        lister = self._client.resource(GROUP, "clusterroles").lister
+        changed, self._changed_labels = self._changed_labels, {}
+        for name in steps(sorted(self._aggregated), 1):
+            role = lister.get("", name)
+            if role is not None and selects(role, changed.values()):
+                self._queue.add(name)
 
     async def _handle(self, key: str) -> float | None:
+        if key == _SELECTED:
+            self._queue_selecting()
+            return None
         roles = self._client.resource(GROUP, "clusterroles")
         role = roles.lister.get("", key)
         if role is None:

@@ -5,36 +5,46 @@ Upstream: ``pkg/controller/clusterroleaggregation``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.selectors import from_label_selector
+from kapi.machinery.selectors import SelectorError, from_label_selector
 from kapi.machinery.tree import Object
 from kapi.schema.listindex import mark
 
 
 def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | None:
-    """The rules the role should have; None when it does not aggregate or has them.  Raises SelectorError."""
+    """The rules to write; None when the role does not aggregate or has them.  Raises SelectorError."""
     rule = role.get("aggregationRule")
     if rule is None:
         return None
     own = role["metadata"]["name"]
     by_name = sorted(roles, key=lambda each: str(each["metadata"]["name"]))
-    waiting = [
-        each for each in by_name if each["metadata"]["name"] != own
-    ]  # not chosen yet: one is enough to have all rules
-    wanted: dict[object, Object] = {}
+    remaining = [each for each in by_name if each["metadata"]["name"] != own]  # not selected yet
+    rules: dict[object, Object] = {}
     for tree in steps(rule.get("clusterRoleSelectors") or ()):
         selector = from_label_selector(tree)
         if selector is None:
             continue
-        left = []
-        for other in steps(waiting, 1):  # a selector may have as many requirements as a body takes
+        unselected = []
+        for other in steps(remaining, 1):  # a selector may have as many requirements as a body takes
             if not selector.matches(other["metadata"].get("labels") or {}):
-                left.append(other)
+                unselected.append(other)
                 continue
             for each in steps(other.get("rules") or ()):
-                wanted.setdefault(mark(each), each)
-        waiting = left
-    found = list(wanted.values())
+                rules.setdefault(mark(each), each)
+        remaining = unselected
+    found = list(rules.values())
     return None if found == (role.get("rules") or []) else found
+
+
+def selects(role: Object, changed: Collection[Mapping[str, str]]) -> bool:
+    """Whether an aggregated role selects any of these labels.  An invalid selector does: who aggregates reports it."""
+    for tree in steps((role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()):
+        try:
+            selector = from_label_selector(tree)
+        except SelectorError:
+            return True
+        if selector is not None and any(selector.matches(labels) for labels in steps(changed)):
+            return True
+    return False

@@ -1,4 +1,4 @@
-"""Follows Leases and LeaseCandidates, asks candidates whether they live, and writes who leads (KEP-4355)."""
+"""Follows Leases and LeaseCandidates, pings candidates, and writes the elected one (KEP-4355)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kapi.machinery.tree import Object
 Key = tuple[str, str]  # namespace and name of a Lease
 GROUP = "coordination.k8s.io"
 CANDIDATES = "leasecandidates"
-_COLLECTION_SECONDS = 1800.0  # between two looks for candidates that are gone
+_COLLECTION_SECONDS = 1800.0  # between two searches for expired candidates
 
 
 class CoordinatedElection:
@@ -36,14 +36,14 @@ class CoordinatedElection:
         self._clock = clock
         self._named: dict[Key, set[str]] = {}  # the candidates of a Lease
         self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle)
-        self._gone: WorkQueue[Key] = WorkQueue(reactor, "leasecandidate-gc", self._collect)
+        self._expired: WorkQueue[Key] = WorkQueue(reactor, "leasecandidate-gc", self._collect)
         self._reactor = reactor
         self._collection: Deferred[None] | None = None
         self._stops: list[Callable[[], None]] = []
 
     async def start(self) -> None:
         self._stops = [self._candidates.watch(self._candidate), self._leases.watch(self._lease)]
-        self._collection = begin(self._reactor, self._look_for_gone())
+        self._collection = begin(self._reactor, self._find_expired())
         self._collection.addErrback(lambda failure: failure.trap(CancelledError) and None)
 
     def stop(self) -> None:
@@ -52,7 +52,7 @@ class CoordinatedElection:
         if self._collection is not None:
             self._collection.cancel()
         self._queue.stop()
-        self._gone.stop()
+        self._expired.stop()
 
     def _candidate(self, event: str, obj: Object, old: Object | None) -> None:
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
@@ -80,7 +80,7 @@ class CoordinatedElection:
         for candidate in step.candidates:
             try:
                 await self._candidates.update(candidate, namespace)
-            except (status.Conflict, status.NotFound) as error:  # who answers meanwhile is seen by the answer
+            except (status.Conflict, status.NotFound) as error:  # its answer to the ping has changed it
                 self.log.info("leader election of {lease}: {error}", lease=name, error=error.message)
         if step.lease is not None:
             chosen = step.lease["spec"].get("preferredHolder") or step.lease["spec"]["holderIdentity"]
@@ -91,12 +91,12 @@ class CoordinatedElection:
             self.log.info("leader election of {lease}: {chosen} is elected", lease=name, chosen=chosen)
         return step.again
 
-    async def _look_for_gone(self) -> None:
+    async def _find_expired(self) -> None:
         while True:
             now = self._clock()
             for candidate in steps(self._candidates.lister.list()):
                 if candidate_expired(candidate, now):
-                    self._gone.add((candidate["metadata"]["namespace"], candidate["metadata"]["name"]))
+                    self._expired.add((candidate["metadata"]["namespace"], candidate["metadata"]["name"]))
             await deferLater(self._reactor, _COLLECTION_SECONDS)
 
     async def _collect(self, key: Key) -> float | None:

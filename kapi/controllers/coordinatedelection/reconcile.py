@@ -1,4 +1,4 @@
-"""What an election needs next, decided from the Lease and its candidates (KEP-4355).
+"""The next step of an election, decided from the Lease and its candidates (KEP-4355).
 
 Pure: no clock and no I/O.  Times are unix seconds, and RFC 3339 with microseconds where they are written.
 """
@@ -15,14 +15,14 @@ from kapi.machinery.tree import Object
 ELECTED_BY = "coordination.k8s.io/elected-by"
 CONTROLLER = "leader-election-controller"
 OLDEST_EMULATION_VERSION = "OldestEmulationVersion"
-ANSWER_SECONDS = 5.0  # that candidates have to answer when they are asked whether they live
-LOOK_SECONDS = 5.0  # between two looks at a Lease that somebody holds
-CANDIDATE_SECONDS = 1800.0  # that a candidate counts without a word
-_LEASE_SECONDS = 5  # that the elected one has to renew the Lease
+ANSWER_SECONDS = 5.0  # in which candidates have to answer a ping
+RECHECK_SECONDS = 5.0  # between two checks of a Lease that is held
+CANDIDATE_SECONDS = 1800.0  # without renewal, after which a candidate has expired
+_LEASE_SECONDS = 5  # in which the elected candidate has to renew the Lease
 
 
 class Step(NamedTuple):
-    """What to write, and in how many seconds to look again (None: when something changes)."""
+    """The objects to write, and the seconds until the next check (None: when something changes)."""
 
     candidates: Sequence[Object] = ()
     lease: Object | None = None  # without a resourceVersion: to be created
@@ -46,20 +46,20 @@ def lease_expired(lease: Object, now: float) -> bool:
 
 
 def is_elected(lease: Object) -> bool:
-    """Whether it is the Lease of elections like these."""
+    """Whether the Lease belongs to a coordinated election."""
     annotations = lease["metadata"].get("annotations") or {}
     return annotations.get(ELECTED_BY) == CONTROLLER or bool((lease.get("spec") or {}).get("strategy"))
 
 
 def strategy_of(candidates: Sequence[Object]) -> str:
-    """That of the candidates of the newest binary version; "" where these do not agree."""
+    """The strategy of the candidates of the newest binary version; "" if these do not agree."""
     newest = max(_order(one, "binaryVersion") for one in candidates)
     named = {one["spec"].get("strategy") or "" for one in candidates if _order(one, "binaryVersion") == newest}
     return named.pop() if len(named) == 1 else ""
 
 
 def best(candidates: Sequence[Object]) -> Object | None:
-    """The oldest emulation version, the oldest binary version, the longest there."""
+    """The candidate with the oldest emulation version, the oldest binary version, the earliest creation."""
     valid = [one for one in candidates if _version(one, "emulationVersion") and _version(one, "binaryVersion")]
     return min(
         valid,
@@ -91,13 +91,13 @@ def next_step(
     if not candidates:
         return Step()
     if lease is not None and not _needed(lease, candidates, now):
-        return Step(again=LOOK_SECONDS)
-    asked = [one for one in candidates if one["spec"].get("pingTime")]
-    if asked:
-        waits = max(seconds_of(one["spec"]["pingTime"]) for one in asked) + ANSWER_SECONDS - now
-        if waits > 0:
-            return Step(again=waits)
-        silent = [_with(one, pingTime=None) for one in asked]
+        return Step(again=RECHECK_SECONDS)
+    pinged = [one for one in candidates if one["spec"].get("pingTime")]
+    if pinged:
+        remaining = max(seconds_of(one["spec"]["pingTime"]) for one in pinged) + ANSWER_SECONDS - now
+        if remaining > 0:
+            return Step(again=remaining)
+        silent = [_with(one, pingTime=None) for one in pinged]
         answered = [one for one in candidates if not one["spec"].get("pingTime")]
     elif any(seconds_of(one["spec"]["renewTime"]) + ANSWER_SECONDS < now for one in candidates):
         return Step([_with(one, pingTime=stamp) for one in candidates], again=ANSWER_SECONDS)
@@ -107,9 +107,9 @@ def next_step(
     strategy = strategy_of(answered) if answered else ""
     chosen = best(answered) if strategy == OLDEST_EMULATION_VERSION else None
     if chosen is None:
-        return Step(silent, again=LOOK_SECONDS)
+        return Step(silent, again=RECHECK_SECONDS)
     written = _elected(namespace, name, lease, chosen["metadata"]["name"], strategy, now, stamp)
-    return Step(silent, None if written == lease else written, LOOK_SECONDS)
+    return Step(silent, None if written == lease else written, RECHECK_SECONDS)
 
 
 def _needed(lease: Object, candidates: Sequence[Object], now: float) -> bool:
@@ -123,7 +123,7 @@ def _needed(lease: Object, candidates: Sequence[Object], now: float) -> bool:
 def _elected(
     namespace: str, name: str, lease: Object | None, chosen: str, strategy: str, now: float, stamp: str
 ) -> Object:
-    """The Lease of the chosen one; its present holder learns from it who is preferred."""
+    """The Lease of the chosen candidate; for a Lease that is held, it names the preferred holder."""
     mine = {"holderIdentity": chosen, "leaseDurationSeconds": _LEASE_SECONDS, "renewTime": stamp, "strategy": strategy}
     if lease is None:
         metadata = {"name": name, "namespace": namespace, "annotations": {ELECTED_BY: CONTROLLER}}

@@ -1,4 +1,4 @@
-"""One Service after the other, a few at a time."""
+"""Updates the Endpoints of Services, a few Services at a time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
-from kapi.controllers.endpoints.reconcile import wanted
+from kapi.controllers.endpoints.reconcile import desired_endpoints
 from kapi.controllers.service_follower import Key, ServiceFollower
 from kapi.controllers.service_pods import selector_of
 from kapi.machinery import status
 
-PAUSE = 0.02  # seconds in which changes of several pods come together
+BATCH_SECONDS = 0.02  # in which changes of several pods are collected
 
 
 class EndpointsController:
@@ -22,7 +22,7 @@ class EndpointsController:
         self._pods = client.resource("", "pods")
         self._endpoints = client.resource("", "endpoints")
         self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
-        self._follower = ServiceFollower(client, lambda key: self._queue.add_after(key, PAUSE))
+        self._follower = ServiceFollower(client, lambda key: self._queue.add_after(key, BATCH_SECONDS))
 
     async def start(self) -> None:
         self._follower.start()
@@ -34,10 +34,11 @@ class EndpointsController:
     async def _handle(self, key: Key) -> float | None:
         namespace, name = key
         service = self._services.lister.get(namespace, name)
-        if service is None or selector_of(service) is None:
-            return None  # with a Service its Endpoints go, too
+        selector = None if service is None else selector_of(service)
+        if service is None or selector is None:
+            return None  # the Endpoints of a Service are deleted with it
         existing = self._endpoints.lister.get(namespace, name)
-        obj = wanted(service, self._pods.lister.list(namespace), existing)
+        obj = desired_endpoints(service, self._pods.lister.labelled(selector, namespace), existing)
         if obj is None:
             return None
         try:
@@ -46,7 +47,7 @@ class EndpointsController:
             else:
                 await self._endpoints.update(obj, namespace)
         except (status.Forbidden, status.NotFound):
-            return None  # the namespace goes, or the Service has just gone
+            return None  # the namespace is being deleted, or the Service has just been deleted
         except status.AlreadyExists:
-            return PAUSE
+            return BATCH_SECONDS
         return None

@@ -21,13 +21,13 @@ from kapi.controllers.service_pods import (
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 
-MAX_ADDRESSES = 1000  # of one object; more are left out and an annotation says so
+MAX_ADDRESSES = 1000  # of one object; more are left out, which an annotation shows
 MANAGED_BY, CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 
 
-def wanted(service: Object, pods: Iterable[Object], existing: Object | None) -> Object | None:
-    """The object to create or update; None when it is as it should be."""
+def desired_endpoints(service: Object, pods: Iterable[Object], existing: Object | None) -> Object | None:
+    """The object to create or update; None when it is up to date."""
     metadata = service["metadata"]
     labels = {name: value for name, value in steps((metadata.get("labels") or {}).items()) if name != HEADLESS}
     labels[MANAGED_BY] = CONTROLLER
@@ -51,7 +51,7 @@ def wanted(service: Object, pods: Iterable[Object], existing: Object | None) -> 
 
 
 def subsets(service: Object, pods: Iterable[Object]) -> list[Object]:
-    """Addresses with the same ports together, those that are ready apart from the others."""
+    """Addresses grouped by their ports, the ready ones separate from the others."""
     spec = service.get("spec") or {}
     family = (spec.get("ipFamilies") or ["IPv6" if ":" in (spec.get("clusterIP") or "") else "IPv4"])[0]
     tolerant = bool(spec.get("publishNotReadyAddresses"))
@@ -68,7 +68,7 @@ def subsets(service: Object, pods: Iterable[Object]) -> list[Object]:
             address["hostname"] = hostname
         ports = ports_of(service, pod)
         if not ports and spec.get("ports"):
-            continue  # nothing of what the Service offers is there
+            continue  # the pod has none of the ports of the Service
         ports.sort(key=lambda port: (str(port["name"]), int(port["port"]), str(port["protocol"])))
         group = groups.setdefault(orjson.dumps(ports), {"ports": ports})
         group.setdefault("addresses" if tolerant or is_ready(pod) else "notReadyAddresses", []).append(address)

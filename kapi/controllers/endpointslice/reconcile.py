@@ -25,7 +25,7 @@ _ZONE = "topology.kubernetes.io/zone"
 def reconciled(
     service: Object, pods: Iterable[Object], nodes: Mapping[str, Object], existing: Iterable[Object]
 ) -> Plan:
-    """What has to be done to the slices of a Service."""
+    """The changes of the slices of a Service."""
     metadata = service["metadata"]
     owner = Owner(
         name=metadata["name"],
@@ -43,11 +43,13 @@ def reconciled(
         headless=is_headless(service),
         identity=lambda endpoint: str((endpoint.get("targetRef") or {}).get("uid", "")),
     )
-    return plan(owner, wanted(service, pods, nodes), existing)
+    return plan(owner, desired_endpoints(service, pods, nodes), existing)
 
 
-def wanted(service: Object, pods: Iterable[Object], nodes: Mapping[str, Object]) -> dict[Group, list[Object]]:
-    """The endpoints by family and ports; each family has a group, be there endpoints or not."""
+def desired_endpoints(
+    service: Object, pods: Iterable[Object], nodes: Mapping[str, Object]
+) -> dict[Group, list[Object]]:
+    """The endpoints by family and ports; each family has a group even without endpoints."""
     found: dict[Group, list[Object]] = {}
     chosen = [pod for pod in selected(service, pods) if not has_ended(pod)]
     for family in families(service):
@@ -86,7 +88,7 @@ def _endpoint(service: Object, pod: Object, ips: list[str], nodes: Mapping[str, 
     node = (pod.get("spec") or {}).get("nodeName")
     if node:
         made["nodeName"] = node
-        zone = ((nodes.get(node) or {}).get("metadata") or {}).get("labels", {}).get(_ZONE)
+        zone = (((nodes.get(node) or {}).get("metadata") or {}).get("labels") or {}).get(_ZONE)
         if zone:
             made["zone"] = zone
     return made

@@ -1,6 +1,6 @@
-"""Endpoints over slices: what has to be created, updated and deleted so that slices hold the endpoints that are wanted.
+"""Distributes endpoints over slices: which slices are to be created, updated and deleted.
 
-What is in a slice stays there, so that as little as possible is written.
+Endpoints stay in their slice, so that as little as possible is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RESERVED = (SERVICE_NAME, MANAGED_BY, HEADLESS)
 
 
 class Group(NamedTuple):
-    """What endpoints of one slice have in common."""
+    """The address family and ports that all endpoints of a slice have."""
 
     family: str
     ports: bytes  # JSON, in order
@@ -40,7 +40,7 @@ class Plan(msgspec.Struct):
 
 
 class Owner(msgspec.Struct):
-    """Whose slices they are.  ``identity`` says which endpoint of a slice is the same as a wanted one."""
+    """The object whose endpoints are in the slices.  Two endpoints with the same ``identity`` are one, changed."""
 
     name: str
     reference: Object
@@ -58,17 +58,17 @@ class Owner(msgspec.Struct):
         return {**labels, SERVICE_NAME: self.name, MANAGED_BY: self.manager}
 
 
-def plan(owner: Owner, wanted: Mapping[Group, Sequence[Object]], existing: Iterable[Object]) -> Plan:
+def plan(owner: Owner, desired: Mapping[Group, Sequence[Object]], existing: Iterable[Object]) -> Plan:
     """``existing`` are the slices that the manager keeps for the owner."""
     made = Plan()
     kept: dict[Group, list[Object]] = {}
     for one in existing:
         group = Group.of(one["addressType"], one.get("ports") or [])
-        if group in wanted:
+        if group in desired:
             kept.setdefault(group, []).append(one)
         else:
             made.delete.append(one)
-    for group, endpoints in wanted.items():
+    for group, endpoints in desired.items():
         _fill(owner, group, endpoints, kept.get(group, []), made)
     return made
 

@@ -1,4 +1,4 @@
-"""Carries out what is planned for the slices of one owner."""
+"""Writes the slices of one owner, as planned."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ from kapi.machinery.tree import Object
 
 def slices_of(client: ResourceClient, namespace: str, owner: str, manager: str) -> list[Object]:
     """The slices that a manager keeps for an owner."""
-    wanted = {SERVICE_NAME: owner, MANAGED_BY: manager}
-    return [
-        one
-        for one in client.lister.list(namespace)
-        if wanted.items() <= (one["metadata"].get("labels") or {}).items()
-        and not one["metadata"].get("deletionTimestamp")
-    ]
+    found = client.lister.labelled({SERVICE_NAME: owner, MANAGED_BY: manager}, namespace)
+    return [one for one in found if not one["metadata"].get("deletionTimestamp")]
 
 
-async def carry_out(client: ResourceClient, namespace: str, made: Plan) -> None:
-    """Raises Conflict, and what else may go wrong; a namespace or a slice that goes is none of that."""
+async def apply_plan(client: ResourceClient, namespace: str, plan: Plan) -> None:
+    """Raises Conflict and other errors, but none for a namespace or a slice that is being deleted."""
     try:
-        for one in made.create:
+        for one in plan.create:
             await client.create(one, namespace)
-        for one in made.update:
+        for one in plan.update:
             await client.update(one, namespace)
-        for one in made.delete:
+        for one in plan.delete:
             preconditions = {"uid": one["metadata"]["uid"]}
             await client.delete(one["metadata"]["name"], namespace, {"preconditions": preconditions})
     except (status.NotFound, status.Forbidden):

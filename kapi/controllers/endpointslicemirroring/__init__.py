@@ -1,4 +1,4 @@
-"""Mirrors Endpoints that people write themselves into EndpointSlices.
+"""Mirrors Endpoints that no controller keeps into EndpointSlices.
 
 Upstream: ``pkg/controller/endpointslicemirroring``.
 """

@@ -9,12 +9,12 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.endpointslice.slices import MANAGED_BY, SERVICE_NAME, Plan
-from kapi.controllers.endpointslice.writing import carry_out, slices_of
+from kapi.controllers.endpointslice.writing import apply_plan, slices_of
 from kapi.controllers.endpointslicemirroring.reconcile import MANAGER, is_mirrored, reconciled
 from kapi.machinery.tree import Object
 
 Key = tuple[str, str]  # namespace and name of Endpoints
-PAUSE = 0.02  # seconds in which changes come together
+BATCH_SECONDS = 0.02  # in which changes are collected
 
 
 class EndpointSliceMirroringController:
@@ -40,18 +40,18 @@ class EndpointSliceMirroringController:
         self._queue.stop()
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
-        self._queue.add_after((obj["metadata"]["namespace"], obj["metadata"]["name"]), PAUSE)
+        self._queue.add_after((obj["metadata"]["namespace"], obj["metadata"]["name"]), BATCH_SECONDS)
 
     def _slice_changed(self, event: str, obj: Object, old: Object | None) -> None:
         labels = obj["metadata"].get("labels") or {}
         if event != "ADDED" and labels.get(MANAGED_BY) == MANAGER and labels.get(SERVICE_NAME):
-            self._queue.add_after((obj["metadata"]["namespace"], labels[SERVICE_NAME]), PAUSE)
+            self._queue.add_after((obj["metadata"]["namespace"], labels[SERVICE_NAME]), BATCH_SECONDS)
 
     async def _handle(self, key: Key) -> None:
         namespace, name = key
         endpoints = self._endpoints.lister.get(namespace, name)
         existing = slices_of(self._slices, namespace, name, MANAGER)
         if endpoints is not None and is_mirrored(endpoints, self._services.lister.get(namespace, name)):
-            await carry_out(self._slices, namespace, reconciled(endpoints, existing))
+            await apply_plan(self._slices, namespace, reconciled(endpoints, existing))
         elif existing:
-            await carry_out(self._slices, namespace, Plan(delete=existing))
+            await apply_plan(self._slices, namespace, Plan(delete=existing))

@@ -7,7 +7,10 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 
 MANAGER = "endpointslicemirroring-controller.k8s.io"
-SKIP, LEADER = "endpointslice.kubernetes.io/skip-mirror", "control-plane.alpha.kubernetes.io/leader"
+SKIP_MIRROR_LABEL, LEADER_ANNOTATION = (
+    "endpointslice.kubernetes.io/skip-mirror",
+    "control-plane.alpha.kubernetes.io/leader",
+)
 MAX_MIRRORED = 1000  # addresses of a subset
 _NOT_COPIED = frozenset(
     ["kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time"]
@@ -15,17 +18,17 @@ _NOT_COPIED = frozenset(
 
 
 def is_mirrored(endpoints: Object | None, service: Object | None) -> bool:
-    """Those of a Service without selector, unless they say that they are not, or are a lock."""
+    """Whether they belong to a Service without selector, have no label against it, and are no lock."""
     if endpoints is None or service is None or (service.get("spec") or {}).get("selector"):
         return False
     metadata = endpoints["metadata"]
-    if metadata.get("deletionTimestamp") or (metadata.get("labels") or {}).get(SKIP) == "true":
+    if metadata.get("deletionTimestamp") or (metadata.get("labels") or {}).get(SKIP_MIRROR_LABEL) == "true":
         return False
-    return LEADER not in (metadata.get("annotations") or {})
+    return LEADER_ANNOTATION not in (metadata.get("annotations") or {})
 
 
 def reconciled(endpoints: Object, existing: list[Object]) -> Plan:
-    """What has to be done to the slices of Endpoints."""
+    """The changes of the slices of Endpoints."""
     metadata = endpoints["metadata"]
     annotations = metadata.get("annotations") or {}
     owner = Owner(
@@ -38,18 +41,20 @@ def reconciled(endpoints: Object, existing: list[Object]) -> Plan:
             "controller": True,
             "blockOwnerDeletion": True,
         },
-        labels={name: value for name, value in steps((metadata.get("labels") or {}).items()) if name != SKIP},
+        labels={
+            name: value for name, value in steps((metadata.get("labels") or {}).items()) if name != SKIP_MIRROR_LABEL
+        },
         annotations={name: value for name, value in annotations.items() if name not in _NOT_COPIED},
         manager=MANAGER,
         headless=False,
         identity=lambda endpoint: str(endpoint["addresses"][0]),
         limit=MAX_MIRRORED,
     )
-    return plan(owner, wanted(endpoints), existing)
+    return plan(owner, desired_endpoints(endpoints), existing)
 
 
-def wanted(endpoints: Object) -> dict[Group, list[Object]]:
-    """By family and ports.  Of an address that is given twice the ready one counts."""
+def desired_endpoints(endpoints: Object) -> dict[Group, list[Object]]:
+    """The endpoints by family and ports.  Of an address that occurs twice the ready one counts."""
     found: dict[Group, dict[str, Object]] = {}
     for subset in steps(endpoints.get("subsets") or []):
         ports = [{"name": "", **port} for port in steps(subset.get("ports") or [])]

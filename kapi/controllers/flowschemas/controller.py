@@ -20,11 +20,11 @@ GROUP = "flowcontrol.apiserver.k8s.io"
 PRODUCER = "api-priority-and-fairness-config-producer-v1"
 CONSUMER = "api-priority-and-fairness-config-consumer-v1"
 _ENSURE = "*"  # no object has this name
-_SECONDS = 60.0
+_INTERVAL_SECONDS = 60.0
 
 
 class FlowSchemaController:
-    """``producer`` and ``consumer`` write under the names upstream's two parts have."""
+    """``producer`` and ``consumer`` write under the names of upstream's two parts."""
 
     name = "priority-and-fairness-config-producer"
 
@@ -39,7 +39,7 @@ class FlowSchemaController:
     async def start(self) -> None:
         await self._ensure_all()
         self._unwatch = [self._schemas.watch(self._schema_changed), self._levels.watch(self._level_changed)]
-        self._queue.add_after(_ENSURE, _SECONDS)
+        self._queue.add_after(_ENSURE, _INTERVAL_SECONDS)
 
     def stop(self) -> None:
         for unwatch in self._unwatch:
@@ -59,7 +59,7 @@ class FlowSchemaController:
     async def _handle(self, key: str) -> float | None:
         if key == _ENSURE:
             await self._ensure_all()
-            return _SECONDS
+            return _INTERVAL_SECONDS
         schema = self._schemas.lister.get("", key)
         if schema is None:
             return None
@@ -73,27 +73,27 @@ class FlowSchemaController:
         return None
 
     async def _ensure_all(self) -> None:
-        for wanted, mandatory in reconcile.wanted_levels():
-            await self._ensure(self._levels, wanted, mandatory)
-        for wanted, mandatory in reconcile.wanted_schemas():
-            await self._ensure(self._schemas, wanted, mandatory)
+        for desired, mandatory in reconcile.desired_levels():
+            await self._ensure(self._levels, desired, mandatory)
+        for desired, mandatory in reconcile.desired_schemas():
+            await self._ensure(self._schemas, desired, mandatory)
         for resource, known in (
-            (self._schemas, reconcile.wanted_schemas()),
-            (self._levels, reconcile.wanted_levels()),
+            (self._schemas, reconcile.desired_schemas()),
+            (self._levels, reconcile.desired_levels()),
         ):
-            for name in reconcile.unwanted(resource.lister.list(), known):
+            for name in reconcile.obsolete(resource.lister.list(), known):
                 with suppress(status.NotFound):
                     await resource.delete(name)
 
-    async def _ensure(self, resource: ResourceClient, wanted: Object, mandatory: bool) -> None:
-        name = wanted["metadata"]["name"]
+    async def _ensure(self, resource: ResourceClient, desired: Object, mandatory: bool) -> None:
+        name = desired["metadata"]["name"]
         existing = resource.lister.get("", name)
         if existing is None:
             try:
-                await resource.create(wanted)
+                await resource.create(desired)
             except status.AlreadyExists:
                 pass  # another server was faster
             return
-        patch = reconcile.corrected(existing, wanted, mandatory)
+        patch = reconcile.corrected(existing, desired, mandatory)
         if patch is not None:
             await resource.patch(name, patch)

@@ -17,26 +17,28 @@ _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 
 
-def wanted_levels() -> list[tuple[Object, bool]]:
-    """(priority level, mandatory) of all that should be there."""
-    return _wanted(mandatory.PRIORITY_LEVELS, suggested.PRIORITY_LEVELS)
+def desired_levels() -> list[tuple[Object, bool]]:
+    """(priority level, mandatory) of all that every cluster has."""
+    return _desired(mandatory.PRIORITY_LEVELS, suggested.PRIORITY_LEVELS)
 
 
-def wanted_schemas() -> list[tuple[Object, bool]]:
-    return _wanted(mandatory.FLOW_SCHEMAS, suggested.FLOW_SCHEMAS)
+def desired_schemas() -> list[tuple[Object, bool]]:
+    return _desired(mandatory.FLOW_SCHEMAS, suggested.FLOW_SCHEMAS)
 
 
-def _wanted(must: dict[str, Object], may: dict[str, Object]) -> list[tuple[Object, bool]]:
-    specs = [(name, spec, True) for name, spec in must.items()] + [(name, spec, False) for name, spec in may.items()]
+def _desired(required: dict[str, Object], suggestions: dict[str, Object]) -> list[tuple[Object, bool]]:
+    specs = [(name, spec, True) for name, spec in required.items()] + [
+        (name, spec, False) for name, spec in suggestions.items()
+    ]
     return [
         ({"metadata": {"name": name, "annotations": {AUTO_UPDATE: "true"}}, "spec": spec}, is_mandatory)
         for name, spec, is_mandatory in specs
     ]
 
 
-def unwanted(objects: Iterable[Object], wanted: Iterable[tuple[Object, bool]]) -> list[str]:
-    """Names of objects that servers keep up to date (so says their annotation) but that no server knows any more."""
-    known = {obj["metadata"]["name"] for obj, _ in wanted}
+def obsolete(objects: Iterable[Object], desired: Iterable[tuple[Object, bool]]) -> list[str]:
+    """Names of objects that by their annotation servers keep up to date, but that are not in ``desired``."""
+    known = {obj["metadata"]["name"] for obj, _ in desired}
     return [
         obj["metadata"]["name"]
         for obj in objects
@@ -44,7 +46,7 @@ def unwanted(objects: Iterable[Object], wanted: Iterable[tuple[Object, bool]]) -
     ]
 
 
-def corrected(existing: Object, wanted: Object, is_mandatory: bool) -> Object | None:
+def corrected(existing: Object, desired: Object, is_mandatory: bool) -> Object | None:
     """The patch that brings an existing object up to date; None when it is, or when an operator has taken it over."""
     metadata = existing["metadata"]
     annotation = (metadata.get("annotations") or {}).get(AUTO_UPDATE)
@@ -54,25 +56,25 @@ def corrected(existing: Object, wanted: Object, is_mandatory: bool) -> Object | 
         update = annotation not in _FALSE and metadata.get("generation") == 1
     patch: Object = {}
     spec = existing.get("spec") or {}
-    if update and not _covers(spec, wanted["spec"]):
-        dropped = {name: None for name in spec if name not in wanted["spec"]}
-        patch["spec"] = {**wanted["spec"], **dropped}
+    if update and not _covers(spec, desired["spec"]):
+        dropped = {name: None for name in spec if name not in desired["spec"]}
+        patch["spec"] = {**desired["spec"], **dropped}
     is_known = annotation in (_TRUE if update else _FALSE)
     if not is_known:
         patch["metadata"] = {"annotations": {AUTO_UPDATE: "true" if update else "false"}}
     return patch or None
 
 
-def _covers(spec: Object, wanted: Object) -> bool:
-    """Equal but for what defaulting adds."""
-    for name, value in wanted.items():
+def _covers(spec: Object, desired: Object) -> bool:
+    """Whether they are equal except for defaulted fields."""
+    for name, value in desired.items():
         have = spec.get(name)
         if isinstance(value, dict):
             if not isinstance(have, dict) or not _covers(have, value):
                 return False
         elif have != value:
             return False
-    return all(name in wanted or not value for name, value in spec.items() if name not in ("lendablePercent",))
+    return all(name in desired or not value for name, value in spec.items() if name not in ("lendablePercent",))
 
 
 def condition_patch(schema: Object, levels: Container[str], now: str) -> Object | None:

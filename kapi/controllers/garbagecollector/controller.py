@@ -82,7 +82,7 @@ class GarbageCollector:
         self._unread: dict[Cache, None] = {}
         self._reading: Deferred[None] | None = None
         self._due: set[str] = set()  # to be decided when everything has been read
-        self._unresolved: set[str] = set()  # nodes with something whose kind nobody serves
+        self._unresolved: set[str] = set()  # nodes with an owner whose kind is not served
         self._retry: IDelayedCall | None = None
         self._stopped = False
         register(reactor, self)
@@ -113,11 +113,11 @@ class GarbageCollector:
 
     @property
     def idle(self) -> bool:
-        """Everything seen so far has been dealt with."""
+        """All events so far have been processed."""
         return self._reading is None and not self._order and self._queue.idle
 
     def busy(self, within: float) -> bool:
-        """What is in the queue is its own affair."""
+        """Whether events wait to be taken in; the work queue reports itself."""
         return (self._reading is not None or bool(self._order)) and not self._stopped
 
     # -- the stream
@@ -159,7 +159,7 @@ class GarbageCollector:
             self.log.failure("a change of {key} was not understood", key=entry.key)
 
     def loaded(self, caches: Iterable[Cache]) -> None:
-        """What is in these is to be read, as at the start or after a fault."""
+        """Reads these caches anew, as at the start or after a fault."""
         self._unread.update(dict.fromkeys(caches))
         if self._reading is None and not self._stopped:
             self._reading = begin(self._reactor, self._read())
@@ -197,7 +197,7 @@ class GarbageCollector:
                 self._forget(node.uid)
 
     def _look_at_all(self) -> None:
-        """What was loaded may lack owners of which nobody has heard that they went."""
+        """Objects that were loaded may have owners whose deletion was not observed."""
         for node in steps(list(self.graph.nodes.values()), 1):
             if node.waits or node.orphans or not self._surely_stays(node):
                 self._due.add(node.uid)
@@ -210,7 +210,7 @@ class GarbageCollector:
             return True
 
     async def _all_taken_in(self) -> None:
-        """What has happened up to now is in the graph."""
+        """Waits until all events so far are in the graph."""
         waiting = self._order.done()
         if waiting is not None:
             await waiting
@@ -235,7 +235,7 @@ class GarbageCollector:
         self._do(self._forget, uid, long=long)
 
     def _do(self, function: Callable[..., None], *arguments: object, long: bool) -> None:
-        """One change of the graph after the other."""
+        """Applies changes of the graph one after the other."""
         if not (long or self._order):
             with in_one_piece():
                 function(*arguments)
@@ -255,7 +255,7 @@ class GarbageCollector:
         self._look_at(self.graph.forget(uid))
 
     def _surely_stays(self, node: Node) -> bool:
-        """All owners are there, as nearly always; nobody needs to be asked."""
+        """Whether all owners are in the caches, as nearly always: then nothing has to be read."""
         if len(node.owners) > _MAX_OWNER_LOOKUPS:
             return False
         for reference in node.owners:
@@ -350,7 +350,7 @@ class GarbageCollector:
         await place.delete(node.namespace, node.name, options)
 
     async def _orphan(self, place: Place, node: Node) -> None:
-        """The dependents stay without this owner; then it may go."""
+        """Removes the owner from its dependents, then the finalizer from the owner."""
         dependents = self.graph.dependents(node.uid)
         for start in range(0, len(dependents), WORKERS):
             together = dependents[start : start + WORKERS]

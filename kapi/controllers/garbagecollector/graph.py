@@ -37,13 +37,13 @@ class Node(msgspec.Struct, eq=False, gc=False):
 
 
 class Graph:
-    """What a method answers are uids of nodes whose case has to be decided anew."""
+    """Methods that change the graph return the uids of the nodes that have to be decided again."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}  # by uid
         self._dependents: dict[str, Node | set[Node]] = {}  # by the owner's uid; most owners have one or many
         self._blocking: dict[str, int] = {}  # by the owner's uid: how many references block
-        self._gone: set[str] = set()  # owners that are known not to exist, as long as somebody names them
+        self._gone: set[str] = set()  # owners that are known not to exist, as long as a dependent names them
 
     def __bool__(self) -> bool:
         return bool(self.nodes)
@@ -60,7 +60,7 @@ class Graph:
         return isinstance(found, set) and len(found) > _MAX_DEPENDENTS_AT_ONCE
 
     def blocked(self, uid: str) -> bool:
-        """Whether some dependent keeps an owner from going; an object does not wait for itself."""
+        """Whether a dependent blocks the deletion of an owner; an object does not block itself."""
         return uid in self._blocking
 
     def gone(self, uid: str) -> bool:
@@ -72,7 +72,7 @@ class Graph:
             self._gone.add(uid)
 
     def of(self, resource: GroupResource) -> Iterator[Node]:
-        """The nodes of one resource.  Nobody may change the graph meanwhile."""
+        """The nodes of one resource.  The graph may not change meanwhile."""
         return (node for node in self.nodes.values() if node.resource == resource)
 
     def observe(self, resource: GroupResource, namespace: str, name: str, seen: Metadata) -> set[str]:
@@ -99,7 +99,7 @@ class Graph:
         return concerned
 
     def forget(self, uid: str) -> set[str]:
-        """An object does not exist any more."""
+        """An object was deleted."""
         node = self.nodes.get(uid)
         concerned = set() if node is None else self._drop(node)
         for dependent in steps(self.dependents(uid)):

@@ -38,12 +38,12 @@ class Metadata(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def waits(self) -> bool:
-        """It goes when its blocking dependents are gone."""
+        """It is deleted when its blocking dependents are."""
         return self.going and FOREGROUND in self.finalizers
 
     @property
     def orphans(self) -> bool:
-        """It goes when its dependents do not name it any more."""
+        """It is deleted when its dependents do not name it any more."""
         return self.going and ORPHAN in self.finalizers
 
 
@@ -89,7 +89,7 @@ def owned(data: bytes) -> bool:
 
 
 def concerned(data: bytes) -> bool:
-    """Whether the object may name owners, or may be going away."""
+    """Whether the object may name owners, or may be in deletion."""
     return _OWNED in data or _GOING in data
 
 

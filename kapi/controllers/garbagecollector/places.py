@@ -123,7 +123,7 @@ class Places:
             listener()
 
     def find(self, api_version: str, kind: str) -> Place | None:
-        """Where the objects of a kind are; None while nobody serves that version of it."""
+        """Where the objects of a kind are; None while that version of it is not served."""
         if self._kinds is None:
             self._kinds = dict(self._served())
         resource = self._kinds.get((api_version, kind))

@@ -1,4 +1,4 @@
-"""What becomes of a dependent, by the state of its owners (upstream: ``garbagecollector.go`` attemptToDeleteItem).
+"""What is done with a dependent, by the state of its owners (upstream: ``garbagecollector.go`` attemptToDeleteItem).
 
 A dependent with an owner that exists stays and loses the references to others.  One whose owner waits for it, or whose owners
 are all gone, is deleted.  As long as something about an owner is not known nothing happens.
@@ -32,7 +32,7 @@ class Keep(NamedTuple):
 
 
 class Release(NamedTuple):
-    """The dependent does not name these owners any more."""
+    """These owners are removed from the dependent."""
 
     uids: frozenset[str]
 

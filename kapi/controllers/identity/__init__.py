@@ -1,1 +1,1 @@
-"""Which API servers there are, announced by Leases (upstream: ``pkg/controlplane/controller/apiserverleasegc``, KEP-1965)."""
+"""The API servers of a cluster, announced by Leases (upstream: ``pkg/controlplane/controller/apiserverleasegc``, KEP-1965)."""

@@ -1,4 +1,4 @@
-"""The Lease of this server in ``kube-system``, and an end for those of servers that are gone (KEP-1965).
+"""Renews the Lease of this server in ``kube-system``, and deletes the expired ones of others (KEP-1965).
 
 Upstream: ``pkg/controlplane/apiserver/server.go`` (identity lease), ``pkg/controlplane/controller/apiserverleasegc``.
 """
@@ -26,9 +26,9 @@ COLLECTION = "start-kube-apiserver-identity-lease-garbage-collector"
 NAMESPACE = "kube-system"
 _LABEL = "apiserver.kubernetes.io/identity"
 _COMPONENT = "kube-apiserver"
-DURATION = 3600  # seconds that a Lease is good for
-RENEWAL = 10.0  # seconds between two renewals
-_RETRY_SECONDS = 0.5  # seconds: at the start the namespace may be still to come
+DURATION_SECONDS = 3600  # of a Lease
+RENEWAL_SECONDS = 10.0  # between two renewals
+_RETRY_SECONDS = 0.5  # at the start the namespace may not exist yet
 _COLLECTION_SECONDS = 3600.0
 
 
@@ -69,13 +69,13 @@ class IdentityController:
             self._running.cancel()
 
     def _again(self) -> None:
-        self._running = begin(self._reactor, self._look())
+        self._running = begin(self._reactor, self._run_again())
 
-    async def _look(self) -> None:
+    async def _run_again(self) -> None:
         pause = _RETRY_SECONDS
         try:
             await self.run_once()
-            pause = RENEWAL
+            pause = RENEWAL_SECONDS
         except CancelledError:
             return
         except (status.StatusError, StoreError) as error:
@@ -93,7 +93,7 @@ class IdentityController:
         else:
             lease: Object = tree.copy(found)
             lease["spec"].update(holderIdentity=self._holder, renewTime=stamp_micros(self._clock()))
-            lease["spec"]["leaseDurationSeconds"] = DURATION
+            lease["spec"]["leaseDurationSeconds"] = DURATION_SECONDS
             await self._leases.update(lease, NAMESPACE)
         now = self._reactor.seconds()
         if self._collected_at is None or now - self._collected_at >= _COLLECTION_SECONDS:
@@ -109,7 +109,7 @@ class IdentityController:
             },
             "spec": {
                 "holderIdentity": self._holder,
-                "leaseDurationSeconds": DURATION,
+                "leaseDurationSeconds": DURATION_SECONDS,
                 "acquireTime": now,
                 "renewTime": now,
             },
@@ -126,6 +126,6 @@ class IdentityController:
                 pass
 
     def _expired(self, spec: Object) -> bool:
-        """Without a time it is of nobody."""
+        """A Lease without a time has expired, too."""
         renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
         return not renewed or not seconds or seconds_of(renewed) + seconds < self._clock()

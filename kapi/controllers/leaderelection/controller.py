@@ -1,7 +1,7 @@
 """Runs controllers in one of several servers on the same store (upstream: client-go ``tools/leaderelection``).
 
 Candidates do not trust each other's clocks: a Lease has expired when it has not changed for its duration by the observer's own
-monotonic clock.  What decides is the store's compare-and-swap.
+monotonic clock.  The store's compare-and-swap decides between them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kapi.machinery import status, tree
 from kapi.machinery.tree import Object
 from kapi.store.errors import StoreError
 
-JITTER = 1.2  # so that candidates do not ask all at once
-_RELEASE_SECONDS = 2.0  # that a stopping server waits for its Lease to be released
+JITTER = 1.2  # so that candidates do not try at the same time
+_RELEASE_SECONDS = 2.0  # for which a stopping server waits until its Lease is released
 
 
 class Controller(Protocol):
@@ -70,11 +70,11 @@ class LeaderElection:
         self.leading = False
 
     async def start(self) -> None:
-        """Returns at once; the controllers start when the Lease is ours."""
+        """Returns at once; the controllers start when this server holds the Lease."""
         self._running = begin(self._reactor, self._run())
 
     async def stop(self) -> None:
-        """Stops the controllers and gives the Lease back."""
+        """Stops the controllers and releases the Lease."""
         if self._running is not None:
             self._running.cancel()
         if not self.leading:
@@ -89,7 +89,7 @@ class LeaderElection:
     async def _run(self) -> None:
         try:
             while True:
-                # sent before the attempt, as others may count from then on
+                # from before the attempt, as other candidates may count from then on
                 asked_at = self._reactor.seconds()
                 if await self._try_to_hold():
                     self._renewed_at = asked_at
@@ -104,12 +104,12 @@ class LeaderElection:
             pass
 
     def _lost(self) -> bool:
-        """Somebody else holds the Lease, or may soon: it could not be renewed for too long."""
+        """Another server holds the Lease, or may soon, as it could not be renewed for too long."""
         taken = holder(self._observed) not in ("", self.identity)
         return taken or self._reactor.seconds() - self._renewed_at >= self._timing.renew_deadline
 
     async def _try_to_hold(self) -> bool:
-        """Whether the Lease is ours now.  An attempt that takes longer than the renew deadline has failed."""
+        """Whether this server holds the Lease now.  An attempt that takes longer than the renew deadline has failed."""
         attempt = begin(self._reactor, self._write())
         left = self._timing.renew_deadline
         if self.leading:

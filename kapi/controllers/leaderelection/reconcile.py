@@ -1,4 +1,4 @@
-"""What a candidate writes into the Lease, decided from what is there (upstream: client-go ``tools/leaderelection``).
+"""The Lease that a candidate writes, decided from the one that exists (upstream: client-go ``tools/leaderelection``).
 
 Pure: no clock and no I/O.
 """
@@ -18,7 +18,7 @@ class Timing(msgspec.Struct, frozen=True):
     retry_period: float = 2.0
 
     def problems(self, flags: str = "leader-elect") -> list[str]:
-        """What makes an election with these periods unsafe, or impossible; ``flags`` is what their names begin with."""
+        """Why an election with these periods would be unsafe or impossible; ``flags`` is the prefix of the flags' names."""
         found = []
         lease, renew, retry = (f"--{flags}-{name}" for name in ("lease-duration", "renew-deadline", "retry-period"))
         if self.lease_duration <= self.renew_deadline:
@@ -49,7 +49,7 @@ def new_lease(namespace: str, name: str, identity: str, now: str, timing: Timing
 
 
 def taken_lease(lease: Object, identity: str, now: str, timing: Timing) -> Object:
-    """The Lease held by ``identity``: renewed when it is so already, else taken over."""
+    """The Lease held by ``identity``: renewed if it holds it already, else taken over."""
     spec: Object = dict(lease.get("spec") or {})
     if holder(lease) != identity:
         spec["acquireTime"] = now

@@ -1,1 +1,1 @@
-"""Empties namespaces that are going away."""
+"""Deletes the objects of terminating namespaces."""

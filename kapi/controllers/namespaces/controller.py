@@ -1,4 +1,4 @@
-"""Empties a namespace that is going away, pods first, then takes its finalizer off."""
+"""Deletes the objects of a terminating namespace, pods first, then removes its finalizer."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
 from kapi.store.errors import StoreError
 
-#: so that other servers have seen the deletion and admit nothing new (upstream waits 5 s)
+#: until then other servers have seen the deletion and admit no new objects (upstream waits 5 s)
 _GRACE_SECONDS = 1.0
 _PODS = ("", "pods")
-_BLINDLY: Object = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
+_EVEN_UNREADABLE: Object = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
 _OPTIONS: Object = {"propagationPolicy": "Background"}
 
 
 class NamespaceController:
-    """Works through any number of namespaces, a few at a time."""
+    """Processes a few namespaces at a time."""
 
     name = "namespace-controller"
 
@@ -75,7 +75,7 @@ class NamespaceController:
         return None
 
     async def _empty(self, namespace: Object) -> reconcile.Remains:
-        """Deletes what is there; while pods remain, nothing else."""
+        """Deletes pods, and when none remain all other objects."""
         metadata, remains = namespace["metadata"], reconcile.Remains()
         elapsed = seconds_of(self._now()) - seconds_of(metadata["deletionTimestamp"])
         await self._delete(*_PODS, metadata["name"], remains, elapsed)
@@ -91,18 +91,19 @@ class NamespaceController:
     ) -> None:
         try:
             resource = self._client.resource(group, plural)
-            present = await resource.list(namespace)
+            pods = await resource.list(namespace) if (group, plural) == _PODS else []
+            present = len(pods) if pods else (await resource.count_at(namespace))[0]
             for _, name in resource.unreadable(namespace):
-                # it is to go with its namespace, and nobody can know of its finalizers
-                await resource.delete(name, namespace, _BLINDLY)
+                # it is deleted with its namespace; its finalizers cannot be read
+                await resource.delete(name, namespace, _EVEN_UNREADABLE)
             if not present:
                 return
-            seconds = reconcile.seconds_for_pods(present, elapsed) if (group, plural) == _PODS else 0
+            seconds = reconcile.seconds_for_pods(pods, elapsed)
             await resource.delete_collection(namespace, _OPTIONS)
             remains.add(group, plural, await resource.list(namespace), seconds, namespace)
         except status.NotFound:
             return  # a custom resource that has just gone
         except status.StatusError as error:
             remains.errors.append(error.message)
-        except StoreError as error:  # of this resource's store: the others are emptied
+        except StoreError as error:  # of this resource's store: the other resources are deleted
             remains.errors.append(interpret(error, GroupResource(group, plural), "").message)

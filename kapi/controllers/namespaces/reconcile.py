@@ -1,4 +1,4 @@
-"""What a namespace's conditions say while it is emptied, and what is left of it then.
+"""The conditions of a terminating namespace, and the namespace without its finalizer.
 
 Upstream: ``pkg/controller/namespace/deletion/{namespaced_resources_deleter,status_condition_utils}.go``.
 """
@@ -11,7 +11,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 
 FINALIZER = "kubernetes"
-FINALIZER_SECONDS = 15  # how long content with finalizers is expected to stay
+FINALIZER_SECONDS = 15  # for which objects with finalizers are expected to remain
 _FINE = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": (
@@ -28,7 +28,7 @@ _FINE = {
 
 
 class Remains(msgspec.Struct):
-    """What is still in the namespace, and what went wrong."""
+    """The objects that are still in the namespace, and the errors."""
 
     by_resource: dict[str, int] = msgspec.field(default_factory=dict)  # "pods." -> how many
     by_finalizer: dict[str, int] = msgspec.field(default_factory=dict)
@@ -36,7 +36,7 @@ class Remains(msgspec.Struct):
     seconds: int = 0  # until they are expected to be gone
 
     def add(self, group: str, plural: str, left: list[Object], seconds: int, namespace: str) -> None:
-        """Counts what a resource has left after its deletion."""
+        """Counts the objects of a resource that remain after its deletion."""
         if not left:
             return
         self.by_resource[f"{plural}.{group}"] = len(left)
@@ -53,7 +53,7 @@ class Remains(msgspec.Struct):
 
 
 def seconds_for_pods(pods: list[Object], elapsed: float) -> int:
-    """How long the running pods may still take to end."""
+    """The seconds in which the running pods are expected to end."""
     longest = 0
     for pod in pods:
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):

@@ -1,1 +1,1 @@
-"""Keeps claims that are asked to go until no pod uses them (upstream: ``pkg/controller/volume/pvcprotection``)."""
+"""Keeps claims that are being deleted until no pod uses them (upstream: ``pkg/controller/volume/pvcprotection``)."""

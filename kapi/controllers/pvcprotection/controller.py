@@ -9,6 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers import finalizers
+from kapi.controllers.namespace_watches import NamespaceWatches
 from kapi.controllers.pvcprotection.reconcile import FINALIZER, due, is_shut_down, used
 from kapi.machinery import status
 from kapi.machinery.tree import Object
@@ -22,10 +23,10 @@ class ClaimProtectionController:
     def __init__(self, client: Client, reactor: IReactorTime) -> None:
         self._claims = client.resource("", "persistentvolumeclaims")
         self._pods = client.resource("", "pods")
+        self._pod_watches = NamespaceWatches(self._pods)
         self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle)
         self._unwatch: Callable[[], None] | None = None
         self._waiting: dict[str, set[str]] = {}  # namespace -> names of claims that pods use
-        self._unwatch_pods: dict[str, Callable[[], None]] = {}
 
     async def start(self) -> None:
         self._unwatch = self._claims.watch(self._claim_changed)
@@ -33,9 +34,7 @@ class ClaimProtectionController:
     def stop(self) -> None:
         if self._unwatch is not None:
             self._unwatch()
-        for unwatch in self._unwatch_pods.values():
-            unwatch()
-        self._unwatch_pods.clear()
+        self._pod_watches.stop()
         self._queue.stop()
 
     def _claim_changed(self, event: str, obj: Object, old: Object | None) -> None:
@@ -48,15 +47,13 @@ class ClaimProtectionController:
     def _wait(self, key: Key) -> None:
         namespace, name = key
         self._waiting.setdefault(namespace, set()).add(name)
-        if namespace in self._unwatch_pods:
-            return
 
         def pod_changed(event: str, pod: Object, old: Object | None) -> None:
             if event == "DELETED" or is_shut_down(pod):
                 for waiting in self._waiting.get(namespace, ()):
                     self._queue.add((namespace, waiting))
 
-        self._unwatch_pods[namespace] = self._pods.watch(pod_changed, namespace=namespace)
+        self._pod_watches.begin(namespace, pod_changed)
 
     def _wait_no_more(self, key: Key) -> None:
         namespace, name = key
@@ -66,7 +63,7 @@ class ClaimProtectionController:
         waiting.discard(name)
         if not waiting:
             del self._waiting[namespace]
-            self._unwatch_pods.pop(namespace)()
+            self._pod_watches.end(namespace)
 
     async def _handle(self, key: Key) -> None:
         namespace, name = key
@@ -74,12 +71,12 @@ class ClaimProtectionController:
             claim = await self._claims.get(name, namespace)
             if not due(claim):
                 return
-            going = bool(claim["metadata"].get("deletionTimestamp"))
-            if going:
+            deleting = bool(claim["metadata"].get("deletionTimestamp"))
+            if deleting:
                 self._wait(key)
                 if used(claim, await self._pods.list(namespace)):
                     return
-            await self._claims.patch(name, finalizers.changed(claim, FINALIZER, present=not going), namespace)
+            await self._claims.patch(name, finalizers.changed(claim, FINALIZER, present=not deleting), namespace)
         except status.NotFound:
             pass
         self._wait_no_more(key)

@@ -1,4 +1,4 @@
-"""Which pods use a claim, and whether the claim's finalizer has to come or may go."""
+"""Which pods use a claim, and whether the claim's finalizer has to be added or may be removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FINALIZER = "kubernetes.io/pvc-protection"
 
 
 def due(claim: Object) -> bool:
-    """Whether there is something to do: it goes and has the finalizer, or stays and lacks it."""
+    """Whether the finalizer has to be removed (the claim is being deleted) or added (it is not)."""
     return bool(claim["metadata"].get("deletionTimestamp")) == finalizers.has(claim, FINALIZER)
 
 
@@ -21,7 +21,7 @@ def used(claim: Object, pods: Iterable[Object]) -> bool:
 
 
 def uses(pod: Object, claim: Object) -> bool:
-    """Only a pod on a node does: the kubelet starts none with a claim that goes."""
+    """Only pods on a node use it: the kubelet starts none with a claim that is being deleted."""
     spec, name = pod.get("spec") or {}, claim["metadata"]["name"]
     if not spec.get("nodeName"):
         return False

@@ -1,1 +1,1 @@
-"""Keeps volumes that are asked to go while they are bound (upstream: ``pkg/controller/volume/pvprotection``)."""
+"""Keeps volumes that are being deleted while they are bound (upstream: ``pkg/controller/volume/pvprotection``)."""

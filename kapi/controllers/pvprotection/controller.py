@@ -1,4 +1,4 @@
-"""Watches volumes."""
+"""Adds and removes the finalizer of volumes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
-from kapi.controllers.pvprotection.reconcile import step
+from kapi.controllers.pvprotection.reconcile import due_patch
 from kapi.machinery import status
 from kapi.machinery.tree import Object
 
@@ -30,12 +30,12 @@ class VolumeProtectionController:
         self._queue.stop()
 
     def _changed(self, event: str, obj: Object, old: Object | None) -> None:
-        if event != "DELETED" and step(obj) is not None:
+        if event != "DELETED" and due_patch(obj) is not None:
             self._queue.add(obj["metadata"]["name"])
 
     async def _handle(self, name: str) -> None:
         try:
-            patch = step(await self._volumes.get(name))
+            patch = due_patch(await self._volumes.get(name))
             if patch is not None:
                 await self._volumes.patch(name, patch)
         except status.NotFound:

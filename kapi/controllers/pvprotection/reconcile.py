@@ -1,4 +1,4 @@
-"""Whether a volume's finalizer has to come or may go."""
+"""Whether a volume's finalizer has to be added or may be removed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kapi.machinery.tree import Object
 FINALIZER = "kubernetes.io/pv-protection"
 
 
-def step(volume: Object) -> Object | None:
-    """The patch that is due, if any."""
-    going = bool(volume["metadata"].get("deletionTimestamp"))
-    if going != finalizers.has(volume, FINALIZER) or (going and _bound(volume)):
+def due_patch(volume: Object) -> Object | None:
+    """The patch that adds or removes the finalizer; None when there is nothing to do."""
+    deleting = bool(volume["metadata"].get("deletionTimestamp"))
+    if deleting != finalizers.has(volume, FINALIZER) or (deleting and _bound(volume)):
         return None
-    return finalizers.changed(volume, FINALIZER, present=not going)
+    return finalizers.changed(volume, FINALIZER, present=not deleting)
 
 
 def _bound(volume: Object) -> bool:

@@ -1,4 +1,4 @@
-"""Keeps the status of every ResourceQuota true: admission only adds, this takes away what is gone.
+"""Keeps the status of every ResourceQuota true: admission only adds usage, the controller subtracts that of deleted objects.
 
 Upstream: ``pkg/controller/resourcequota``.
 """
@@ -22,7 +22,7 @@ from kapi.machinery.tree import Object
 
 _RESYNC_SECONDS = 300.0  # seconds after which a quota is recalculated in any case
 _BATCH_SECONDS = 0.05  # deletions of one namespace come together
-#: after a creation in another store than the quotas', whose charge a count meanwhile may have dropped
+#: after a creation in another store than the quotas': a count at the same time may have dropped its charge
 _RECOUNT_SECONDS = 5.0
 
 
@@ -54,7 +54,7 @@ class ResourceQuotaController:
             self._queue.add(_key(obj))
 
     def _follow(self, resource: GroupResource) -> bool:
-        """Watches a resource; False when there is none of that name."""
+        """Watches a resource; False when it does not exist."""
         if resource in self._watched:
             return True
         try:
@@ -67,14 +67,14 @@ class ResourceQuotaController:
         def changed(event: str, obj: Object, old: Object | None) -> None:
             if event == "ADDED" and apart:
                 self._replenish(obj["metadata"].get("namespace", ""), resource, _RECOUNT_SECONDS)
-            elif event == "DELETED" or event == "MODIFIED" and self._uses_otherwise(resource, obj, old):
+            elif event == "DELETED" or event == "MODIFIED" and self._usage_changed(resource, obj, old):
                 self._replenish(obj["metadata"].get("namespace", ""), resource)
 
         self._watched[resource] = lambda: None
         self._watched[resource] = client.watch(changed)
         return True
 
-    def _uses_otherwise(self, resource: GroupResource, obj: Object, old: Object | None) -> bool:
+    def _usage_changed(self, resource: GroupResource, obj: Object, old: Object | None) -> bool:
         if resource not in MEASURED or old is None:
             return False
         evaluator, now = evaluator_of(resource), self._clock()
@@ -90,18 +90,22 @@ class ResourceQuotaController:
         quota = self._quotas.lister.get(namespace, name)
         if quota is None:
             return None
-        objects: dict[GroupResource, Sequence[Object]] = {}
+        objects: dict[GroupResource, Sequence[Object] | int] = {}
+        revision: int
         counted: int | None = None  # what is in none of the lists was stored after this revision
         for resource in steps(ordered(resources_of(limits_of(quota)))):
             if self._follow(resource):
                 client = self._client.resource(resource.group, resource.resource)
-                objects[resource], revision = await client.list_at(namespace)
+                if resource in MEASURED:
+                    objects[resource], revision = await client.list_at(namespace)
+                else:
+                    objects[resource], revision = await client.count_at(namespace)
                 if client.history is self._quotas.history:
                     counted = revision if counted is None else min(counted, revision)
-        wanted = corrected(tree.copy(quota), objects, self._clock())
-        if wanted is not None:
+        updated = corrected(tree.copy(quota), objects, self._clock())
+        if updated is not None:
             try:
-                await self._quotas.update(wanted, namespace, "status", counted=counted)
+                await self._quotas.update(updated, namespace, "status", counted=counted)
             except status.NotFound:
                 return None
         return _RESYNC_SECONDS

@@ -1,4 +1,4 @@
-"""What a quota's status has to say, from the objects of its namespace (upstream: ``quota/v1/resources.go``)."""
+"""The status of a quota, from the objects of its namespace (upstream: ``quota/v1/resources.go``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kapi.machinery.tree import Object
 
 PODS, SERVICES = GroupResource("", "pods"), GroupResource("", "services")
 CLAIMS, DEVICE_CLAIMS = GroupResource("", "persistentvolumeclaims"), GroupResource("resource.k8s.io", "resourceclaims")
-#: those that count for more than their number: their updates matter too
+#: resources that are charged for more than their number: their updates matter, too
 MEASURED = (PODS, SERVICES, CLAIMS, DEVICE_CLAIMS)
 _NUMBERED = tuple(
     GroupResource("", name) for name in ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
@@ -26,7 +26,7 @@ def limits_of(quota: Object) -> Amounts:
 
 
 def resources_of(names: Iterable[str]) -> set[GroupResource]:
-    """Objects of which resources a quota with limits of these names counts."""
+    """The resources whose objects a quota with limits of these names counts."""
     names = set(names)
     found = {resource for resource in (*MEASURED, *_NUMBERED) if evaluator_of(resource).concerns(names)}
     for name in steps(names):
@@ -36,8 +36,11 @@ def resources_of(names: Iterable[str]) -> set[GroupResource]:
     return found
 
 
-def usage(quota: Object, objects: Mapping[GroupResource, Sequence[Object]], now: float) -> Amounts:
-    """What the objects of the quota's namespace use of it; only resources in ``objects`` are counted."""
+def usage(quota: Object, objects: Mapping[GroupResource, Sequence[Object] | int], now: float) -> Amounts:
+    """What the objects of the quota's namespace use of it; only resources in ``objects`` are counted.
+
+    Of a resource that is not in MEASURED their number will do: each counts as one, and none has a scope.
+    """
     limits, requirements = limits_of(quota), requirements_of(quota)
     total: Amounts = {}
     for resource, present in steps(objects.items()):
@@ -46,13 +49,17 @@ def usage(quota: Object, objects: Mapping[GroupResource, Sequence[Object]], now:
         if not names:
             continue
         lists.add_to(total, {name: "0" for name in names})
+        if isinstance(present, int):
+            if not requirements:
+                lists.add_to(total, {name: str(present) for name in names})
+            continue
         for obj in steps(present):
             if len(evaluator.matching(requirements, obj)) == len(requirements):
                 lists.add_to(total, lists.mask(evaluator.usage(obj, now), names))
     return lists.mask(total, limits)
 
 
-def corrected(quota: Object, objects: Mapping[GroupResource, Sequence[Object]], now: float) -> Object | None:
+def corrected(quota: Object, objects: Mapping[GroupResource, Sequence[Object] | int], now: float) -> Object | None:
     """The quota with the status it should have; None when it has it."""
     status, limits = quota.get("status") or {}, limits_of(quota)
     before = status.get("used")

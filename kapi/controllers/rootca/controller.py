@@ -24,12 +24,12 @@ _TEXT = (
 )
 
 
-def wanted(bundle: str) -> Object:
+def desired_config_map(bundle: str) -> Object:
     return {"metadata": {"name": NAME, "annotations": {_DESCRIPTION: _TEXT}}, "data": {"ca.crt": bundle}}
 
 
 def corrected(existing: Object, bundle: str) -> Object | None:
-    """The ConfigMap as it should be; None when it is."""
+    """The corrected ConfigMap; None when it is correct."""
     metadata = existing["metadata"]
     annotations = metadata.get("annotations") or {}
     if existing.get("data") == {"ca.crt": bundle} and annotations.get(_DESCRIPTION):
@@ -39,7 +39,7 @@ def corrected(existing: Object, bundle: str) -> Object | None:
 
 
 class RootCAController:
-    """``bundle`` reads the CA's PEM text; it may change."""
+    """``bundle`` returns the CA's PEM text, which may change."""
 
     name = "root-ca-certificate-publisher-controller"
 
@@ -86,11 +86,11 @@ class RootCAController:
         existing = self._maps.lister.get(key, NAME)
         try:
             if existing is None:
-                await self._maps.create(wanted(self._bundle()), key)
+                await self._maps.create(desired_config_map(self._bundle()), key)
                 return None
             better = corrected(existing, self._bundle())
             if better is not None:
-                # another server with another CA may put it right its way at once
+                # another server with another CA may correct it to its own at once
                 due = self._corrected.get(key, -_PAUSE_SECONDS) + _PAUSE_SECONDS - self._reactor.seconds()
                 if due > 0:
                     return due
@@ -99,5 +99,5 @@ class RootCAController:
         except (status.AlreadyExists, status.NotFound, status.Conflict):
             return 0.1
         except status.Forbidden:
-            return None  # the namespace began to go away
+            return None  # the namespace is being deleted
         return None

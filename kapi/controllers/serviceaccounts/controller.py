@@ -49,6 +49,6 @@ class ServiceAccountController:
             except (status.AlreadyExists, status.NotFound):
                 return None
             except status.Forbidden:
-                # the namespace began to go away
+                # the namespace is being deleted
                 return None
         return None

@@ -1,4 +1,4 @@
-"""Works on ServiceCIDRs as they and the IPAddresses in them come and go."""
+"""Updates ServiceCIDRs when they or the IPAddresses in them change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP
 
-#: so that every server has seen the deletion and takes no more addresses
+#: until then every server has seen the deletion and allocates no more addresses
 _GRACE_SECONDS = 10.0
 
 
@@ -25,7 +25,7 @@ class ServiceCIDRController:
         self._ranges = client.resource(GROUP, "servicecidrs")
         self._addresses = client.resource(GROUP, "ipaddresses")
         self._now = now
-        # one after the other: of two that hold the same addresses only one may go
+        # one after the other: of two with the same addresses only one may be deleted
         self._queue = WorkQueue(reactor, self.name, self._handle, workers=1)
         self._unwatch: list[Callable[[], None]] = []
 
@@ -39,7 +39,7 @@ class ServiceCIDRController:
 
     def _range_changed(self, event: str, obj: Object, old: Object | None) -> None:
         self._queue.add(obj["metadata"]["name"])
-        if event != "MODIFIED":  # another range may be what keeps a terminating one
+        if event != "MODIFIED":  # the addresses of a terminating range may be in this one
             self._add_terminating()
 
     def _address_changed(self, event: str, obj: Object, old: Object | None) -> None:
@@ -58,20 +58,20 @@ class ServiceCIDRController:
         deleted = service_cidr["metadata"].get("deletionTimestamp")
         try:
             if not deleted:
-                await self._set_finalizer(key, service_cidr, True)
+                await self._set_finalizer(key, service_cidr, present=True)
                 await self._set_condition(key, service_cidr, terminating=False)
                 return None
             if reconcile.FINALIZER not in (service_cidr["metadata"].get("finalizers") or []):
                 return None
             others = [other for other in await self._ranges.list() if other["metadata"]["name"] != key]
-            others = [other for other in others if not _goes(other)]
-            if not reconcile.may_go(service_cidr, others, await self._addresses.list()):
+            others = [other for other in others if not _is_released(other)]
+            if not reconcile.may_be_deleted(service_cidr, others, await self._addresses.list()):
                 await self._set_condition(key, service_cidr, terminating=True)
-                return None  # whatever may change that calls again
+                return None  # a change of an address or a range queues it again
             left = _GRACE_SECONDS - (seconds_of(self._now()) - seconds_of(deleted))
             if left > 0:
                 return left
-            await self._set_finalizer(key, service_cidr, False)
+            await self._set_finalizer(key, service_cidr, present=False)
         except status.NotFound:
             return None
         return None
@@ -88,7 +88,7 @@ class ServiceCIDRController:
             await self._ranges.apply(key, patch, subresource="status")
 
 
-def _goes(service_cidr: Object) -> bool:
-    """Whether nothing of this controller keeps a range any more."""
+def _is_released(service_cidr: Object) -> bool:
+    """Whether a range is being deleted and this controller's finalizer is removed."""
     metadata = service_cidr["metadata"]
     return bool(metadata.get("deletionTimestamp")) and reconcile.FINALIZER not in (metadata.get("finalizers") or [])

@@ -1,4 +1,4 @@
-"""Whether a ServiceCIDR may go, and what its condition says (upstream: ``pkg/controller/servicecidrs``)."""
+"""Whether a ServiceCIDR may be deleted, and its condition (upstream: ``pkg/controller/servicecidrs``)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TERMINATING = {
 }
 
 
-def may_go(service_cidr: Object, others: Iterable[Object], addresses: Iterable[Object]) -> bool:
-    """No address in use would be left without a range."""
+def may_be_deleted(service_cidr: Object, others: Iterable[Object], addresses: Iterable[Object]) -> bool:
+    """Whether every address in use is in one of the other ranges."""
     left = [network for other in others for network in networks_of(other)]
     own = networks_of(service_cidr)
     if all(any(_contains(network, mine) for network in left) for mine in own):
@@ -41,17 +41,17 @@ def _contains(outer: Network, inner: Network) -> bool:
 
 
 def condition_patch(service_cidr: Object, now: str, *, terminating: bool) -> Object | None:
-    """The status to apply; None when the condition is there."""
-    wanted = _TERMINATING if terminating else _READY
+    """The status to apply; None when the condition is up to date."""
+    desired = _TERMINATING if terminating else _READY
     since = now
     for condition in (service_cidr.get("status") or {}).get("conditions") or []:
         if condition.get("type") != "Ready":
             continue
-        if all((condition.get(name) or "") == value for name, value in wanted.items()):
+        if all((condition.get(name) or "") == value for name, value in desired.items()):
             return None
-        if condition.get("status") == wanted["status"]:
+        if condition.get("status") == desired["status"]:
             since = condition.get("lastTransitionTime", now)
-    return {"status": {"conditions": [{**wanted, "lastTransitionTime": since}]}}
+    return {"status": {"conditions": [{**desired, "lastTransitionTime": since}]}}
 
 
 def with_finalizer(service_cidr: Object, present: bool) -> list[str] | None:

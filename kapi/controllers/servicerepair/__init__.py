@@ -1,1 +1,1 @@
-"""Puts right what crashes leave between Services and their addresses and ports."""
+"""Repairs inconsistencies between Services and their addresses and ports, which a crash may leave."""

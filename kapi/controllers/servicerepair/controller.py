@@ -1,4 +1,4 @@
-"""Looks at Services, their addresses and their ports at the start and every minute.
+"""Compares Services with their addresses and ports at the start and every minute.
 
 Part of the API server: ``--controllers`` does not switch it off.
 """
@@ -12,14 +12,14 @@ from twisted.logger import Logger
 
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
-from kapi.controllers.events import EventRecorder, News
+from kapi.controllers.events import EventRecorder, Occurrence
 from kapi.controllers.servicerepair import reconcile
 from kapi.machinery import status
 from kapi.machinery.meters import Counter
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP, ip_address_of, networks_of
-from kapi.registry.allocators.errors import AllocationError, OutOfRange
+from kapi.registry.allocators.errors import AllocationError, NotInRange
 from kapi.registry.allocators.ports import NodePorts
 from kapi.store.errors import StoreError
 
@@ -28,7 +28,7 @@ FAILURES = Counter(
     "apiserver_nodeport_repair_reconcile_errors_total",
     "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop",
 )
-_SECONDS = 60.0
+_INTERVAL_SECONDS = 60.0
 _ALL = "services"
 _ADDRESSES, _PORTS = "ipallocator-repair-controller", "portallocator-repair-controller"
 
@@ -57,11 +57,13 @@ class ServiceRepairController:
 
     async def _handle(self, key: str) -> float | None:
         await self.run_once()
-        return _SECONDS
+        return _INTERVAL_SECONDS
 
     async def run_once(self) -> None:
         now = seconds_of(self._now())
-        addresses = await self._addresses.list()  # before the services: what is taken meanwhile is young
+        addresses = (
+            await self._addresses.list()
+        )  # before the services: an address allocated meanwhile is too young to be released
         reserved = self._ports.reserved()
         services = await self._services.list()
         ranges = await self._ranges.list()
@@ -81,7 +83,7 @@ class ServiceRepairController:
             raise
 
     async def _delete(self, address: Object) -> bool:
-        """Whether this very object, and no newer one of its name, could be deleted."""
+        """Whether the object, and not another of its name, was deleted."""
         name, uid = address["metadata"]["name"], address["metadata"]["uid"]
         try:
             await self._addresses.delete(name, options={"preconditions": {"uid": uid}})
@@ -111,8 +113,8 @@ class ServiceRepairController:
         missing, leaked, self._unowned = reconcile.plan_ports(used, reserved, self._unowned, now)
         for port, owner in missing.items():
             try:
-                await self._ports.take(port, owner)
-            except OutOfRange:
+                await self._ports.allocate(port, owner)
+            except NotInRange:
                 ports = f"{self._ports.low}-{self._ports.high}"
                 note = f"Port {port} is not within the port range {ports}; please recreate service"
                 await self._record_port_event(services, owner, "PortOutOfRange", note)
@@ -125,10 +127,10 @@ class ServiceRepairController:
             self.log.warn("node port {port} of {owner} was not reserved: repaired", port=port, owner=owner)
         for port in leaked:
             self.log.warn("node port {port} belongs to no Service: given back", port=port)
-            await self._ports.give_back(port)
+            await self._ports.release(port)
 
     async def _record_port_event(self, services: list[Object], owner: str, reason: str, note: str) -> None:
         namespace, _, name = owner.partition("/")
         for service in services:
             if (service["metadata"]["namespace"], service["metadata"]["name"]) == (namespace, name):
-                await self._events.warn(_PORTS, News(service, reason, "PortAllocation", note))
+                await self._events.warn(_PORTS, Occurrence(service, reason, "PortAllocation", note))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kapi.controllers.events import News
+from kapi.controllers.events import Occurrence
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import MANAGED_BY_LABEL, MANAGER
@@ -29,13 +29,13 @@ class Claim(NamedTuple):
     ip: str
     family: str
     service: Object
-    news: News | None
+    news: Occurrence | None
     stale: Object | None = None
 
 
 class Release(NamedTuple):
     address: Object
-    news: News
+    news: Occurrence
 
 
 class AddressPlan(msgspec.Struct):
@@ -46,7 +46,7 @@ class AddressPlan(msgspec.Struct):
     claim: list[Claim] = msgspec.field(default_factory=list)
     replace: list[Claim] = msgspec.field(default_factory=list)
     release: list[Release] = msgspec.field(default_factory=list)
-    news: list[News] = msgspec.field(default_factory=list)
+    news: list[Occurrence] = msgspec.field(default_factory=list)
 
 
 def plan_addresses(
@@ -62,21 +62,21 @@ def plan_addresses(
             address = by_name.get(ip)
             if networks and not any(holds(network, number) for network in networks):
                 note = f"Cluster IP [{family}]: {ip} is not within any configured Service CIDR; please recreate service"
-                plan.news.append(News(service, "ClusterIPOutOfRange", _IP, note))
+                plan.news.append(Occurrence(service, "ClusterIPOutOfRange", _IP, note))
                 continue
             if address is None:
                 note = f"Cluster IP [{family}]: {ip} is not allocated; repairing"
-                plan.claim.append(Claim(ip, family, service, News(service, "ClusterIPNotAllocated", _IP, note)))
+                plan.claim.append(Claim(ip, family, service, Occurrence(service, "ClusterIPNotAllocated", _IP, note)))
                 continue
             owner = owner_of(address)
             if owner is None or (owner != (namespace, name) and owner not in by_key):
                 note = f"the ClusterIP [{family}]: {ip} for Service {namespace}/{name} has a wrong reference; repairing"
-                news = News(service, "ClusterIPNotAllocated", _IP, note)
+                news = Occurrence(service, "ClusterIPNotAllocated", _IP, note)
                 plan.replace.append(Claim(ip, family, service, news, address))
             elif owner != (namespace, name):
                 if ip in service_addresses(by_key[owner]):
                     note = f"Cluster IP [{family}]:{ip} was assigned to multiple services; please recreate service"
-                    plan.news.append(News(service, "ClusterIPAlreadyAllocated", _IP, note))
+                    plan.news.append(Occurrence(service, "ClusterIPAlreadyAllocated", _IP, note))
             elif not is_managed(address):
                 plan.replace.append(Claim(ip, family, service, None, address))
     replaced = {claim.ip for claim in plan.replace}
@@ -92,7 +92,7 @@ def plan_addresses(
     return plan
 
 
-def _cleaning_up(address: Object, owner: tuple[str, str] | None, exists: bool) -> News:
+def _cleaning_up(address: Object, owner: tuple[str, str] | None, exists: bool) -> Occurrence:
     name, of = address["metadata"]["name"], "/".join(owner or ())
     if owner is None:
         parent = address["spec"].get("parentRef") or {}
@@ -101,12 +101,12 @@ def _cleaning_up(address: Object, owner: tuple[str, str] | None, exists: bool) -
         )
         reference = f"&ParentReference{{{shown},}}"
         note = f"IPAddress {name} appears to have been modified, not referencing a Service {reference}: cleaning up"
-        return News(address, "IPAddressNotAllocated", _ADDRESS, note)
+        return Occurrence(address, "IPAddressNotAllocated", _ADDRESS, note)
     if exists:
         note = f"IPAddress: {name} for Service {of} has a wrong reference; cleaning up"
-        return News(address, "IPAddressWrongReference", _ADDRESS, note)
+        return Occurrence(address, "IPAddressWrongReference", _ADDRESS, note)
     note = f"IPAddress: {name} for Service {of} appears to have leaked: cleaning up"
-    return News(address, "IPAddressNotAllocated", _ADDRESS, note)
+    return Occurrence(address, "IPAddressNotAllocated", _ADDRESS, note)
 
 
 def service_addresses(service: Object) -> list[str]:

@@ -1,4 +1,4 @@
-"""When a Job that has finished is to go."""
+"""When a finished Job is to be deleted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kapi.machinery.tree import Object
 
 
 def expires(job: Object) -> float | None:
-    """Unix seconds; None for a Job that runs, goes already, or stays."""
+    """Unix seconds; None for a Job that runs, is being deleted, or has no TTL."""
     seconds = (job.get("spec") or {}).get("ttlSecondsAfterFinished")
     if seconds is None or job["metadata"].get("deletionTimestamp"):
         return None

@@ -1,4 +1,4 @@
-"""Where a node's kubelet is, and which pod and container a request means.
+"""The address of a node's kubelet, and the container that a request is about.
 
 Upstream: ``pkg/kubelet/client/kubelet_client.go``, ``pkg/registry/core/pod/strategy.go`` (locations).
 """
@@ -53,7 +53,7 @@ class Kubelets:
 
 
 def container_of(pod: Object, name: str) -> str:
-    """The container that is meant.  Raises BadRequest when there is none of that name, or a choice."""
+    """The container with the name, or without a name the only one.  Raises BadRequest when there is none, or several."""
     spec, pod_name = pod["spec"], pod["metadata"]["name"]
     names = [
         container.get("name", "")

@@ -14,7 +14,7 @@ from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
 
-_ERROR_LIMIT = 50_000  # bytes of a kubelet's error that are shown
+_MAX_ERROR_BYTES = 50_000  # of a kubelet's error that are shown
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
 _NO_MORE = "the server responded with the status code"
 _LATER = "the server has received too many requests and has asked us to try again later"
@@ -49,7 +49,7 @@ class Log:
         container = container_of(pod, options.get("container", ""))
         node = pod["spec"].get("nodeName")
         if not node:
-            return Response(204, b"", b"")  # nothing was ever written anywhere
+            return Response(204, b"", b"")  # the pod is not scheduled, so there is no log
         path = f"/containerLogs/{info.namespace}/{name}/{container}".encode()
         target = await self._kubelets.target(node, path, log_query(options))
         if options.get("insecureSkipTLSVerifyBackend"):
@@ -70,8 +70,8 @@ def _url(target: Target) -> str:
 
 
 async def _refused(answer: BackendAnswer, name: str) -> status.StatusError:
-    """What the kubelet complains about, in upstream's words."""
-    text = (await beginning(answer, _ERROR_LIMIT)).decode("utf-8", "replace")
+    """The API error for an error response of the kubelet (upstream: client-go ``NewGenericServerResponse``)."""
+    text = (await beginning(answer, _MAX_ERROR_BYTES)).decode("utf-8", "replace")
     code = answer.code
     if code == 500:
         return status.internal(text)

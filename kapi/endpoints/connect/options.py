@@ -24,7 +24,7 @@ def refuse_dry_run(ctx: RequestContext) -> None:
 
 
 def flag(ctx: RequestContext, name: str) -> bool:
-    """Present without a value, or with any but "false" and "0"."""
+    """Whether a boolean option is set: without a value, or with any but "false" and "0"."""
     values = ctx.query.get(name)
     return values is not None and (not values or values[0].lower() not in ("false", "0"))
 
@@ -51,7 +51,7 @@ def log_options(ctx: RequestContext, name: str) -> Object:
 
 
 def _moment(ctx: RequestContext, name: str) -> str | None:
-    """A time in UTC.  Raises BadRequest with Go's words."""
+    """A time in UTC.  Raises BadRequest with the text of Go's error."""
     if name not in ctx.query:
         return None
     text = ctx.first(name)
@@ -64,7 +64,7 @@ def _moment(ctx: RequestContext, name: str) -> str | None:
 
 
 def forwarded_ports(ctx: RequestContext) -> list[int]:
-    """Raises BadRequest with Go's words."""
+    """The ports of a port-forward.  Raises BadRequest with the text of Go's error."""
     found = []
     for text in (part for value in ctx.query.get("ports") or () for part in value.split(",")):
         try:
@@ -91,14 +91,14 @@ def _log_errors(options: Object) -> list[FieldError]:
 
 
 def log_query(options: Object) -> bytes:
-    """The same options as the kubelet reads them."""
+    """The query with the PodLogOptions, as the kubelet reads it."""
     keys = ("follow", "limitBytes", "previous", "sinceSeconds", "sinceTime", "tailLines", "timestamps")
     pairs = [(key, "true" if options[key] is True else str(options[key])) for key in keys if key in options]
     return urlencode(pairs).encode()
 
 
 def stream_options(ctx: RequestContext, kind: str) -> Object:
-    """PodExecOptions and PodAttachOptions."""
+    """The PodExecOptions or PodAttachOptions of a request."""
     options: Object = {key: True for key in ("stdin", "stdout", "stderr", "tty") if flag(ctx, key)}
     if ctx.first("container"):
         options["container"] = ctx.first("container")
@@ -108,7 +108,7 @@ def stream_options(ctx: RequestContext, kind: str) -> Object:
 
 
 def stream_query(options: Object) -> bytes:
-    """As the kubelet reads them: upstream's names of the streams, sorted."""
+    """The query for the kubelet: its names of the streams, sorted."""
     names = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
     pairs = [(names[key], "1") for key in names if options.get(key)]
     pairs += [("command", part) for part in options.get("command") or ()]
@@ -116,7 +116,7 @@ def stream_query(options: Object) -> bytes:
 
 
 async def admit(ctx: RequestContext, scope: RequestScope, kind: str, options: Object) -> None:
-    """Asks admission about the connection.  Raises what a plugin refuses with."""
+    """Runs admission (CONNECT).  Raises the error of a plugin that refuses."""
     info, user, sub = ctx.info, ctx.user, scope.subresource
     assert info is not None and user is not None and sub is not None
     attributes = Attributes(

@@ -35,7 +35,7 @@ _is_proxied = re.compile(
 
 
 def is_proxied(uri: bytes) -> bool:
-    """Whether a request to this target is one to pass on."""
+    """Whether a request target belongs to a proxy subresource."""
     return b"/proxy" in uri and _is_proxied(uri) is not None
 
 
@@ -53,7 +53,7 @@ def split_name(text: str, what: str) -> tuple[str, str, str]:
 
 
 def check_address(text: str) -> str:
-    """Addresses of pods only: never this machine or its link.  Raises BadRequest."""
+    """Returns a pod's address.  Raises BadRequest for loopback and link-local addresses."""
     if not dialer.is_proxyable(text):
         raise status.bad_request("address not allowed")
     return text
@@ -140,7 +140,7 @@ class Proxy:
 
 
 def _is_of_pod(address: Object, namespace: str, pods: Lister) -> bool:
-    """Only where a pod of the namespace is may a service lead: whoever writes endpoints could name any address."""
+    """Whether an endpoint is the address of a pod in the namespace.  Users who may write Endpoints could name any address."""
     target = address.get("targetRef")
     if not target or target.get("namespace", "") != namespace:
         return False

@@ -1,4 +1,4 @@
-"""Kubelets, pods and services: how they are reached and asked (upstream: the ``ProxyREST`` and ``LogREST`` of core)."""
+"""Connections and requests to kubelets, pods and services (upstream: the ``ProxyREST`` and ``LogREST`` of core)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CONNECT_TIMEOUT = 5.0  # seconds
 
 
 class TLS(msgspec.Struct, frozen=True):
-    """How a backend is trusted and what we show it; all PEM.  Without a CA its certificate is not verified."""
+    """The CA that verifies a backend, and our client certificate; all PEM.  Without a CA nothing is verified."""
 
     ca: bytes = b""
     certificate: bytes = b""
     key: bytes = b""
 
     def creator(self, name: str) -> IOpenSSLClientConnectionCreator:
-        """What Twisted makes connections with.  Raises ValueError for PEM that is none."""
+        """The object that makes Twisted's TLS connections.  Raises ValueError for invalid PEM."""
         try:
             own = identity(self.certificate, self.key)
             return client_options(name, self.ca, own, insecure=not self.ca, tolerant=True)
@@ -52,10 +52,10 @@ UNVERIFIED = TLS()
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where a request goes.  ``path`` and ``query`` are as they go on the wire.
+    """The server that a request goes to.  ``path`` and ``query`` are as sent.
 
-    ``proxied`` for one that a user names, which must not lead to this machine; ``addresses`` when they were looked up and
-    judged already.
+    ``proxied``: a user chose the host, so it must not be this machine.  ``addresses`` are those of the host, when they have been
+    looked up and checked already.
     """
 
     scheme: str
@@ -101,8 +101,8 @@ def ask(
     headers: Headers | None = None,
     body: IBodyProducer | None = None,
 ) -> Deferred[IResponse]:
-    """The answer of a Twisted Agent, which follows no redirect."""
-    from twisted.web.client import Agent  # for those alone who use it
+    """Sends a request by a Twisted Agent, which does not follow redirects."""
+    from twisted.web.client import Agent  # imported only when it is used
 
     agent = Agent.usingEndpointFactory(reactor, _Endpoints(target.endpoint(dialer)))
     uri = target.scheme.encode() + b"://" + target.netloc + target.uri
@@ -111,12 +111,14 @@ def ask(
 
 
 class Unreachable(Exception):
-    """No answer of a target was to be had; the text is Go's where it is a common one."""
+    """A target did not answer; common errors have Go's texts."""
 
 
 class Transport:
-    """Asks targets, and passes requests on to them.  ``timeout``: seconds until a connection must stand; ``rate``: the most bytes
-    a second that a tunnel takes from either side, 0 is no limit.
+    """Sends requests to targets, and passes clients' requests on to them.
+
+    ``timeout``: seconds for making a connection; ``rate``: maximum bytes per second of a tunnel in each direction, 0 for no
+    limit.
     """
 
     def __init__(self, reactor: Reactor, timeout: float = CONNECT_TIMEOUT, rate: int = 0) -> None:
@@ -145,7 +147,7 @@ class Transport:
             raise status.ServiceUnavailable(str(problem)) from None
 
     async def get(self, ctx: RequestContext, target: Target) -> IResponse:
-        """The answer to a GET of our own.  Raises Unreachable."""
+        """Sends a GET of the server's own.  Raises Unreachable."""
         headers = Headers({} if ctx.trace is None else ctx.trace.headers)
         try:
             answer = await ask(self._reactor, self.dialer, target, b"GET", headers)
@@ -162,7 +164,7 @@ class Transport:
 
 
 def _relocated(location: bytes, target: Target, prefix: bytes, asked: bytes) -> bytes:
-    """A redirect of the backend to itself, as the client has to follow it."""
+    """The Location of a redirect: the client must reach the backend's own paths through the proxy."""
     parts = urlsplit(location)
     if parts.netloc and parts.netloc not in (target.netloc, target.host.encode(), asked):
         return location
@@ -172,7 +174,7 @@ def _relocated(location: bytes, target: Target, prefix: bytes, asked: bytes) -> 
 
 
 def beginning(answer: BackendAnswer, limit: int) -> Awaitable[bytes]:
-    """The first bytes of an Agent's answer, at most ``limit``; the rest is not waited for."""
+    """The first bytes of a response's body, at most ``limit``; does not wait for the rest."""
     collected = Collected(limit, cut=True)
     answer.deliverBody(collected)
     return collected.done

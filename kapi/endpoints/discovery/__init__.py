@@ -1,1 +1,1 @@
-"""Discovery: what the server serves, in the legacy documents and in the aggregated one."""
+"""Discovery: documents about the served groups, versions and resources, legacy and aggregated."""

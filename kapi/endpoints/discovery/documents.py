@@ -1,4 +1,4 @@
-"""Discovery documents made of catalogue rows (upstream: apimachinery ``meta/v1`` discovery types, KEP-3352)."""
+"""Makes discovery documents from resource definitions (upstream: apimachinery ``meta/v1`` discovery types, KEP-3352)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def aggregated_group(group: GroupEntry) -> Object:
 
 
 def aggregated(groups: Iterable[GroupEntry], item: Callable[[GroupEntry], object] = aggregated_group) -> Object:
-    """``/api`` and ``/apis`` as APIGroupDiscoveryList v2; ``item`` gives what stands for a group in it."""
+    """``/api`` and ``/apis`` as APIGroupDiscoveryList v2; ``item`` makes the entry of a group."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",

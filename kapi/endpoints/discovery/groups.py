@@ -17,11 +17,11 @@ _STABILITY = {"alpha": 1, "beta": 2, None: 3}
 
 
 class VersionEntry(msgspec.Struct):
-    """One version of a group: rows of the catalogue, or the documents another server gave."""
+    """One version of a group: resource definitions, or the documents of another server."""
 
     version: str
     resources: list[Resource] = msgspec.field(default_factory=list)
-    remote: list[Object] | None = None  # aggregated entries of a server that is not ours
+    remote: list[Object] | None = None  # the aggregated entries from an extension API server
     stale: bool = False
 
 
@@ -32,7 +32,7 @@ class GroupEntry:
     name: str
     versions: list[VersionEntry]
     priority: int = 0  # of the whole group; the highest comes first
-    # what documents keep of it; it never changes
+    # parts of documents, made once: the group never changes
     entry: Object | None = field(default=None, compare=False)  # in ``/apis``
     aggregated: orjson.Fragment | None = field(default=None, compare=False)  # in the aggregated document, encoded
     openapi: dict[str, tuple[str, Callable[[], Object]]] | None = field(
@@ -41,9 +41,9 @@ class GroupEntry:
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions by what they promise: v2, v1, v1beta2, v1beta1, v1alpha1, then others by name.
+    """A sort key for versions by stability: v2, v1, v1beta2, v1beta1, v1alpha1, then other names.
 
-    Larger is more stable; what is no Kubernetes version ranks below all that are.
+    A larger key is more stable; names that are no Kubernetes versions rank below all versions.
     """
     found = _VERSION(version)
     if found is None:
@@ -52,6 +52,6 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
 
 
 def sort_versions(versions: Iterable[str]) -> list[str]:
-    """Most stable first; versions without the form of one last, by name."""
+    """The versions, most stable first; names that are no Kubernetes versions last, in order."""
     ranked = sorted((version for version in versions if _VERSION(version)), key=version_rank, reverse=True)
     return ranked + sorted(version for version in set(versions) if not _VERSION(version))

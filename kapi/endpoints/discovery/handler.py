@@ -1,7 +1,7 @@
-"""Answers /api, /apis and what lies directly below (upstream: apiserver ``endpoints/discovery``, KEP-3352).
+"""Serves /api, /apis and the group and version documents below them (upstream: apiserver ``endpoints/discovery``, KEP-3352).
 
-Documents are made when they are asked for and kept as trees until the set of groups changes.  The aggregated document
-carries an ETag: clients ask for it again and again.
+Documents are made on demand and kept until the set of groups changes.  The aggregated document has an ETag, because clients
+request it often.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from kapi.codecs.accept import Convert, choose, on_route
+from kapi.codecs.accept import Convert, choose, route_accepts
 from kapi.codecs.negotiation import (
     SUPPORTED,
     MediaType,
+    not_acceptable_on_route,
     not_accepted,
-    not_on_route,
     plain_media_type,
     wants_indented,
     written_as,
@@ -28,13 +28,13 @@ from kapi.machinery import status
 from kapi.machinery.meters import Counter
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
-from kapi.request.response import Response
+from kapi.request.response import Document, DocumentResponse, Response
 
-#: the groups now; the core group is named ""
+#: returns the present groups; the core group is named ""
 Source = Callable[[], Sequence[GroupEntry]]
-#: one of them by its name
+#: finds a group by its name
 Find = Callable[[str], GroupEntry | None]
-#: what asks for the aggregated document
+#: the parameters in Accept that request the aggregated document
 _AGGREGATED = Convert("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
 _PARAMETERS = b";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #: upstream: apiserver ``endpoints/discovery/aggregated/metrics.go``
@@ -48,9 +48,9 @@ WITHOUT_PEERS = Counter(
 
 
 class DiscoveryHandler:
-    """Discovery of one server.  ``address`` is host:port for clients; ``invalidate`` is called when groups change.
+    """Discovery of one server.  ``address`` returns host:port for clients; call ``invalidate`` when groups change.
 
-    A group that changed is a new GroupEntry: what is kept of the others stays good.
+    A changed group must be a new GroupEntry: documents that are kept in unchanged entries stay valid.
     """
 
     def __init__(self, source: Source, address: Callable[[], str], find: Find | None = None) -> None:
@@ -58,14 +58,14 @@ class DiscoveryHandler:
         self._address = address
         self._find = find or (lambda name: next((group for group in source() if group.name == name), None))
         self._trees: dict[str, Object | None] = {}
-        self._bodies: dict[tuple[str, MediaType], tuple[bytes, bytes]] = {}  # aggregated: path, form -> body, etag
+        self._bodies: dict[tuple[str, MediaType], tuple[Document, bytes]] = {}  # aggregated: path, form -> body, etag
 
     def invalidate(self) -> None:
         self._trees.clear()
         self._bodies.clear()
 
     def paths(self) -> list[str]:
-        """What the root path list shows."""
+        """The paths for the list at the root path."""
         found = ["/api", "/api/v1", "/apis", "/apis/"]
         for group in self._source():
             if group.name:
@@ -80,22 +80,22 @@ class DiscoveryHandler:
             return None
         path = path.rstrip("/")
         if "//" in path or (path == "/apis" and len(ctx.path) > len("/apis/")):
-            return None  # elsewhere slashes at the end mean nothing
+            return None  # in other paths trailing slashes are ignored
         parts = path.split("/")
         if parts[1] not in ("api", "apis") or len(parts) > (3 if parts[1] == "api" else 4):
             return None
         if path not in self._trees:
             self._trees[path] = self._document(parts[1:])
             if self._trees[path] is None:
-                del self._trees[path]  # unknown paths are the client's choice: not kept
+                del self._trees[path]  # clients could request any number of unknown paths
                 return None
-        # /apis, the groups below it and versions of custom resources have no routes: any method will do
+        # upstream has no routes for /apis, its groups and versions of custom resources: every method is accepted
         routed = parts[1] == "api" or (len(parts) == 4 and not self._is_custom(*parts[2:]))
         if routed and ctx.method != "GET":
             raise status.method_not_allowed()
         accept = ctx.header("accept") or ""
-        if routed and not on_route(accept, SUPPORTED):
-            raise not_on_route("get")
+        if routed and not route_accepts(accept, SUPPORTED):
+            raise not_acceptable_on_route("get")
         if len(parts) == 2:
             chosen = choose(accept, SUPPORTED, lambda media, convert: convert == _AGGREGATED)
             if chosen is not None and chosen.convert is not None:
@@ -138,18 +138,20 @@ class DiscoveryHandler:
             core = path == "/api"
             groups = [group for group in self._source() if (not group.name) == core]
             body = orjson.dumps(documents.aggregated(groups, _encoded))
-            etag = b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'  # of all forms: Vary separates them
+            etag = (
+                b'"' + hashlib.sha512(body).hexdigest().upper().encode() + b'"'
+            )  # one for all media types: Vary separates them
             if form.protobuf:
                 body = protobuf.discovery_list(map(documents.aggregated_group, groups))
             elif not form.plain:
                 body = encode(orjson.loads(body), form)
-            found = self._bodies[path, form] = (body, etag)
-        body, etag = found
+            found = self._bodies[path, form] = (Document(body), etag)
+        document, etag = found
         ctx.drop_response_header(b"cache-control")
         headers = ((b"etag", etag), (b"vary", b"Accept"), (b"cache-control", b"public"))
         if (ctx.header("if-none-match") or "").encode("utf-8", "replace") == etag:
             return Response(304, b"", b"", headers)
-        return Response(200, body, form.content_type + _PARAMETERS, headers)
+        return DocumentResponse(document, form.content_type + _PARAMETERS, headers)
 
 
 def _encoded(group: GroupEntry) -> object:

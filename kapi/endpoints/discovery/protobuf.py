@@ -1,6 +1,6 @@
 """The aggregated discovery document in protobuf (upstream: ``k8s.io/api/apidiscovery/v2`` ``generated.proto``).
 
-As everywhere in Kubernetes, what Go holds by value is always written, be it empty.
+As everywhere in Kubernetes, fields that Go holds by value are written even when they are empty.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _METADATA = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
 
 
 def discovery_list(groups: Iterable[Object]) -> bytes:
-    """The list of what ``documents.aggregated_group`` gives, with its envelope."""
+    """The list of groups, made by ``documents.aggregated_group``, with the envelope of Kubernetes' protobuf."""
     return envelope(LIST, list_head({}) + b"".join([item_of_list(_group(group)) for group in steps(groups)]))
 
 

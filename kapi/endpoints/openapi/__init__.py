@@ -1,1 +1,1 @@
-"""OpenAPI documents, made when first asked for."""
+"""OpenAPI documents, made when they are first requested."""

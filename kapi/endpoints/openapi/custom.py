@@ -1,7 +1,7 @@
 """Published schemas of custom resources (upstream: apiextensions-apiserver ``controller/openapi/{builder,v2}``).
 
-Clients check objects by the document of v2, and some take a field that it does not name for an error: where unknown fields are
-kept, or null is allowed, it must say nothing of what is below.
+Clients validate objects with the document of v2, and some refuse fields that it does not list.  So where unknown fields are
+preserved, or null is allowed, it must not describe the fields below.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _object_meta(prefix: str) -> Object:
 
 
 def schema_of(schema: Object, kind: GroupVersionKind, prefix: str) -> Object:
-    """What is published of a version's schema."""
+    """The published form of a version's schema."""
     kinds = {_KINDS: [kind._asdict()]}
     if prefix == V2 and schema.get(_PRESERVES):
         return {"type": "object", **kinds}

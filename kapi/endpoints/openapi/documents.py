@@ -1,4 +1,4 @@
-"""Whole documents: one of OpenAPI v3 for each group version, one of v2 for all."""
+"""The documents of OpenAPI v3: one for each group version, and those of the root paths."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _JSON_MEDIA = ("application/json", "application/vnd.kubernetes.protobuf", "appli
 def document_v3(
     items: dict[str, Object], own: dict[str, Object] | None = None, group: str = "", version: str = "v1"
 ) -> Object:
-    """A document of the given path items and all schemas they name; ``own`` are schemas that are not built in.
+    """A document with path items and all schemas that they refer to; ``own`` are schemas of custom resources.
 
-    Kinds that every group version has are named in that of the document only, and in the first.
+    Of kinds that every group version has (such as DeleteOptions) only this group version and ``v1`` are listed.
     """
     names = closure([*references(items), *references(own)])
-    if own:  # upstream's server of custom resources builds its documents apart
+    if own:  # upstream's apiextensions server makes its documents differently
         components: Object = {"schemas": {**{name: custom.definition(name) for name in steps(names)}, **own}}
         return {"openapi": "3.0.0", "info": custom.INFO, "paths": items, "components": components}
     schemas = {name: _within(definition_v3(name), group, version) for name in steps(names)}
@@ -71,7 +71,7 @@ def group_v3(group: str) -> Object:
 
 
 def root_documents_v3() -> dict[str, Object]:
-    """The documents that belong to no group version, by their key in the index."""
+    """The documents that belong to no group, by their key in the index."""
     version = "io.k8s.apimachinery.pkg.version.Info"
     return {
         "api": document_v3(

@@ -1,7 +1,7 @@
-"""Answers /openapi/v3 with its documents and /openapi/v2 (upstream: kube-openapi ``handler`` and ``handler3``, KEP-2896).
+"""Serves /openapi/v3 with its documents and /openapi/v2 (upstream: kube-openapi ``handler`` and ``handler3``, KEP-2896).
 
-The index names each document with a hash of what it is made from, so that nothing is built for the index; a document is
-built when it is first asked for and kept as bytes until the set of resources changes.
+The index lists each document with a hash of what it is made from, so that the index can be made without the documents.  A
+document is made when it is first requested, and kept as bytes until the set of resources changes.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.checkpoint import checkpoint, in_slices
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
-from kapi.request.response import Response
+from kapi.request.response import Document, DocumentResponse, Response
 from kapi.resources.definition import Resource
 from kapi.schema import derive
 
 Build = Callable[[], Object]
-DocumentV2 = tuple[str, dict[bytes, bytes]]  # its hash, and by content type its bodies
+DocumentV2 = tuple[str, dict[bytes, Document]]  # its hash, and by content type its bodies
 _RANGES = (b"accept-ranges", b"bytes")
 _TEXT = b"text/plain; charset=utf-8"
 _JSON = b"application/json"
 _PROTOBUF = b"application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _PROTOBUF_V3 = b"application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 _VARY = (b"vary", b"Accept")
-#: what clients may ask of v2 -> what they get; the name with "@" is the older one
+#: media types that clients may accept for v2 -> the content type; the name with "@" is the older one
 _FORMS_OF_V2 = {
     "application/json": _JSON,
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf": _PROTOBUF,
@@ -61,14 +61,14 @@ class OpenAPIHandler:
     def __init__(self, source: Callable[[], Sequence[GroupEntry]]) -> None:
         self._source = source
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
-        self._bodies: dict[tuple[str, bytes], bytes] = {}  # hash and content type -> body
+        self._bodies: dict[tuple[str, bytes], Document] = {}  # hash and content type -> body
         self._v2_document: DocumentV2 | None = None
         self._making = Making()
         self._changes = 0  # of the groups, so far
         self.remote = RemoteDocuments(self._remote_changed)  # of other servers; kept up to date by the aggregator
 
     def invalidate(self) -> None:
-        """The groups changed.  What did not change keeps its hash and with it its body."""
+        """Called when the groups have changed.  Unchanged documents keep their hashes, and thereby their bodies."""
         self._changes += 1
         self._builds = None
         self._v2_document = None
@@ -78,7 +78,7 @@ class OpenAPIHandler:
         self._v2_document = None
 
     def handle(self, ctx: RequestContext) -> Response | Awaitable[Response] | None:
-        """The answer, at once unless a document must be made, or None for paths that are not OpenAPI's."""
+        """The response, or an awaitable of it when a document must be made; None for other paths."""
         path = ctx.path
         if path == "/openapi/v2":
             return self._v2(ctx)
@@ -123,8 +123,8 @@ class OpenAPIHandler:
             return self._make_v3(ctx, *known, form, immutable=bool(wanted))
         return _document(ctx, self._bodies[digest, form], digest, immutable=bool(wanted), content_type=form)
 
-    def _foreign(self, ctx: RequestContext, digest: str, document: bytes) -> Response | Awaitable[Response]:
-        """A document of another server: as it came, or in protobuf, which is not kept."""
+    def _foreign(self, ctx: RequestContext, digest: str, document: Document) -> Response | Awaitable[Response]:
+        """A document of an extension API server: unchanged, or in protobuf, which is made at each request."""
         form = _form(ctx, _FORMS_OF_V3)
         if not form:
             return Response(406, b"", b"", (_VARY,))
@@ -135,11 +135,11 @@ class OpenAPIHandler:
             return _document(ctx, document, digest, immutable=bool(wanted))
         return self._packed(ctx, digest, document, immutable=bool(wanted))
 
-    async def _packed(self, ctx: RequestContext, digest: str, document: bytes, *, immutable: bool) -> Response:
+    async def _packed(self, ctx: RequestContext, digest: str, document: Document, *, immutable: bool) -> Response:
         await in_slices
         try:
-            body = protobuf_v3.document(json_pieces.loads(document))
-        except (AttributeError, KeyError, TypeError, ValueError):  # it is not what it should be
+            body = Document(protobuf_v3.document(json_pieces.loads(document.body)))
+        except (AttributeError, KeyError, TypeError, ValueError):  # it is not a valid document
             return Response(406, b"", b"", (_VARY,))
         return _document(ctx, body, digest, immutable=immutable, content_type=_PROTOBUF_V3)
 
@@ -148,14 +148,15 @@ class OpenAPIHandler:
     ) -> Response:
         key = digest, form
 
-        def make() -> bytes:
+        def make() -> Document:
             tree = build()
             checkpoint()
-            body = self._bodies[key] = json_pieces.dumps(tree) if form == _JSON else protobuf_v3.document(tree)
-            return body
+            made = Document(json_pieces.dumps(tree) if form == _JSON else protobuf_v3.document(tree))
+            self._bodies[key] = made
+            return made
 
-        body = await self._making.make(key, lambda: self._bodies.get(key), make)
-        return _document(ctx, body, digest, immutable=immutable, content_type=form)
+        made = await self._making.make(key, lambda: self._bodies.get(key), make)
+        return _document(ctx, made, digest, immutable=immutable, content_type=form)
 
     def _v2(self, ctx: RequestContext) -> Response | Awaitable[Response]:
         form = _form(ctx, _FORMS_OF_V2)
@@ -173,7 +174,7 @@ class OpenAPIHandler:
         return _v2_answer(ctx, form, made)
 
     def _build_v2(self, form: bytes) -> DocumentV2:
-        """The document with this form.  It is not kept when the groups change meanwhile."""
+        """Makes the document with this form.  It is not kept when the groups have changed meanwhile."""
         document = self._v2_document
         if document is None:
             changes = self._changes
@@ -188,14 +189,14 @@ class OpenAPIHandler:
             checkpoint()
             made = json_pieces.dumps(tree)
             checkpoint()
-            document = (hashlib.sha512(made).hexdigest().upper(), {_JSON: made})
+            document = (hashlib.sha512(made).hexdigest().upper(), {_JSON: Document(made)})
             if changes == self._changes:
                 self._v2_document = document
         bodies = document[1]
         if form not in bodies:
-            tree = json_pieces.loads(bodies[_JSON])
+            tree = json_pieces.loads(bodies[_JSON].body)
             checkpoint()
-            bodies[form] = protobuf.document(tree)
+            bodies[form] = Document(protobuf.document(tree))
         return document
 
 
@@ -206,7 +207,7 @@ def _v2_answer(ctx: RequestContext, form: bytes, document: DocumentV2) -> Respon
 
 @functools.cache
 def _roots() -> dict[str, tuple[str, Build]]:
-    """The documents besides those of groups."""
+    """The documents that belong to no group."""
     return {
         key: (_hash(key, ()), functools.partial(documents.root_document_v3, key))
         for key in documents.root_documents_v3()
@@ -214,7 +215,7 @@ def _roots() -> dict[str, tuple[str, Build]]:
 
 
 def _of_group(group: GroupEntry) -> dict[str, tuple[str, Build]]:
-    """The documents of a group and its versions as far as they are served here; found once."""
+    """The documents of a group and its versions, except versions of extension API servers; kept in the group."""
     found = group.openapi
     if found is not None:
         return found
@@ -240,7 +241,7 @@ def _hash(key: str, resources: Sequence[Resource]) -> str:
 
 
 def _form(ctx: RequestContext, forms: Mapping[str, bytes]) -> bytes:
-    """The content type of the answer: what the client likes best; empty when there is nothing for it."""
+    """The content type that the client prefers; empty when it accepts none."""
     for clause in parse_accept(ctx.header("accept") or "*/*"):
         for name, form in forms.items():
             kind, _, subtype = name.partition("/")
@@ -250,7 +251,7 @@ def _form(ctx: RequestContext, forms: Mapping[str, bytes]) -> bytes:
 
 
 def _document(
-    ctx: RequestContext, body: bytes, digest: str, *, immutable: bool = False, content_type: bytes = _JSON
+    ctx: RequestContext, document: Document, digest: str, *, immutable: bool = False, content_type: bytes = _JSON
 ) -> Response:
     etag = f'"{digest}"'.encode()
     ctx.drop_response_header(b"cache-control")
@@ -262,4 +263,4 @@ def _document(
     ]
     if etag in tags:
         return Response(304, b"", b"", headers)
-    return Response(200, body, content_type, headers)
+    return DocumentResponse(document, content_type, headers)

@@ -1,4 +1,4 @@
-"""Documents are made in slices, since the larger ones take a tenth of a second, and each once for all who ask meanwhile."""
+"""Makes documents in slices, because large ones take a tenth of a second, and only once for simultaneous requests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Made = TypeVar("Made")
 
 
 class Making:
-    """What is being made, by key."""
+    """The documents that are being made, by key."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, list[Deferred[None]]] = {}
 
     async def make(self, key: Hashable, find: Callable[[], Made | None], make: Callable[[], Made]) -> Made:
-        """What is found, else what ``make`` returns.  Raises what it raises."""
+        """Returns what ``find`` finds, else the result of ``make``, which runs once at a time for a key."""
         await in_slices
         while (found := find()) is None:
             waiting = self._waiting.get(key)
@@ -31,7 +31,7 @@ class Making:
             waiting = self._waiting[key] = []
             try:
                 return make()
-            finally:  # a client that goes ends its computation: the next one begins again
+            finally:  # a client that goes cancels its computation; then the next waiting one starts it again
                 del self._waiting[key]
                 for done in waiting:
                     done.callback(None)

@@ -1,6 +1,6 @@
-"""How OpenAPI documents are written as protobuf messages: values of fields, and messages by what JSON calls their fields.
+"""Writes OpenAPI documents as protobuf messages: values of fields, and messages whose fields are listed by their JSON names.
 
-What the format has no field for is left out, as are values that are the zero of their type (proto3).
+Values that the format has no field for are left out, as are the zero values of types (proto3).
 """
 
 from __future__ import annotations

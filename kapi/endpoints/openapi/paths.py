@@ -1,6 +1,6 @@
-"""The operations of a group version, made from catalogue rows (upstream: apiserver ``endpoints/installer.go``).
+"""The operations of a group version, made from resource definitions (upstream: apiserver ``endpoints/installer.go``).
 
-They are made in the form of OpenAPI v3; ``v2`` makes those of v2 from them.
+They are made in the form of OpenAPI v3; ``v2`` converts them to OpenAPI v2.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _resources_operation(group: str, version: str) -> Object:
 
 
 def _article(noun: str) -> str:
-    """The noun with its article, as upstream guesses it: a plural has none."""
+    """The noun with the article that upstream chooses; a plural has none."""
     if noun.endswith("s") and not noun.endswith("ss"):
         return noun
     return f"an {noun}" if noun[:1].lower() in "aeiou" else f"a {noun}"
@@ -251,7 +251,7 @@ class _Maker:
                 "responses": _responses(name, self.patch_codes, self.media),
             }
         if "delete" in verbs and not of:
-            # two kinds answer the object though they are said to answer a Status
+            # two kinds return the object, although upstream documents a Status
             exact = self.row.returns_deleted and about not in ("Namespace", "CustomResourceDefinition")
             answer = name if exact else _META + "Status"
             found["delete"] = {
@@ -265,7 +265,7 @@ class _Maker:
     def _subresource(self, path: str, sub: Subresource, shared: list[Object]) -> Iterator[tuple[str, Object]]:
         row = self.row
         kind = GroupVersionKind(sub.group or row.group, sub.version or row.version, sub.kind or row.kind)
-        # the log is answered as text: its operations are about the pod
+        # the log is text, which has no kind: upstream describes its operations with the pod
         named = row.kind if sub.name == "log" else kind.kind
         shared = [in_path("name", f"name of the {named}"), *shared]
         words = f"{self.prefix}{self.scope}{row.kind}{sub.name[:1].upper()}{sub.name[1:]}"
@@ -345,12 +345,12 @@ class _Maker:
 
 
 class _CustomMaker(_Maker):
-    """Those of a custom resource, which upstream describes apart, and otherwise in small things."""
+    """The operations of one custom resource; upstream describes these by other code, with small differences."""
 
     media = ("application/json", "application/yaml")
     list_media = media
     body_media = media
-    patches = _PATCHES[:-1]  # no strategic merge: kubectl apply looks here before it takes one
+    patches = _PATCHES[:-1]  # without strategic merge patch: kubectl apply chooses its patch type by this list
     patch_codes: ClassVar[dict[str, str]] = {"200": "OK"}
     watched = ""
 

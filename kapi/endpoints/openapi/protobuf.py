@@ -1,4 +1,4 @@
-"""The document of version 2 in protobuf, which is what ``kubectl`` asks for first.
+"""The document of version 2 in protobuf, the form that ``kubectl`` prefers.
 
 Upstream: kube-openapi ``handler`` ToProtoBinary; message and field numbers are those of gnostic's ``openapiv2/OpenAPIv2.proto``.
 """

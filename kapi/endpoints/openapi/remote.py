@@ -1,8 +1,8 @@
-"""What the servers behind APIServices document, and how it joins our own (upstream: kube-openapi ``pkg/aggregator``).
+"""The OpenAPI documents of extension API servers, and merging them into our own (upstream: kube-openapi ``pkg/aggregator``).
 
-Of a document of v2 the paths of the server's own group version count, with all that these refer to.  What has the name of
-something of ours but says something else gets another name.  A document that cannot be written in all forms is refused: it
-would keep everybody from having ours.
+From a document of v2 the paths of the server's own group version are taken, with everything that they refer to.  A definition
+whose name we use for another one gets a new name.  A document that cannot be written in all media types is refused, because the
+merged document could then not be served at all.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from kapi.codecs import json_pieces
 from kapi.endpoints.openapi import protobuf
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.tree import Object, Tree
+from kapi.request.response import Document
 
 _MAX_DEPTH = 100  # objects and lists that are in each other
 _PLACES = {"#/definitions/": "definitions", "#/parameters/": "parameters"}
 
 
 class RemoteDocuments:
-    """Kept up to date by the aggregator; ``changed`` is called when a specification of v2 came, changed or went."""
+    """The documents; the aggregator updates them.  ``changed`` is called when a document of v2 was added, changed or removed."""
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         #: of v3: by key in the index the digest and the document
-        self.documents: dict[str, tuple[str, bytes]] = {}
+        self.documents: dict[str, tuple[str, Document]] = {}
         self._specifications: dict[str, bytes] = {}  # of v2: by the APIService's name, only what counts
         self._changed = changed
 
     def specify(self, name: str, prefix: str, document: Object) -> None:
-        """Takes a server's document of v2.  Raises what a document in another form brings about."""
+        """Adds or replaces a server's document of v2.  Raises any exception for an invalid document."""
         tree = restricted(document, prefix)
         found = json_pieces.dumps(tree)
         if self._specifications.get(name) != found:
@@ -38,19 +39,19 @@ class RemoteDocuments:
             self._changed()
 
     def forget(self, name: str) -> None:
-        """The server has no specification any more."""
+        """Removes a server's document of v2."""
         if self._specifications.pop(name, None) is not None:
             self._changed()
 
     def join(self, document: Object) -> None:
-        """Adds all specifications to ours, in place; in the order of their names."""
+        """Merges all documents of v2 into ours, in place, in the order of the servers' names."""
         for name in sorted(self._specifications):
             checkpoint()
             merge(document, json_pieces.loads(self._specifications[name]))
 
 
 def restricted(document: Object, prefix: str) -> Object:
-    """The paths below a prefix, and what they refer to."""
+    """The paths below a prefix, and the definitions and parameters that they refer to."""
     result: Object = {"paths": {}, "definitions": {}, "parameters": {}}
     waiting: list[object] = []
     for path, item in steps(document["paths"].items()):
@@ -98,7 +99,7 @@ def _place(reference: str) -> tuple[str, str] | None:
 
 
 def _references(node: object) -> list[tuple[str, str]]:
-    """All that a part of a document refers to.  Raises ValueError for what is nested too deeply to be walked by recursion."""
+    """All references in a part of a document.  Raises ValueError when it is nested too deeply for recursive functions."""
     found, waiting = [], [(node, 0)]
     while waiting:
         checkpoint()

@@ -91,7 +91,7 @@ def _node_v3(schema: Schema) -> Schema:
 
 
 def closure(names: Iterable[str]) -> list[str]:
-    """The given definitions and all that they refer to, sorted."""
+    """The named definitions and all that they refer to, sorted."""
     found: set[str] = set()
     waiting = list(names)
     while waiting:

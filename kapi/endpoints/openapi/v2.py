@@ -86,7 +86,7 @@ def _lists(described: dict[str, Object]) -> Iterator[list[Object]]:
 
 
 def _sharable(parameter: Object) -> bool:
-    """Not what says something of one kind alone."""
+    """Whether a parameter may be shared: it must not be about one kind only."""
     if parameter["in"] == "body":
         return str(parameter["schema"].get("$ref", "")).startswith("#/definitions/io.k8s.apimachinery")
     return parameter["name"] not in _NEVER_SHARED

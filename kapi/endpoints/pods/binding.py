@@ -25,7 +25,7 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 
 
 class Binding:
-    """POST of ``pods/NAME/binding``, and of the older ``bindings`` that names the pod in its metadata."""
+    """POST of ``pods/NAME/binding``, and of the older ``bindings``, whose metadata name the pod."""
 
     def __init__(self, pods: ResourceStore) -> None:
         self._pods = pods
@@ -110,7 +110,7 @@ def assign(pod: Object, metadata: Object, node: str, now: str) -> None:
         if metadata.get(field):
             pod["metadata"].setdefault(field, {}).update(metadata[field])
     state = pod.setdefault("status", {})
-    state.pop("nominatedNodeName", None)  # what the scheduler had in mind is done
+    state.pop("nominatedNodeName", None)  # the scheduler's nomination ends with the binding
     set_condition(
         state,
         {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now},

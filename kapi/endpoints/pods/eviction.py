@@ -1,4 +1,4 @@
-"""Eviction: a delete that a disruption budget may hold back (upstream: ``registry/core/pod/storage/eviction.go``)."""
+"""Eviction: a delete that a PodDisruptionBudget may prevent (upstream: ``registry/core/pod/storage/eviction.go``)."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ class Eviction:
         raise status.timeout(f'couldn\'t update PodDisruptionBudget "{metadata["name"]}" due to conflicts', 10)
 
     async def _mark(self, user: UserInfo, namespace: str, name: str, options: Object) -> Object:
-        """Tells by a condition why the pod goes; the delete options for the pod as it then is.
+        """Sets a condition that tells why the pod is deleted; returns the delete options, with the pod's new resourceVersion.
 
-        Raises Conflict when it is not the pod that the options name.
+        Raises Conflict when the pod does not satisfy the preconditions of the options.
         """
         condition = {
             "type": "DisruptionTarget",
@@ -140,7 +140,7 @@ class Eviction:
 
 def _decoded(ctx: RequestContext, data: bytes, validation: str) -> Object:
     """The Eviction of a request, of policy/v1 or of policy/v1beta1, which has the same fields."""
-    body = read_any(data, input_media_type(ctx.header("content-type")), EVICTION, validation)
+    body = read_any(data, input_media_type(ctx.header("content-type")), EVICTION)
     if body.get("apiVersion") == "policy/v1beta1":
         body["apiVersion"] = str(EVICTION.group_version)
     return decode(body, EVICTION, type_of(EVICTION), validation, ctx.warn)
@@ -157,7 +157,7 @@ def _ready(pod: Object) -> bool:
 
 
 def _free_to_go(pod: Object, budget: Object) -> bool:
-    """Whether an unready pod may go without using up the budget."""
+    """Whether the pod is unready and may be evicted without using the budget."""
     if _ready(pod):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":

@@ -1,4 +1,4 @@
-"""From a review's spec to what the authorizer is asked (upstream: ``pkg/registry/authorization/util``)."""
+"""Makes the authorizer's attributes from a review's spec (upstream: ``pkg/registry/authorization/util``)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LABEL_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotEx
 
 
 def attributes_from(spec: Object, user: UserInfo) -> Attributes:
-    """The attributes of a SubjectAccessReview's spec, asked for ``user``."""
+    """The attributes for a SubjectAccessReview's spec and ``user``."""
     resource = spec.get("resourceAttributes")
     if resource is None:
         paths = spec.get("nonResourceAttributes") or {}
@@ -84,7 +84,7 @@ def _read_fields(selector: Object, attributes: Attributes) -> None:
 
 
 def evaluation_error(error: str, attributes: Attributes) -> str:
-    """What a review's status says of errors: the authorizer's, and that a selector was ignored."""
+    """The evaluationError of a review's status: the authorizer's error, and which selectors were ignored."""
     texts = [error] if error else []
     for name, problem, kept in (
         ("fieldSelector", attributes.field_selector_error, attributes.field_requirements),

@@ -29,7 +29,7 @@ _ORDER = (
 
 
 def validate_spec(spec: Object, *, own: bool) -> list[FieldError]:
-    """``own``: the Self kind, which names no user."""
+    """The errors of a review's spec; ``own``: of a SelfSubjectAccessReview, which names no user."""
     errors: list[FieldError] = []
     resource, paths = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is not None and paths is not None:
@@ -89,12 +89,12 @@ def _label_term(term: Object, path: Path) -> list[FieldError]:
 
 
 def _ordered(obj: Object, order: Iterable[str]) -> Object:
-    """As Go prints a struct, whatever order the client has sent: protobuf has the one of its numbers."""
+    """The fields in the order in which Go prints a struct; clients may send any order."""
     return {key: obj[key] for key in (*order, *obj) if key in obj}
 
 
 def validate_metadata(metadata: Object, *, local: bool) -> list[FieldError]:
-    """The reviews carry no metadata; the local one its namespace."""
+    """The errors of a review's metadata, which must be empty; ``local``: except for the namespace."""
     ignored = {"managedFields", "namespace"} if local else {"managedFields"}
     if all(key in ignored or value in (None, "", {}, []) for key, value in metadata.items()):
         return []
@@ -107,7 +107,7 @@ def validate_metadata(metadata: Object, *, local: bool) -> list[FieldError]:
 
 
 def validate_local(obj: Object) -> list[FieldError]:
-    """What LocalSubjectAccessReview adds."""
+    """The further errors of a LocalSubjectAccessReview."""
     errors: list[FieldError] = []
     spec, namespace = obj.get("spec") or {}, obj["metadata"].get("namespace", "")
     resource = spec.get("resourceAttributes")

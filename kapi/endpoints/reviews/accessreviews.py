@@ -1,6 +1,6 @@
-"""SubjectAccessReview and its Self and Local kin: may somebody do something?
+"""SubjectAccessReview, SelfSubjectAccessReview and LocalSubjectAccessReview: whether a user may do something.
 
-Upstream: ``pkg/registry/authorization/*accessreview``.  They ask the very authorizer that guards requests.
+Upstream: ``pkg/registry/authorization/*accessreview``.  They use the authorizer of the server's own requests.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import inspect
 from kapi.authorization.interface import Decision
 from kapi.endpoints.reviews.access_attributes import attributes_from, evaluation_error
 from kapi.endpoints.reviews.access_validation import validate_local, validate_metadata, validate_spec
-from kapi.endpoints.reviews.question import Question, ReviewServices, read_question
+from kapi.endpoints.reviews.posted_review import PostedReview, ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.field import FieldError
@@ -25,26 +25,26 @@ _KIND = GroupKind("authorization.k8s.io", "")
 
 
 async def subject_access_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
-    question = await read_question(ctx, scope, services)
-    spec = question.obj.setdefault("spec", {})
-    _check(validate_spec(spec, own=False) + validate_metadata(question.obj["metadata"], local=False))
-    return await _answer(question, services, _user(spec))
+    posted = await read_review(ctx, scope, services)
+    spec = posted.obj.setdefault("spec", {})
+    _check(validate_spec(spec, own=False) + validate_metadata(posted.obj["metadata"], local=False))
+    return await _answer(posted, services, _user(spec))
 
 
 async def local_subject_access_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
-    question = await read_question(ctx, scope, services)
-    obj = question.obj
+    posted = await read_review(ctx, scope, services)
+    obj = posted.obj
     spec = obj.setdefault("spec", {})
     _check(validate_spec(spec, own=False) + validate_metadata(obj["metadata"], local=True) + validate_local(obj))
-    return await _answer(question, services, _user(spec))
+    return await _answer(posted, services, _user(spec))
 
 
 async def self_subject_access_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
-    question = await read_question(ctx, scope, services)
-    spec = question.obj.setdefault("spec", {})
-    _check(validate_spec(spec, own=True) + validate_metadata(question.obj["metadata"], local=False))
+    posted = await read_review(ctx, scope, services)
+    spec = posted.obj.setdefault("spec", {})
+    _check(validate_spec(spec, own=True) + validate_metadata(posted.obj["metadata"], local=False))
     assert ctx.user is not None
-    return await _answer(question, services, ctx.user)
+    return await _answer(posted, services, ctx.user)
 
 
 def _check(errors: list[FieldError]) -> None:
@@ -57,11 +57,11 @@ def _user(spec: Object) -> UserInfo:
     return UserInfo(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups") or ()), extra)
 
 
-async def _answer(question: Question, services: ReviewServices, user: UserInfo) -> Response:
-    await question.validate()
+async def _answer(posted: PostedReview, services: ReviewServices, user: UserInfo) -> Response:
+    await posted.validate()
     if services.authorizer is None:
         raise status.internal("no authorizer")
-    attributes = attributes_from(question.obj["spec"], user)
+    attributes = attributes_from(posted.obj["spec"], user)
     verdict = services.authorizer.authorize(attributes)
     if inspect.isawaitable(verdict):
         verdict = await verdict
@@ -73,6 +73,6 @@ async def _answer(question: Question, services: ReviewServices, user: UserInfo) 
     error = evaluation_error(verdict.error, attributes)
     if error:
         answer["evaluationError"] = error
-    review = {key: value for key, value in question.obj.items() if key != "status"}
+    review = {key: value for key, value in posted.obj.items() if key != "status"}
     review["status"] = answer
-    return question.answer(review)
+    return posted.answer(review)

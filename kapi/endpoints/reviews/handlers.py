@@ -9,7 +9,7 @@ from kapi.endpoints.reviews.accessreviews import (
     self_subject_access_review,
     subject_access_review,
 )
-from kapi.endpoints.reviews.question import ReviewServices
+from kapi.endpoints.reviews.posted_review import ReviewServices
 from kapi.endpoints.reviews.selfsubjectreviews import self_subject_review
 from kapi.endpoints.reviews.selfsubjectrulesreviews import self_subject_rules_review
 from kapi.endpoints.reviews.token import create_token

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.endpoints.reviews.question import ReviewServices, read_question
+from kapi.endpoints.reviews.posted_review import ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -11,10 +11,10 @@ from kapi.request.user import user_tree
 
 async def self_subject_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
     """The effective user: after impersonation, the impersonated one."""
-    question = await read_question(ctx, scope, services)
-    await question.validate()
+    posted = await read_review(ctx, scope, services)
+    await posted.validate()
     assert ctx.user is not None
-    return question.answer(
+    return posted.answer(
         {
             "kind": "SelfSubjectReview",
             "apiVersion": "authentication.k8s.io/v1",

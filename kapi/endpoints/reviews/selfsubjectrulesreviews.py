@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kapi.authorization.errors import aggregate
 from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
-from kapi.endpoints.reviews.question import ReviewServices, read_question
+from kapi.endpoints.reviews.posted_review import ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -14,21 +15,21 @@ from kapi.request.response import Response
 
 async def self_subject_rules_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
     """The rules of the effective user in a namespace, as far as the authorizers can list them."""
-    question = await read_question(ctx, scope, services)
-    namespace = (question.obj.get("spec") or {}).get("namespace", "")
+    posted = await read_review(ctx, scope, services)
+    namespace = (posted.obj.get("spec") or {}).get("namespace", "")
     if not namespace:
         raise status.bad_request("no namespace on request")
-    await question.validate()
+    await posted.validate()
     assert ctx.user is not None
     rules = services.rules.rules_for(ctx.user, namespace) if services.rules is not None else RuleSet()
     answer: Object = {
-        "resourceRules": [_resource_rule(rule) for rule in rules.resource_rules],
-        "nonResourceRules": [_path_rule(rule) for rule in rules.non_resource_rules],
+        "resourceRules": [_resource_rule(rule) for rule in steps(rules.resource_rules)],
+        "nonResourceRules": [_path_rule(rule) for rule in steps(rules.non_resource_rules)],
         "incomplete": rules.incomplete,
     }
     if rules.errors:
         answer["evaluationError"] = aggregate(rules.errors)
-    return question.answer(
+    return posted.answer(
         {
             "kind": "SelfSubjectRulesReview",
             "apiVersion": "authorization.k8s.io/v1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.authentication.service_account.issuer import SigningError
 from kapi.authentication.service_account.names import ISSUED_CREDENTIAL_ID
-from kapi.endpoints.reviews.question import ReviewServices, read_question
+from kapi.endpoints.reviews.posted_review import ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
@@ -18,7 +18,7 @@ from kapi.request.response import Response
 
 _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
 _MIN_SECONDS, _MAX_SECONDS = 600, 1 << 32
-#: what the kubelet asks for; such a token of a pod is made to live a year and reported when used beyond the hour
+#: kubelets request this lifetime for tokens of pods; such a token is extended to a year, and its use after the hour is reported
 _WARN_ONLY_SECONDS, _EXTENDED_SECONDS = 3607, 365 * 24 * 3600
 
 
@@ -26,10 +26,10 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
     """201 with the TokenRequest and its token.  Raises StatusError."""
     if services.issuer is None:
         raise status.no_such_resource()
-    question = await read_question(ctx, scope, services)
+    posted = await read_review(ctx, scope, services)
     info = ctx.info
     assert info is not None
-    obj, name, namespace = question.obj, info.name, info.namespace
+    obj, name, namespace = posted.obj, info.name, info.namespace
     metadata, spec = obj["metadata"], obj.setdefault("spec", {})
     given = metadata.get("name", "")
     if given and given != name:
@@ -64,27 +64,24 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
     if managed:
         metadata["managedFields"] = managed
     obj.pop("status", None)
-    await question.validate()
+    await posted.validate()
 
     reference = spec.get("boundObjectRef")
     bound = _bound(reference, name, namespace, services) if reference is not None else {}
-    supported = services.issuer.max_seconds
-    longest = services.max_token_seconds or supported
+    longest = services.max_token_seconds or services.issuer.max_seconds
     if 0 < longest < seconds:
         ctx.warn(f"requested expiration of {seconds} seconds shortened to {longest} seconds")
         seconds = longest
     lifetime, warn_after = seconds, 0
-    known = set(services.api_audiences)
-    ours = all(audience in known for audience in steps(audiences))
-    if services.extend_tokens and "pod" in bound and seconds == _WARN_ONLY_SECONDS and ours:
-        lifetime, warn_after = min(_EXTENDED_SECONDS, supported or _EXTENDED_SECONDS), seconds
+    if "pod" in bound and seconds == _WARN_ONLY_SECONDS and _extends(services, audiences):
+        lifetime, warn_after = min(_EXTENDED_SECONDS, services.issuer.max_seconds or _EXTENDED_SECONDS), seconds
     signed, token_id = services.issuer.issue(account, audiences, lifetime, warn_after=warn_after, **bound)
     try:
         token = signed if isinstance(signed, str) else await signed
     except SigningError as error:
         raise status.internal(f"failed to generate token: {error}") from None
     ctx.annotations[ISSUED_CREDENTIAL_ID] = f"JTI={token_id}"
-    return question.answer(
+    return posted.answer(
         {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
@@ -93,6 +90,12 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
             "status": {"token": token, "expirationTimestamp": stamp(now + seconds)},
         }
     )
+
+
+def _extends(services: ReviewServices, audiences: list[str]) -> bool:
+    """Whether tokens for these audiences are valid for longer than requested: only such for the API server."""
+    known = set(services.api_audiences)
+    return services.extend_tokens and all(audience in known for audience in steps(audiences))
 
 
 def _check_seconds(seconds: int) -> None:
@@ -107,7 +110,7 @@ def _check_seconds(seconds: int) -> None:
 
 
 def _bound(reference: Object, account: str, namespace: str, services: ReviewServices) -> dict[str, Object]:
-    """The object a token is bound to, by the keyword the issuer knows it by; with a pod its node."""
+    """The object that a token is bound to, as a keyword argument for the issuer; for a pod also its node."""
     kind = reference.get("kind", "")
     try:
         group, version = GroupVersion.parse(reference.get("apiVersion", ""))

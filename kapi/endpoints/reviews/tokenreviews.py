@@ -6,7 +6,7 @@ import inspect
 
 from kapi.authentication.bearer import INVALID_TOKEN
 from kapi.authentication.interface import Authenticated, AuthenticationError, with_authenticated_group
-from kapi.endpoints.reviews.question import ReviewServices, read_question
+from kapi.endpoints.reviews.posted_review import ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.tree import Object
@@ -16,14 +16,14 @@ from kapi.request.user import user_tree
 
 
 async def token_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:
-    """The review with its status.  What is wrong with a token is said here, and only here."""
-    question = await read_question(ctx, scope, services)
-    obj = question.obj
+    """The review with its status.  Only here clients get the reason why a token is invalid."""
+    posted = await read_review(ctx, scope, services)
+    obj = posted.obj
     spec = obj.get("spec") or {}
     token = spec.get("token", "")
     if not token:
         raise status.bad_request("token is required for TokenReview in authentication")
-    await question.validate()
+    await posted.validate()
     outcome = await _authenticate(
         services, _first_word(token), tuple(spec.get("audiences") or ()) or services.api_audiences
     )
@@ -44,11 +44,11 @@ async def token_review(ctx: RequestContext, scope: RequestScope, services: Revie
             answer["error"] = outcome or given["error"]
     review = {key: value for key, value in obj.items() if key != "status"}
     review["status"] = answer
-    return question.answer(review)
+    return posted.answer(review)
 
 
 def _first_word(token: str) -> str:
-    """What of it would be read from an Authorization header: up to the first space."""
+    """The token up to the first space, as it would be read from an Authorization header."""
     return (token.split() or [""])[0]
 
 

@@ -1,4 +1,4 @@
-"""Cluster IPs: an address is taken by creating the IPAddress object of its name (KEP-1880).
+"""Allocation of cluster IPs: an address is allocated by creating the IPAddress object of its name (KEP-1880).
 
 Upstream: ``pkg/registry/core/service/ipallocator``: the allocator over ServiceCIDRs.
 """
@@ -13,8 +13,8 @@ from kapi.client.interface import Client
 from kapi.machinery import status
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.choice import RANDOM
-from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
-from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_TAKEN, DYNAMIC, STATIC
+from kapi.registry.allocators.errors import AllocationError, AlreadyAllocated, NotInRange, RangeFull
+from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_ALLOCATED, DYNAMIC, STATIC
 from kapi.resources.core.services.allocation import address_candidates, holds
 from kapi.resources.shared.addresses import Network, parse, parse_network
 
@@ -25,7 +25,7 @@ MANAGER = "ipallocator.k8s.io"
 
 
 def is_ready(service_cidr: Object) -> bool:
-    """A range without a Ready condition counts; one that is going away does not."""
+    """Whether addresses may come from a ServiceCIDR: one without a Ready condition counts, a deleted one does not."""
     if service_cidr["metadata"].get("deletionTimestamp"):
         return False
     for condition in (service_cidr.get("status") or {}).get("conditions") or []:
@@ -35,20 +35,20 @@ def is_ready(service_cidr: Object) -> bool:
 
 
 def ip_address_of(ip: str, family: str, namespace: str, name: str) -> Object:
-    """The IPAddress by which a Service holds an address."""
+    """The IPAddress object that records a Service's address."""
     parent = {"resource": "services", "namespace": namespace, "name": name}
     labels = {FAMILY_LABEL: family, MANAGED_BY_LABEL: MANAGER}
     return {"metadata": {"name": ip, "labels": labels}, "spec": {"parentRef": parent}}
 
 
 def networks_of(service_cidr: Object) -> list[Network]:
-    """Its ranges, be it ready or not."""
+    """The ranges of a ServiceCIDR, whether it is ready or not."""
     cidrs = (service_cidr.get("spec") or {}).get("cidrs") or []
     return [parsed[1] for cidr in cidrs if (parsed := parse_network(cidr)) is not None]
 
 
 class ClusterAddresses:
-    """Addresses out of the ServiceCIDRs there are."""
+    """Allocates addresses from all ServiceCIDRs that are ready."""
 
     def __init__(
         self, client: Client, choose: random.Random = RANDOM, seconds: Callable[[], float] = time.monotonic
@@ -59,7 +59,7 @@ class ClusterAddresses:
         self._random = choose
 
     def networks(self, family: str) -> list[Network]:
-        """The ranges of a family that addresses may come from now."""
+        """The ranges of a family (``IPv4``, ``IPv6``) that are ready."""
         found: list[Network] = []
         for service_cidr in self._ranges.lister.list():
             if not is_ready(service_cidr):
@@ -70,16 +70,16 @@ class ClusterAddresses:
         return found
 
     def _check(self, ip: str, family: str) -> tuple[str, Network]:
-        """The address in canonical form, and its range.  Raises OutOfRange."""
+        """The address in canonical form, and its range.  Raises NotInRange."""
         address = parse(ip)
         if address is not None:
             for network in self.networks(family):
                 if holds(network, address):
                     return str(address), network
-        raise OutOfRange("the provided network does not match the current range")
+        raise NotInRange("the provided network does not match the current range")
 
-    async def take(self, ip: str, family: str, namespace: str, name: str, *, dry_run: bool = False) -> None:
-        """Takes this address for a Service.  Raises AllocationError."""
+    async def allocate(self, ip: str, family: str, namespace: str, name: str, *, dry_run: bool = False) -> None:
+        """Allocates a given address for a Service.  Raises AllocationError."""
         canonical, network = self._check(ip, family)
         if dry_run:
             return
@@ -89,21 +89,21 @@ class ClusterAddresses:
         except AllocationError:
             ADDRESS_ERRORS.add(cidr, STATIC)
             raise
-        ADDRESSES_TAKEN.add(cidr, STATIC)
+        ADDRESSES_ALLOCATED.add(cidr, STATIC)
         ADDRESS_SECONDS.observe(self._seconds() - began, cidr)
 
     async def _create(self, ip: str, family: str, namespace: str, name: str) -> None:
         try:
             await self._addresses.create(ip_address_of(ip, family, namespace, name))
         except status.AlreadyExists:
-            raise Taken("provided IP is already allocated") from None
+            raise AlreadyAllocated("provided IP is already allocated") from None
         except status.StatusError as error:
-            if error.code >= 500:  # nobody said that the address cannot be had
+            if error.code >= 500:  # the server failed; the address itself may be free
                 raise status.service_unavailable(f"no address: {error.message}", retry_after=1) from error
             raise AllocationError(error.message) from error
 
-    async def take_any(self, family: str, namespace: str, name: str, *, dry_run: bool = False) -> str:
-        """Takes some address.  Raises Full and other AllocationErrors."""
+    async def allocate_next(self, family: str, namespace: str, name: str, *, dry_run: bool = False) -> str:
+        """Allocates any free address.  Raises RangeFull and other AllocationErrors."""
         for network in self.networks(family):
             if dry_run:
                 return str(network.network_address)
@@ -113,16 +113,16 @@ class ClusterAddresses:
                     continue
                 try:
                     await self._create(ip, family, namespace, name)
-                except Taken:
+                except AlreadyAllocated:
                     continue  # another process was faster
-                ADDRESSES_TAKEN.add(cidr, DYNAMIC)
+                ADDRESSES_ALLOCATED.add(cidr, DYNAMIC)
                 ADDRESS_SECONDS.observe(self._seconds() - began, cidr)
                 return ip
             ADDRESS_ERRORS.add(cidr, DYNAMIC)
-        raise Full
+        raise RangeFull
 
-    async def give_back(self, ip: str) -> None:
-        """Nothing happens when it is not allocated."""
+    async def release(self, ip: str) -> None:
+        """Frees an address; one that is not allocated is ignored."""
         address = parse(ip)
         try:
             await self._addresses.delete(str(address))

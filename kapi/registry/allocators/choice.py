@@ -1,4 +1,4 @@
-"""What addresses and ports are chosen by: one source for all allocators of a process."""
+"""The source of randomness of all allocators."""
 
 from __future__ import annotations
 

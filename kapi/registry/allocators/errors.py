@@ -1,22 +1,22 @@
-"""Why an address or a port cannot be had; the texts are upstream's."""
+"""Why an address or a port cannot be allocated; the texts are upstream's (``ErrAllocated``, ``ErrFull``, ``ErrNotInRange``)."""
 
 from __future__ import annotations
 
 
 class AllocationError(Exception):
-    """Any of them."""
+    """The base of all errors of allocators."""
 
 
-class Taken(AllocationError):
-    """Somebody has it."""
+class AlreadyAllocated(AllocationError):
+    """The address or port is in use."""
 
 
-class Full(AllocationError):
-    """Nothing is left."""
+class RangeFull(AllocationError):
+    """No address or port is free."""
 
     def __init__(self) -> None:
         super().__init__("range is full")
 
 
-class OutOfRange(AllocationError):
-    """It is not one of those that are given out."""
+class NotInRange(AllocationError):
+    """The address or port is outside of the allocator's range."""

@@ -1,4 +1,4 @@
-"""Ties the allocators to the Service resource of a registry."""
+"""Connects the allocators with the Service resource of a registry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def install(registry: Registry, ranges: Sequence[str], port_range: tuple[int, in
     repair controller needs.
     """
     cache = partial(registry.caches.cache, RESERVATIONS, {}, False)
-    if not registry.late:
+    if not registry.lazy:
         cache()
     node_ports = NodePorts(registry.store, cache, *port_range)
 

@@ -1,4 +1,4 @@
-"""Addresses and ports of Services: how many are taken and free, and what taking one takes.
+"""Metrics of allocations of addresses and ports.
 
 Upstream: ``pkg/registry/core/service/ipallocator/metrics.go`` and ``portallocator/metrics.go``.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from kapi.machinery.meters import DEFAULT_BOUNDS, Counter, Histogram
 
-STATIC, DYNAMIC = "static", "dynamic"  # scopes: somebody asked for this address or port, or for any
+STATIC, DYNAMIC = "static", "dynamic"  # scopes: a given address or port, or any free one
 _ADDRESSES, _PORTS = "kube_apiserver_clusterip_allocator_", "kube_apiserver_nodeport_allocator_"
 
-ADDRESSES_TAKEN = Counter(
+ADDRESSES_ALLOCATED = Counter(
     _ADDRESSES + "allocation_total", "[ALPHA] Number of Cluster IPs allocations", ("cidr", "scope")
 )
 ADDRESS_ERRORS = Counter(
@@ -22,8 +22,8 @@ ADDRESS_SECONDS = Histogram(
     ("cidr",),
     DEFAULT_BOUNDS,
 )
-PORTS_TAKEN = Counter(_PORTS + "allocation_total", "[ALPHA] Number of NodePort allocations", ("scope",))
+PORTS_ALLOCATED = Counter(_PORTS + "allocation_total", "[ALPHA] Number of NodePort allocations", ("scope",))
 PORT_ERRORS = Counter(
     _PORTS + "allocation_errors_total", "[ALPHA] Number of errors trying to allocate NodePort", ("scope",)
 )
-COLLECTORS = (ADDRESSES_TAKEN, ADDRESS_ERRORS, ADDRESS_SECONDS, PORTS_TAKEN, PORT_ERRORS)
+COLLECTORS = (ADDRESSES_ALLOCATED, ADDRESS_ERRORS, ADDRESS_SECONDS, PORTS_ALLOCATED, PORT_ERRORS)

@@ -1,7 +1,7 @@
-"""Node ports: one tiny object in the store per port, so that taking one is atomic for all processes.
+"""Allocation of node ports: one small object in the store per port, so that it is atomic for all processes.
 
-Upstream keeps a bitmap (``pkg/registry/core/service/portallocator``).  A reservation that no Service owns, left by a
-crash between reservation and commit, is found by the repair loop (``kapi.controllers.servicerepair``).
+Upstream stores a bitmap (``pkg/registry/core/service/portallocator``).  A crash between reservation and commit leaves a
+reservation without a Service; the repair loop removes it (``kapi.controllers.servicerepair``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from kapi.machinery.checkpoint import commit
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.choice import RANDOM
-from kapi.registry.allocators.errors import AllocationError, Full, OutOfRange, Taken
-from kapi.registry.allocators.metrics import DYNAMIC, PORT_ERRORS, PORTS_TAKEN, STATIC
+from kapi.registry.allocators.errors import AllocationError, AlreadyAllocated, NotInRange, RangeFull
+from kapi.registry.allocators.metrics import DYNAMIC, PORT_ERRORS, PORTS_ALLOCATED, STATIC
 from kapi.resources.core.services.allocation import port_candidates
 from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict
 from kapi.store.interface import Store
@@ -28,7 +28,7 @@ _PREFIX = "core/nodeportreservations//"
 
 
 class NodePorts:
-    """The ports from ``low`` to ``high``.  ``cache`` gives the watch cache of the reservations."""
+    """The ports from ``low`` to ``high``, both included.  ``cache`` returns the watch cache of the reservations."""
 
     def __init__(
         self, store: Store, cache: Callable[[], Cache], low: int, high: int, choose: random.Random = RANDOM
@@ -44,30 +44,30 @@ class NodePorts:
         return self._make_cache()
 
     def has(self, port: int) -> bool:
-        """Whether this process knows of a reservation; the store alone decides."""
+        """Whether the cache has a reservation; only the store knows for certain."""
         try:
             return self._cache.get("", str(port)) is not None
         except Unreadable:
             return True
 
     def reserved(self) -> dict[int, Object]:
-        """Every reservation: port -> who made it, and when it was seen first."""
+        """Every reservation: port -> its object, with ``owner``."""
         entries, _ = self._cache.list("", None)
-        return {int(entry.name): entry.object for entry in entries}
+        return {int(entry.name): entry.object for entry in entries if entry.name.isascii() and entry.name.isdigit()}
 
     def count(self) -> int:
         """How many reservations there are."""
         return len(self._cache)
 
     def check(self, port: int) -> None:
-        """Raises OutOfRange."""
+        """Raises NotInRange."""
         if not self.low <= port <= self.high:
-            raise OutOfRange(
+            raise NotInRange(
                 f"provided port is not in the valid range. The range of valid ports is {self.low}-{self.high}"
             )
 
-    async def take(self, port: int, owner: str) -> None:
-        """Reserves a port.  Raises OutOfRange, Taken, StoreUnavailable."""
+    async def allocate(self, port: int, owner: str) -> None:
+        """Reserves a port.  Raises NotInRange, AlreadyAllocated, StoreUnavailable."""
         self.check(port)
         head, tail = encode_halves(
             {"kind": "NodePortReservation", "apiVersion": "v1", "metadata": {"name": str(port)}, "owner": owner}
@@ -76,24 +76,24 @@ class NodePorts:
             commit()
             await self._store.create(f"{_PREFIX}{port}", head, tail)
         except KeyExists:
-            raise Taken("provided port is already allocated") from None
+            raise AlreadyAllocated("provided port is already allocated") from None
 
     def free_ports(self) -> Iterator[int]:
-        """Ports that look free, in the order they are tried."""
+        """Ports without a reservation in the cache, in the order in which they are tried."""
         return (port for port in port_candidates(self.low, self.high, self._random) if not self.has(port))
 
-    async def take_any(self, owner: str) -> int:
-        """Reserves some port.  Raises Full, StoreUnavailable."""
+    async def allocate_next(self, owner: str) -> int:
+        """Reserves any free port.  Raises RangeFull, StoreUnavailable."""
         for port in self.free_ports():
             try:
-                await self.take(port, owner)
-            except Taken:
+                await self.allocate(port, owner)
+            except AlreadyAllocated:
                 continue  # another process was faster
             return int(port)
-        raise Full
+        raise RangeFull
 
-    async def give_back(self, port: int) -> None:
-        """Ends a reservation; nothing happens when there is none."""
+    async def release(self, port: int) -> None:
+        """Removes a reservation, if there is one."""
         key = f"{_PREFIX}{port}"
         while True:
             stored = await self._store.get(key)
@@ -112,49 +112,52 @@ class NodePorts:
 
 
 class PortOperation:
-    """The ports of one write: those it allocated are released when it fails, those it gives up when it succeeds."""
+    """The ports of one write (upstream: ``PortAllocationOperation``).
+
+    Allocated ports are released when the write fails, ports of ``release_later`` when it succeeds.
+    """
 
     def __init__(self, ports: NodePorts, owner: str, dry_run: bool) -> None:
         self._ports = ports
         self._owner = owner
         self._dry_run = dry_run
-        self._taken: list[int] = []
-        self._given_up: list[int] = []
+        self._allocated: list[int] = []
+        self._released: list[int] = []
 
-    async def take(self, port: int) -> None:
+    async def allocate(self, port: int) -> None:
         """Raises AllocationError."""
         if self._dry_run:
-            if port in self._taken or self._ports.has(port):
-                raise Taken("provided port is already allocated")
+            if port in self._allocated or self._ports.has(port):
+                raise AlreadyAllocated("provided port is already allocated")
             # upstream's dry run does not look at the range
         else:
             try:
-                await self._ports.take(port, self._owner)
+                await self._ports.allocate(port, self._owner)
             except AllocationError:
                 PORT_ERRORS.add(STATIC)
                 raise
-            PORTS_TAKEN.add(STATIC)
-        self._taken.append(port)
+            PORTS_ALLOCATED.add(STATIC)
+        self._allocated.append(port)
 
-    async def take_any(self) -> int:
-        """Raises Full."""
+    async def allocate_next(self) -> int:
+        """Raises RangeFull."""
         if not self._dry_run:
             try:
-                port = await self._ports.take_any(self._owner)
-            except Full:
+                port = await self._ports.allocate_next(self._owner)
+            except RangeFull:
                 PORT_ERRORS.add(DYNAMIC)
                 raise
-            PORTS_TAKEN.add(DYNAMIC)
+            PORTS_ALLOCATED.add(DYNAMIC)
         else:
-            port = next((free for free in self._ports.free_ports() if free not in self._taken), 0)
+            port = next((free for free in self._ports.free_ports() if free not in self._allocated), 0)
             if not port:
-                raise Full
-        self._taken.append(port)
+                raise RangeFull
+        self._allocated.append(port)
         return port
 
-    def give_up(self, port: int) -> None:
-        self._given_up.append(port)
+    def release_later(self, port: int) -> None:
+        self._released.append(port)
 
-    def ended(self, committed: bool) -> list[int]:
-        """The ports to give back."""
-        return self._given_up if committed else self._taken
+    def to_release(self, committed: bool) -> list[int]:
+        """The ports to release after a write."""
+        return self._released if committed else self._allocated

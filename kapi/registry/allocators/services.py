@@ -1,4 +1,4 @@
-"""The lifecycle of Services: addresses and ports are allocated before a write, and kept or released after it.
+"""The lifecycle of Services: addresses and ports are allocated before a write, and confirmed or released after it.
 
 Upstream: ``pkg/registry/core/service/storage``: beginCreate, beginUpdate, afterDelete.
 """
@@ -15,7 +15,7 @@ from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import ClusterAddresses
-from kapi.registry.allocators.errors import AllocationError, Full
+from kapi.registry.allocators.errors import AllocationError, RangeFull
 from kapi.registry.allocators.ports import NodePorts, PortOperation
 from kapi.resources.core.services import families
 from kapi.resources.core.services.access import (
@@ -29,10 +29,10 @@ from kapi.resources.core.services.access import (
 )
 from kapi.resources.core.services.allocation import (
     AddressPlan,
-    gives_up_node_ports,
     owned_addresses,
     owned_node_ports,
     plan_addresses,
+    releases_node_ports,
     requested_port,
     write_addresses,
 )
@@ -74,7 +74,7 @@ class ServiceLifecycle:
         return await self._begin(obj, old, ctx)
 
     async def after_delete(self, obj: Object, ctx: StrategyContext) -> None:
-        """The Service is deleted, and the answer says so whatever happens here."""
+        """Deletes the Endpoints and releases addresses and ports.  Errors are only logged: the Service is deleted."""
         metadata = obj["metadata"]
         try:
             await self._endpoints.delete(metadata["name"], metadata["namespace"])
@@ -82,17 +82,17 @@ class ServiceLifecycle:
             pass
         except (status.StatusError, StoreError) as error:
             log.error("the endpoints of a deleted Service stay: {error}", error=str(error))
-        await self._give_back(owned_addresses(obj).values(), owned_node_ports(obj))
+        await self._release(owned_addresses(obj).values(), owned_node_ports(obj))
 
-    async def _give_back(self, addresses: Iterable[str], ports: Iterable[int]) -> None:
-        """After a write, whose answer this does not change: what stays because of an error is found by the repair loop."""
+    async def _release(self, addresses: Iterable[str], ports: Iterable[int]) -> None:
+        """Called after a write.  Errors are only logged; the repair loop finds what stays allocated."""
         try:
             for ip in addresses:
-                await self._addresses.give_back(ip)
+                await self._addresses.release(ip)
             for port in ports:
-                await self._ports.give_back(port)
+                await self._ports.release(port)
         except (status.StatusError, StoreError) as error:
-            log.error("addresses or ports of a Service stay taken: {error}", error=str(error))
+            log.error("addresses or ports of a Service stay allocated: {error}", error=str(error))
 
     async def _begin(self, obj: Object, old: Object | None, ctx: StrategyContext) -> Finish:
         name = obj["metadata"].get("name", "")
@@ -100,17 +100,21 @@ class ServiceLifecycle:
         if errors:
             raise _refuse(name, errors)
         plan = plan_addresses(obj, old)
-        taken: dict[str, str] = {}
+        allocated: dict[str, str] = {}
         operation = PortOperation(self._ports, f"{ctx.namespace}/{name}", ctx.dry_run)
 
         async def finish(committed: bool) -> None:
             if not ctx.dry_run:
-                await self._give_back((plan.give_back if committed else taken).values(), operation.ended(committed))
+                await self._release(
+                    (plan.release if committed else allocated).values(), operation.to_release(committed)
+                )
 
         try:
-            await self._take_addresses(obj, plan, taken, ctx)
-            await self._take_ports(obj, old, operation)
-        except StoreError as error:  # also when it is not known whether a port was taken: the Service was not written
+            await self._allocate_addresses(obj, plan, allocated, ctx)
+            await self._allocate_ports(obj, old, operation)
+        except (
+            StoreError
+        ) as error:  # also when it is not known whether a port was allocated: the Service was not written
             await finish(False)
             raise status.service_unavailable(f"the store is not available: {error}", retry_after=1) from error
         except BaseException:
@@ -118,32 +122,32 @@ class ServiceLifecycle:
             raise
         return finish
 
-    async def _take_addresses(
-        self, obj: Object, plan: AddressPlan, taken: dict[str, str], ctx: StrategyContext
+    async def _allocate_addresses(
+        self, obj: Object, plan: AddressPlan, allocated: dict[str, str], ctx: StrategyContext
     ) -> None:
         name, path = obj["metadata"].get("name", ""), _SPEC.child("clusterIPs")
-        for family, ip in plan.take.items():
-            # what the Service shows while it is being filled: a gap where an address is still to come
-            shown = [*cluster_ips(obj), *[""] * (len(plan.take) - len(cluster_ips(obj)))]
+        for family, ip in plan.allocate.items():
+            # upstream's errors show the unfinished Service, with "" for addresses still to be allocated
+            shown = [*cluster_ips(obj), *[""] * (len(plan.allocate) - len(cluster_ips(obj)))]
             try:
                 if ip:
-                    await self._addresses.take(ip, family, ctx.namespace, name, dry_run=ctx.dry_run)
-                    taken[family] = ip
+                    await self._addresses.allocate(ip, family, ctx.namespace, name, dry_run=ctx.dry_run)
+                    allocated[family] = ip
                 else:
-                    found = await self._addresses.take_any(family, ctx.namespace, name, dry_run=ctx.dry_run)
-                    taken[family] = found
-            except Full as error:
+                    found = await self._addresses.allocate_next(family, ctx.namespace, name, dry_run=ctx.dry_run)
+                    allocated[family] = found
+            except RangeFull as error:
                 text = f'failed to allocate a serviceIP for Service "{name}": {error}'
                 raise status.internal(text) from error
             except AllocationError as error:
                 what = f"failed to allocate IP {ip}: {error}" if ip else f"failed to allocate IP: {error}"
                 raise _refuse(name, [invalid(path, shown, what)]) from error
-        write_addresses(obj, taken)
+        write_addresses(obj, allocated)
 
-    async def _take_ports(self, obj: Object, old: Object | None, operation: PortOperation) -> None:
-        if old is not None and gives_up_node_ports(obj, old):
+    async def _allocate_ports(self, obj: Object, old: Object | None, operation: PortOperation) -> None:
+        if old is not None and releases_node_ports(obj, old):
             for port in node_ports(old):
-                operation.give_up(port)
+                operation.release_later(port)
         if may_have_node_ports(obj):
             if old is None:
                 await self._new_ports(obj, operation)
@@ -153,7 +157,7 @@ class ServiceLifecycle:
         if needs and not had:
             await self._health_check_port(obj, operation)
         elif had and not needs and old is not None:
-            operation.give_up(old["spec"].get("healthCheckNodePort", 0))
+            operation.release_later(old["spec"].get("healthCheckNodePort", 0))
 
     async def _new_ports(self, obj: Object, operation: PortOperation) -> None:
         """Ports with the same number (TCP and UDP) share one node port."""
@@ -163,59 +167,59 @@ class ServiceLifecycle:
             if not given and not allocates_node_ports(obj):
                 continue
             if number not in shared:
-                wanted = requested_port(obj, number)
-                if wanted:
-                    await self._take_port(obj, i, wanted, operation)
+                requested = requested_port(obj, number)
+                if requested:
+                    await self._allocate_port(obj, i, requested, operation)
                 else:
-                    wanted = await self._any_port(operation)
-                port["nodePort"] = shared[number] = wanted
+                    requested = await self._allocate_next_port(operation)
+                port["nodePort"] = shared[number] = requested
             elif not given:
                 port["nodePort"] = shared[number]
             elif given != shared[number]:
-                await self._take_port(obj, i, given, operation)
+                await self._allocate_port(obj, i, given, operation)
 
     async def _changed_ports(self, obj: Object, old: Object, operation: PortOperation) -> None:
         kept = node_ports(old)
-        taken: set[int] = set()
+        allocated: set[int] = set()
         seen: set[tuple[str, int]] = set()
         for i, port in enumerate(ports(obj)):
             given = port.get("nodePort") or 0
             if not given and not allocates_node_ports(obj):
                 continue
             if not given:
-                port["nodePort"] = given = await self._any_port(operation)
-            elif given not in kept and given not in taken:
-                await self._take_port(obj, i, given, operation)
-                taken.add(given)
+                port["nodePort"] = given = await self._allocate_next_port(operation)
+            elif given not in kept and given not in allocated:
+                await self._allocate_port(obj, i, given, operation)
+                allocated.add(given)
             mark = (port.get("protocol", ""), given)
             if mark in seen:
                 raise status.generic(f"duplicate nodePort: {{{mark[0]} {mark[1]}}}")
             seen.add(mark)
         for number in kept:
             if number not in node_ports(obj):
-                operation.give_up(number)
+                operation.release_later(number)
 
-    async def _take_port(self, obj: Object, i: int, port: int, operation: PortOperation) -> None:
+    async def _allocate_port(self, obj: Object, i: int, port: int, operation: PortOperation) -> None:
         try:
-            await operation.take(port)
+            await operation.allocate(port)
         except AllocationError as error:
             path = _SPEC.child("ports").index(i).child("nodePort")
             raise _refuse(obj["metadata"].get("name", ""), [invalid(path, port, str(error))]) from error
 
-    async def _any_port(self, operation: PortOperation) -> int:
+    async def _allocate_next_port(self, operation: PortOperation) -> int:
         try:
-            return await operation.take_any()
-        except Full as error:
+            return await operation.allocate_next()
+        except RangeFull as error:
             raise status.internal(f"failed to allocate a nodePort: {error}") from error
 
     async def _health_check_port(self, obj: Object, operation: PortOperation) -> None:
         spec = spec_of(obj)
-        wanted = spec.get("healthCheckNodePort") or 0
+        requested = spec.get("healthCheckNodePort") or 0
         try:
-            if wanted:
-                await operation.take(wanted)
+            if requested:
+                await operation.allocate(requested)
             else:
-                spec["healthCheckNodePort"] = await operation.take_any()
+                spec["healthCheckNodePort"] = await operation.allocate_next()
         except AllocationError as error:
-            what = f"requested HealthCheck NodePort {wanted}" if wanted else f"a HealthCheck NodePort {wanted}"
+            what = f"requested HealthCheck NodePort {requested}" if requested else f"a HealthCheck NodePort {requested}"
             raise status.internal(f"failed to allocate {what}: {error}") from error

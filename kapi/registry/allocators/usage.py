@@ -1,4 +1,4 @@
-"""How many addresses and ports of Services are taken and free, counted when somebody scrapes.
+"""Gauges of allocated and free addresses and ports, counted at each scrape.
 
 Upstream: ``pkg/registry/core/service/ipallocator/metrics.go`` and ``portallocator/metrics.go``.
 """
@@ -20,7 +20,7 @@ _ADDRESSES, _PORTS = "kube_apiserver_clusterip_allocator_", "kube_apiserver_node
 
 
 def usage(client: Client, addresses: Cache, ports: NodePorts) -> Callable[[], Iterator[Metric]]:
-    """Makes the families.  ``addresses`` is the cache of IPAddresses, which are not decoded for it."""
+    """A function that makes the metric families.  ``addresses`` is the cache of IPAddresses; only names are read."""
     ranges = client.resource(GROUP, "servicecidrs")
 
     def make() -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""Variables of a policy: expressions later ones may use by name (upstream: apiserver ``admission/plugin/cel/composition.go``)."""
+"""The variables of a policy, which later expressions may use by name (upstream: apiserver ``plugin/cel/composition.go``)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class Composition:
     """The variables of one policy, and the environments its expressions are compiled in."""
 
     def __init__(self, *, params: bool = False, patches: bool = False, empty: bool = False) -> None:
-        """``empty``: there are none, so expressions do not know of ``variables``."""
+        """``empty``: there are no variables, so expressions may not name ``variables``."""
         self.params = params
         self.patches = patches
         self.type = StructType("kubernetes.variables")
         self.expressions: dict[str, Expression | CompileError] = {}
-        #: of most expressions; it sees the variables added later too
+        #: the environment of most expressions; variables that are added later are in it, too
         self._offered = None if empty else self.type
         self.environment = environment(params=params, patches=patches, variables=self._offered)
 
     def bare(self) -> Environment:
-        """The environment of expressions that may not ask the authorizer."""
+        """The environment of expressions that may not use the authorizer."""
         return environment(params=self.params, authorizer=False, variables=self._offered)
 
     def add(self, name: str, text: str) -> None:
-        """Raises CompileError; the variable is then known, but of no type."""
+        """Adds a variable.  Raises CompileError; the variable is declared then, without a type."""
         self.type.fields[name] = StructField(name, DYN)
         try:
             compiled = compile_expression(text, self.environment, ())
@@ -55,7 +55,7 @@ class Composition:
 
 
 class LazyVariables(Object):
-    """The values of the variables for one request: each is evaluated when first asked for; ``cost`` is what that took."""
+    """The values of the variables for one request, each evaluated when it is first used; ``cost`` is the sum of their costs."""
 
     def __init__(self, composition: Composition, values: Mapping[str, Tree], budget: int) -> None:
         super().__init__()

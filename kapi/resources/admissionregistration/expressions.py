@@ -29,14 +29,14 @@ OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further
 
 
 class CompileError(ValueError):
-    """An expression that cannot be used; the text is upstream's.  ``internal``: the fault is found after its check."""
+    """An expression that cannot be used; the text is upstream's.  ``internal``: the error is found after type checking."""
 
     def __init__(self, text: str, internal: bool = False) -> None:
         super().__init__(text)
         self.internal = internal
 
     def at(self, path: field.Path, expression: str) -> field.FieldError:
-        """The error of the field that holds the expression."""
+        """The field error for the field with the expression."""
         return field.internal(path, self) if self.internal else field.invalid(path, expression, str(self))
 
 
@@ -99,7 +99,7 @@ _STRUCTS = (REQUEST, _GVK, _GVR, _USER, NAMESPACE)
 
 
 class _AnyFields(dict[str, StructField]):
-    """Every name is a field, of any type."""
+    """A type that has every field, of any type."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -131,7 +131,7 @@ def _is_object(name: str) -> bool:
     return name == "Object" or name.startswith("Object.")
 
 
-#: what an apply configuration is
+#: the type of an apply configuration
 OBJECT = StructType("Object", _AnyFields())
 JSON_PATCH = StructType(
     "JSONPatch",
@@ -162,7 +162,7 @@ def environment(
     patches: bool = False,
     variables: StructType | None = None,
 ) -> Environment:
-    """What an expression may name: object, oldObject, request and namespaceObject always, others where they are offered.
+    """The variables of an expression: object, oldObject, request and namespaceObject always, others when they are given.
 
     ``patches`` adds the types that mutations make, JSONPatch and Object; ``variables`` is the type of a policy's variables.
     """
@@ -196,7 +196,7 @@ class Expression:
         self.program = program
 
     def evaluate(self, values: Mapping[str, Tree], budget: int) -> tuple[Tree, int]:
-        """The value and what it cost.  Raises EvaluationError."""
+        """The value and its cost.  Raises EvaluationError."""
         frame = Frame(values, 0, min(budget, PER_CALL_LIMIT), 0.0)
         try:
             value = self.program.run_in(frame)
@@ -212,7 +212,7 @@ class Expression:
 
 
 def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] = (BOOL,)) -> Expression:
-    """Raises CompileError: it does not compile, or is of another type than one of ``wanted`` (none: any)."""
+    """Compiles an expression.  Raises CompileError, also when its type is none of ``wanted`` (empty: any)."""
     try:
         program = env.compile(text)
     except cel_errors.CompileErrors as error:

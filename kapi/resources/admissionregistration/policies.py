@@ -48,23 +48,26 @@ _RESERVED = frozenset(
 
 
 class _Guarded(PlainStrategy):
-    """That its author may not let it read its parameters is reported when nothing else is wrong."""
+    """Common parts of policies and bindings.
 
-    def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
-        return super().validate(obj, ctx) or list(ctx.refused)
-
-    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        return super().validate_update(obj, old, ctx) or list(ctx.refused)
-
-
-class _Policy(_Guarded):
-    """What both kinds of policies share."""
+    Reports that the author may not read the parameters' kind only when there is no other error.
+    """
 
     namespaced = False
     allow_unconditional_update = False
     generation_parts = ("spec",)
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
     qualified_finalizers = False
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> Errors:
+        return super().validate(obj, ctx) or list(ctx.guard_errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        return super().validate_update(obj, old, ctx) or list(ctx.guard_errors)
+
+
+class _Policy(_Guarded):
+    """Common parts of both kinds of policies."""
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})
@@ -73,7 +76,7 @@ class _Policy(_Guarded):
         default_match(spec.get("matchConstraints"))
 
     def _common(self, spec: Object, old: Object | None, errors: Errors) -> Composition:
-        """Checks up to the variables; returns them."""
+        """The common checks up to the variables, which it returns."""
         policy, kind = spec.get("failurePolicy"), spec.get("paramKind")
         if policy is None:
             errors.append(required(_SPEC.child("failurePolicy")))
@@ -97,7 +100,7 @@ class _Policy(_Guarded):
         return self._variables(spec, errors)
 
     def _operations(self, match: Object, errors: Errors) -> None:
-        """Operations only some kinds of policies are asked about."""
+        """Checks operations that only some kinds of policies allow."""
 
     patches = False
 
@@ -204,7 +207,7 @@ class ValidatingPolicyStrategy(_Policy):
 
 class ValidatingPolicyStatusStrategy(PlainStatusStrategy):
     reset_fields = ("spec", "metadata")
-    judges_metadata = False
+    validates_metadata = False
     keeps_metadata = True
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
@@ -276,12 +279,6 @@ class MutatingPolicyStrategy(_Policy):
 
 class BindingStrategy(_Guarded):
     """Bindings of either kind of policy."""
-
-    namespaced = False
-    allow_unconditional_update = False
-    generation_parts = ("spec",)
-    update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
-    qualified_finalizers = False
 
     def __init__(self, *, actions: bool) -> None:
         self.actions = actions

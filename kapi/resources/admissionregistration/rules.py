@@ -1,4 +1,4 @@
-"""What webhook configurations and admission policies have in common: rules, match conditions, selectors, defaults.
+"""Common parts of webhook configurations and admission policies: rules, match conditions, selectors, defaults.
 
 Upstream: ``pkg/apis/admissionregistration/validation``, ``.../v1/defaults.go``.
 """
@@ -150,7 +150,7 @@ def selectors_have_invalid_values(webhooks: list[Object]) -> bool:
 
 
 def validate_conditions(conditions: list[Object], path: Path, errors: Errors, *, params: bool = False) -> None:
-    """Match conditions; ``params`` whether their expressions may speak of parameters."""
+    """Match conditions; ``params``: whether their expressions may use parameters."""
     if len(conditions) > _MAX_CONDITIONS:
         errors.append(too_many(path, len(conditions), _MAX_CONDITIONS))
     seen: set[str] = set()

@@ -124,7 +124,7 @@ class WebhookStrategy(PlainStrategy):
 
 
 def static_name_warnings(obj: Object) -> list[str]:
-    """Names that are kept for configurations from files."""
+    """Warnings about names that are reserved for configurations from files."""
     if not (obj["metadata"].get("name") or "").endswith(_STATIC_SUFFIX):
         return []
     return [
@@ -171,7 +171,7 @@ def _client_config(client: Object, path: Path, errors: Errors) -> None:
 
 
 def validate_url(url: str, path: Path, errors: Errors) -> None:
-    """A webhook's URL: https, a host, a path and no more."""
+    """A webhook's URL: https, host and path, and nothing else."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -192,7 +192,7 @@ def validate_url(url: str, path: Path, errors: Errors) -> None:
 
 def validate_service(service: Object, path: Path, errors: Errors) -> None:
     """A webhook's service reference."""
-    # upstream's callers give the two in the wrong order: each is missed in the other's place
+    # upstream's callers swap the two arguments, so that each error has the other's path
     for field, other in (("namespace", "name"), ("name", "namespace")):
         if not service.get(field):
             errors.append(required(path.child(other)))

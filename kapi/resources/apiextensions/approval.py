@@ -1,4 +1,4 @@
-"""Groups of Kubernetes itself, whose definitions need an approval (upstream: ``apihelpers/helpers.go``)."""
+"""The approval that definitions in groups of Kubernetes itself need (upstream: ``apihelpers/helpers.go``)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def is_protected(group: str) -> bool:
 
 
 def approval(annotations: Object | None) -> tuple[str, str]:
-    """(Missing | Bypassed | Approved | Invalid, the reason) by the approval annotation."""
+    """The state by the approval annotation (Missing, Bypassed, Approved or Invalid), and the reason."""
     value = (annotations or {}).get(APPROVED, "")
     if not value:
         return "Missing", f'protected groups must have approval annotation "{APPROVED}", see {_KEP}'

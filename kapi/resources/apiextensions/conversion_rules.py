@@ -20,7 +20,7 @@ def bad_bundle(conversion: Object | None) -> bool:
 def validate_conversion(
     conversion: Object, path: Path, errors: list[FieldError], *, any_bundle: bool, known_review: bool
 ) -> None:
-    """``any_bundle``: an unreadable CA bundle is let through; ``known_review``: one of the versions must be known here."""
+    """``any_bundle``: an unreadable CA bundle is accepted; ``known_review``: this server must know one of the review versions."""
     strategy, client = conversion.get("strategy") or "", conversion.get("webhookClientConfig")
     reviews = conversion.get("conversionReviewVersions") or []
     if not strategy:

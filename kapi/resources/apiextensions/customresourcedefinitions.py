@@ -1,7 +1,7 @@
 """CustomResourceDefinition (apiextensions.k8s.io/v1): defaults, validation, status (upstream: apiextensions-apiserver
 ``registry/customresourcedefinition/strategy.go``).
 
-What judges schemas and their rules is loaded with the first definition that is written.
+The validation of schemas and their rules is imported when the first definition is written.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError
 from kapi.machinery.freeing import free_now
+from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-_PATIENT_SECONDS = 1.0  # seconds: who waits so long is no reactor
+_VALIDATION = "kapi.resources.apiextensions.validation"
+_MIN_THREAD_SECONDS = 1.0  # a longer limit means that validation runs in a thread
 _MAX_SIZE_AT_ONCE = 1500  # schema nodes and characters of rules that are validated without a thread
 
 
@@ -33,6 +35,7 @@ def _remember_storage(crd: Object) -> None:
 
 
 def _unrecognized(crd: Object) -> list[str]:
+    import_in_thread(_VALIDATION)
     from kapi.resources.apiextensions.schema_rules import walk_schemas
     from kapi.schema.structural.formats import recognized
 
@@ -46,9 +49,9 @@ def _unrecognized(crd: Object) -> list[str]:
     return found
 
 
-def _not_in_a_hurry(crd: Object, ctx: StrategyContext) -> None:
-    """Raises TimeExceeded for a large definition that is to be validated at once: rules take milliseconds each."""
-    if not 0 < ctx.patience < _PATIENT_SECONDS:
+def _refuse_on_reactor(crd: Object, ctx: StrategyContext) -> None:
+    """Raises TimeExceeded for a large definition that would be validated on the reactor: each rule takes milliseconds."""
+    if not 0 < ctx.validation_seconds < _MIN_THREAD_SECONDS:
         return
     from kapi.resources.apiextensions.schema_rules import walk_schemas
 
@@ -116,19 +119,21 @@ class CustomResourceDefinitionStrategy(Strategy):
         _remember_storage(obj)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        import_in_thread(_VALIDATION)
         from kapi.resources.apiextensions.validation import validate
 
-        _not_in_a_hurry(obj, ctx)
+        _refuse_on_reactor(obj, ctx)
         return validate(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        import_in_thread(_VALIDATION)
         from kapi.resources.apiextensions.validation import validate_update
 
-        _not_in_a_hurry(obj, ctx)
+        _refuse_on_reactor(obj, ctx)
         return validate_update(obj, old)
 
     def begin_deletion(self, obj: Object, options: Object, ctx: StrategyContext) -> bool:
-        """The first request marks the definition for deletion; it is deleted when its objects are."""
+        """The first request marks the definition for deletion; it is deleted after its objects."""
         metadata = obj["metadata"]
         if metadata.get("deletionTimestamp"):
             return bool(metadata.get("finalizers"))
@@ -156,6 +161,7 @@ class StatusStrategy(CustomResourceDefinitionStrategy):
         free_now(before)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        import_in_thread(_VALIDATION)
         from kapi.resources.apiextensions.validation import validate_status_update
 
         return validate_status_update(obj, old)

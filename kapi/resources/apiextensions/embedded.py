@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kapi.machinery import names
-from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
@@ -11,30 +10,20 @@ from kapi.resources.shared.metadata import validate_metadata
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.structural.pruning import root
-from kapi.schema.structural.structure import Schema, additional, embedded
+from kapi.schema.structural.structure import Schema, additional, anywhere, embedded
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 def has_embedded(schema: Schema | None) -> bool:
-    """Whether any part is an embedded resource: else there is nothing to do here."""
-    checkpoint()
-    if not schema:
-        return False
-    if embedded(schema):
-        return True
-    items = schema.get("items")
-    if isinstance(items, dict) and has_embedded(items):
-        return True
-    if has_embedded(additional(schema)):
-        return True
-    return any(has_embedded(field) for field in steps((schema.get("properties") or {}).values()))
+    """Whether a schema has embedded resources; without any the other functions need not be called."""
+    return anywhere(schema, embedded)
 
 
 def coerce(
     path: Path, value: object, schema: Schema | None, *, drop: bool, unknown: list[str] | None = None
 ) -> FieldError | None:
-    """Brings metadata into the form of its Go type, in place; ``drop`` removes what does not fit, else it is an error."""
+    """Coerces metadata to its Go type, in place; with ``drop`` values that do not fit are removed, otherwise they are errors."""
     if not schema:
         return None
     if isinstance(value, list):
@@ -102,7 +91,7 @@ def _fitting(value: object) -> Object:
 
 
 def metadata_errors(path: Path, value: object, schema: Schema | None, is_root: bool = False) -> list[FieldError]:
-    """What is wrong with kind, apiVersion and metadata of embedded resources."""
+    """The errors of kind, apiVersion and metadata of embedded resources."""
     errors: list[FieldError] = []
     _walk(path, value, root(schema) if is_root else schema, errors)
     return errors

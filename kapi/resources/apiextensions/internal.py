@@ -1,5 +1,5 @@
-"""The form validation looks at: what is the same in all versions is moved to the top (upstream: conversion of v1 to the
-internal version, apiextensions ``v1/conversion.go``).  Error paths and texts speak of this form."""
+"""The form that is validated: values that are equal in all versions are moved to the top (upstream: conversion of v1 to the
+internal version, apiextensions ``v1/conversion.go``).  Error paths and texts refer to this form."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def is_true(crd: Object, name: str) -> bool:
 
 
 def version_schemas(spec: Object) -> dict[str, Object | None]:
-    """The schema of each version; the first of a name counts."""
+    """The schema of each version; of several with the same name the first one."""
     schemas: dict[str, Object | None] = {}
     for version in steps(spec.get("versions") or ()):
         if version.get("name", "") not in schemas:

@@ -1,4 +1,4 @@
-"""Which fields may be keys of a list that is a map (upstream: apiextensions ``validation.go``)."""
+"""The keys of lists that are maps (upstream: apiextensions ``validation.go``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an update of a definition may keep although it is not allowed any more (upstream: ``validationOptions``)."""
+"""Ratcheting: what an update of a definition may keep although it is no longer allowed (upstream: ``validationOptions``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kapi.schema.structural.structure import conversion_error, structural_errors
 
 
 class Options(Strictness):
-    """Strictness, and what else depends on the old object."""
+    """The options of validation that depend on the old object."""
 
     __slots__ = (
         "review_version",

@@ -1,4 +1,4 @@
-"""Validation of a version's whole schema: its root, its structure, its rules and what they cost together
+"""Validation of a version's whole schema: its root, its structure, its rules and their total cost
 (upstream: apiextensions ``validation/validation.go`` validateCustomResourceDefinitionValidation)."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from kapi.machinery.field import FieldError, Path, forbidden, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.defaults_check import default_errors
 from kapi.resources.apiextensions.internal import schema_of
-from kapi.resources.apiextensions.rule_costs import SCHEMA_LIMIT, CostContext, TotalCost, cost_text
+from kapi.resources.apiextensions.rule_costs import MAX_SCHEMA_COST, CostContext, TotalCost, cost_text
 from kapi.resources.apiextensions.schema_rules import SchemaValidator, Strictness
 from kapi.schema.structural.structure import conversion_error, structural_errors
 
@@ -37,9 +37,9 @@ def validate_schema(
     path: Path,
     errors: list[FieldError],
 ) -> None:
-    """Appends what is wrong with the schema in ``holder`` (at ``path``).
+    """Appends the errors of the schema in ``holder`` (at ``path``).
 
-    ``status_enabled``: the status is validated apart, so that the root may say little else.
+    ``status_enabled``: there is a status subresource, so the root may have few other keywords.
     """
     schema = schema_of(holder)
     if schema is None:
@@ -62,11 +62,11 @@ def validate_schema(
     found.extend(SchemaValidator(strictness).validate(at, schema, context))
     if not found and unreadable:
         found.append(invalid(at, "", unreadable))
-    if context is not None and context.total.total > SCHEMA_LIMIT:
+    if context is not None and context.total.total > MAX_SCHEMA_COST:
         text = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
         found.extend(forbidden(where, text) for _, where in context.total.expensive)
         name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-        found.append(forbidden(at, cost_text(name, context.total.total, SCHEMA_LIMIT)))
+        found.append(forbidden(at, cost_text(name, context.total.total, MAX_SCHEMA_COST)))
     errors.extend(found)
 
 

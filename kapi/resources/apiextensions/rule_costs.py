@@ -1,4 +1,4 @@
-"""What the rules of a schema cost at most, and how much they may."""
+"""The estimated maximum cost of a schema's rules, and its limits."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from dataclasses import dataclass, field
 
 from kapi.cel.ranges import MAX_UINT64
 from kapi.machinery.field import Path
-from kapi.schema.structural.celtypes import Declared, declare, escape
+from kapi.schema.structural.celtypes import DeclType, declare, escape
 from kapi.schema.structural.structure import Schema, embedded
 
-RULE_LIMIT = 10_000_000
+MAX_RULE_COST = 10_000_000
 
 
-SCHEMA_LIMIT = 100_000_000
+MAX_SCHEMA_COST = 100_000_000
 
 
 @dataclass(slots=True)
 class TotalCost:
-    """The cost of all rules of a schema; ``expensive`` the four that count most."""
+    """The cost of all rules of a schema; ``expensive`` has the four most expensive ones."""
 
     total: int = 0
     expensive: list[tuple[int, Path]] = field(default_factory=list)
 
     def add(self, path: Path, cost: int) -> None:
         self.total = min(self.total + cost, MAX_UINT64)
-        if cost < SCHEMA_LIMIT // 100:
+        if cost < MAX_SCHEMA_COST // 100:
             return
         self.expensive.append((cost, path))
         self.expensive.sort(key=lambda item: -item[0])
@@ -32,15 +32,15 @@ class TotalCost:
 
 
 class CostContext:
-    """Where in a schema we are: the declared type here, how often a rule here may run at most (None: no bound)."""
+    """The context of a node of a schema: its declared type, and how often a rule there may run at most (None: no bound)."""
 
     def __init__(self, schema: Schema, total: TotalCost, *, is_root: bool = False) -> None:
         self.schema = schema
         self.total = total
         self.is_root = is_root
         self.count: int | None = 1
-        self.declared: Declared | None = None
-        self.looked = False
+        self.declared: DeclType | None = None
+        self.is_declared = False
         self.parent: CostContext | None = None
         self.step = ("", "")
 
@@ -51,11 +51,11 @@ class CostContext:
         below.count = None if self.count is None or most is None else min(self.count * most, MAX_UINT64)
         return below
 
-    def type(self) -> Declared | None:
-        """The declared type; the parent's view of it where the parent can be declared at all."""
-        if self.looked:
+    def type(self) -> DeclType | None:
+        """The declared type; taken from the parent's, when the parent has one."""
+        if self.is_declared:
             return self.declared
-        self.looked = True
+        self.is_declared = True
         above = self.parent.type() if self.parent is not None else None
         if above is not None:
             kind, name = self.step
@@ -81,7 +81,7 @@ def _most_elements(schema: Schema) -> int | None:
 
 
 def cost_text(name: str, cost: int, limit: int) -> str:
-    """By how much a cost is too high."""
+    """The text that says by how much a cost is too high."""
     factor = cost / limit
     if factor > 100:
         shown = "more than 100x"

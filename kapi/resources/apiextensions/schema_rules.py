@@ -20,8 +20,8 @@ from kapi.machinery.field import (
 )
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.map_keys import map_key_errors
-from kapi.resources.apiextensions.rule_costs import RULE_LIMIT, CostContext, TotalCost, cost_text
-from kapi.schema.structural.celtypes import MAX_REQUEST
+from kapi.resources.apiextensions.rule_costs import MAX_RULE_COST, CostContext, TotalCost, cost_text
+from kapi.schema.structural.celtypes import MAX_REQUEST_BYTES
 from kapi.schema.structural.compiled_rules import Rule, compile_rules
 from kapi.schema.structural.field_path import field_path
 from kapi.schema.structural.structure import Schema, conversion_error, embedded
@@ -33,7 +33,7 @@ _META = frozenset(("metadata", "kind", "apiVersion"))
 
 @dataclass(slots=True)
 class Strictness:
-    """What an update need not mend because the old object had it already."""
+    """Errors that an update may keep because the old object has them already."""
 
     valid_types: bool = True
     structural: bool = True
@@ -45,9 +45,9 @@ class Strictness:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """What is forbidden at a place of the schema."""
+    """What is forbidden at a node of the schema."""
 
-    defaults: str | None = None  # why defaults must not be set, None: they may
+    defaults: str | None = None  # why defaults are forbidden; None: they are allowed
     inside_meta: bool = False
     no_old_self: Path | None = None
 
@@ -306,27 +306,27 @@ class SchemaValidator:
                 )
             )
             return
-        count = context.count if context.count is not None else MAX_REQUEST // (declared.least + 1)
+        count = context.count if context.count is not None else MAX_REQUEST_BYTES // (declared.min_serialized_size + 1)
         for index, rule in enumerate(compile_rules(schema, declared)):
             self._rule(path.child("x-kubernetes-validations").index(index), rule, count, where, context.total)
 
     def _rule(self, at: Path, rule: Rule, count: int, where: _Where, total: TotalCost) -> None:
         add = self.rule_errors.append
-        cost = 0 if rule.program is None else min(rule.program.cost_estimate.most * count, MAX_UINT64)
-        if self.strict.check_cost and cost > RULE_LIMIT:
-            add(forbidden(at.child("rule"), cost_text("estimated rule cost", cost, RULE_LIMIT)))
+        cost = 0 if rule.program is None else min(rule.program.cost_estimate.max * count, MAX_UINT64)
+        if self.strict.check_cost and cost > MAX_RULE_COST:
+            add(forbidden(at.child("rule"), cost_text("estimated rule cost", cost, MAX_RULE_COST)))
         total.add(at.child("rule"), cost)
         if rule.error:
             add(invalid(at.child("rule"), _go_rule(rule.source), rule.error))
         if rule.message_error:
             add(invalid(at.child("messageExpression"), _go_rule(rule.source), rule.message_error))
         elif rule.message is not None:
-            message_cost = rule.message.cost_estimate.most
-            if self.strict.check_cost and message_cost > RULE_LIMIT:
+            message_cost = rule.message.cost_estimate.max
+            if self.strict.check_cost and message_cost > MAX_RULE_COST:
                 add(
                     forbidden(
                         at.child("messageExpression"),
-                        cost_text("estimated messageExpression cost", message_cost, RULE_LIMIT),
+                        cost_text("estimated messageExpression cost", message_cost, MAX_RULE_COST),
                     )
                 )
             total.add(at.child("messageExpression"), message_cost)
@@ -384,5 +384,5 @@ def walk_schemas(schema: object) -> list[Schema]:
 
 
 def _has_lines(text: str) -> bool:
-    """Whether there is a line break; a regular expression would take thirty times as long to see that there is none."""
+    """Whether there is a line break; a regular expression would take thirty times as long."""
     return "\n" in text or "\r" in text

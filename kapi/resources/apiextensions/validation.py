@@ -83,83 +83,76 @@ def _immutable(errors: list[FieldError], path: Path, new: object, old: object) -
 def _spec(spec: Object, options: Options, path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     _group(spec, path, errors)
-    versions = spec.get("versions") or []
     if not spec.get("preserveUnknownFields"):
         options.structural = True
-    _schema_presence(spec, versions, options, path, errors)
+    _schema_presence(spec, spec.get("versions") or [], options, path, errors)
+    _needs_structural(spec, options, path, errors)
+    _versions(spec, options, path, errors)
+    given = spec.get("names") or {}
+    for name in ("plural", "singular", "kind", "listKind"):
+        if not given.get(name):
+            errors.append(required(path.child("names", name)))
+    errors.extend(_names(given, path.child("names")))
+    _of_all_versions(spec, options, path, errors)
+    _conversion(spec, options, path.child("conversion"), errors)
+    return errors
+
+
+def _needs_structural(spec: Object, options: Options, path: Path, errors: list[FieldError]) -> None:
+    """Defaults and extensions in any schema need structural schemas."""
     nodes = nodes_of(spec)
     if any(node.get("default") is not None for node in steps(nodes)):
         options.structural = True
         if spec.get("preserveUnknownFields"):
-            errors.append(
-                invalid(
-                    path.child("preserveUnknownFields"), True, "must be false in order to use defaults in the schema"
-                )
-            )
+            text = "must be false in order to use defaults in the schema"
+            errors.append(invalid(path.child("preserveUnknownFields"), True, text))
     if any(node.get(name) for node in steps(nodes) for name in _EXTENSIONS):
         options.structural = True
+
+
+def _versions(spec: Object, options: Options, path: Path, errors: list[FieldError]) -> None:
+    versions, here = spec.get("versions") or [], path.child("versions")
     for index, version in enumerate(steps(versions)):
-        at = path.child("versions").index(index)
+        at = here.index(index)
         texts = dns_1035_label(version.get("name", ""))
         if texts:
             errors.append(invalid(at.child("name"), version.get("name", ""), ",".join(texts)))
         _version(spec, version, at, options, errors)
     names = [version.get("name", "") for version in steps(versions)]
     if len(set(names)) != len(names):
-        errors.append(invalid(path.child("versions"), _go_versions(spec), "must contain unique version names"))
+        errors.append(invalid(here, _go_versions(spec), "must contain unique version names"))
     if sum(bool(version.get("storage")) for version in steps(versions)) != 1:
-        errors.append(
-            invalid(
-                path.child("versions"), _go_versions(spec), "must have exactly one version marked as storage version"
-            )
-        )
+        text = "must have exactly one version marked as storage version"
+        errors.append(invalid(here, _go_versions(spec), text))
     if spec["version"]:
         texts = dns_1035_label(spec["version"])
         if texts:
             errors.append(invalid(path.child("version"), spec["version"], ",".join(texts)))
-    given = spec.get("names") or {}
-    for name in ("plural", "singular", "kind", "listKind"):
-        if not given.get(name):
-            errors.append(required(path.child("names", name)))
-    errors.extend(_names(given, path.child("names")))
-    validate_schema(
-        spec.get("validation"),
-        _any_status(spec),
-        options.strictness(spec["version"]),
-        path.child("validation"),
-        errors,
-    )
+
+
+def _of_all_versions(spec: Object, options: Options, path: Path, errors: list[FieldError]) -> None:
+    """The fields of the spec that all versions share: schema, subresources, columns, selectable fields."""
+    strictness = options.strictness(spec["version"])
+    validate_schema(spec.get("validation"), _any_status(spec), strictness, path.child("validation"), errors)
     validate_subresources(spec.get("subresources"), path.child("subresources"), errors)
     for index, column in enumerate(steps(spec.get("additionalPrinterColumns") or ())):
         validate_column(column, path.child("additionalPrinterColumns").index(index), errors)
     if spec.get("selectableFields"):
-        schema = schema_of(spec.get("validation"))
+        schema, here = schema_of(spec.get("validation")), path.child("selectableFields")
         if schema is None:
-            errors.append(
-                invalid(path.child("selectableFields"), "", "may only be set when validations.schema is included")
-            )
+            errors.append(invalid(here, "", "may only be set when validations.schema is included"))
         else:
-            validate_selectable(
-                spec["selectableFields"], schema, path.child("selectableFields"), "" in options.many_selectable, errors
-            )
+            validate_selectable(spec["selectableFields"], schema, here, "" in options.many_selectable, errors)
+
+
+def _conversion(spec: Object, options: Options, path: Path, errors: list[FieldError]) -> None:
     conversion = spec.get("conversion")
-    if conversion is not None and conversion.get("strategy") != "None" and spec.get("preserveUnknownFields"):
-        errors.append(
-            invalid(
-                path.child("conversion", "strategy"),
-                conversion.get("strategy"),
-                "must be None if spec.preserveUnknownFields is true",
-            )
-        )
-    if conversion is not None:
-        validate_conversion(
-            conversion,
-            path.child("conversion"),
-            errors,
-            any_bundle=options.any_ca_bundle,
-            known_review=options.review_version,
-        )
-    return errors
+    if conversion is None:
+        return
+    strategy = conversion.get("strategy")
+    if strategy != "None" and spec.get("preserveUnknownFields"):
+        errors.append(invalid(path.child("strategy"), strategy, "must be None if spec.preserveUnknownFields is true"))
+    validate_conversion(conversion, path, errors, any_bundle=options.any_ca_bundle, known_review=options.review_version)
 
 
 def _go_versions(spec: Object) -> Tree:

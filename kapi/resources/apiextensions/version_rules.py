@@ -1,4 +1,4 @@
-"""Validation of what a version has besides its schema: subresources, columns, selectable fields, the warning of its deprecation
+"""Validation of the parts of a version besides its schema: subresources, columns, selectable fields, deprecation warning
 (upstream: apiextensions ``validation/validation.go``)."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int
 
 
 def deprecation_texts(deprecated: bool, warning: str | None) -> list[str]:
-    """What is wrong with the warning of a version that may be deprecated."""
+    """The error texts of a deprecation warning."""
     if warning is None:
         return []
     if not deprecated:
@@ -43,7 +43,7 @@ def _simple_path(text: str, path: Path) -> list[FieldError]:
 
 
 def validate_subresources(subresources: Object | None, path: Path, errors: list[FieldError]) -> None:
-    """Appends what is wrong with the paths of a scale."""
+    """Appends the errors of the paths of a scale subresource."""
     scale = (subresources or {}).get("scale")
     if scale is None:
         return
@@ -69,7 +69,7 @@ def validate_subresources(subresources: Object | None, path: Path, errors: list[
 
 
 def validate_column(column: Object, path: Path, errors: list[FieldError]) -> None:
-    """Appends what is wrong with an additional printer column."""
+    """Appends the errors of an additional printer column."""
     if not column.get("name"):
         errors.append(required(path.child("name")))
     type_, text = column.get("type") or "", "must be one of " + ",".join(_COLUMN_TYPES)
@@ -88,7 +88,7 @@ def validate_column(column: Object, path: Path, errors: list[FieldError]) -> Non
 
 
 def validate_selectable(fields: list[Object], schema: Object, path: Path, many: bool, errors: list[FieldError]) -> None:
-    """Appends what is wrong with selectable fields; ``many``: the old definition had too many already."""
+    """Appends the errors of selectable fields; ``many``: the old definition has too many already."""
     seen: set[str] = set()
     for index, item in enumerate(fields):
         at, text = path.index(index).child("jsonPath"), item.get("jsonPath") or ""

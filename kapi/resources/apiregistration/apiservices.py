@@ -1,4 +1,4 @@
-"""APIService (apiregistration.k8s.io/v1): a group version served by somebody, with its place in discovery.
+"""APIService (apiregistration.k8s.io/v1): the server of a group version, and its place in discovery.
 
 Upstream: kube-aggregator ``registry/apiservice``, ``apis/apiregistration/validation``.
 """
@@ -21,7 +21,7 @@ from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep_metadata
 
-#: set on a local APIService by whoever made it; "onstart" and "true" ones are the server's own
+#: a label of local APIServices that says who manages them; those with "onstart" and "true" are the server's own
 AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
 _SPEC = Path("spec")
 DEFAULT_PORT = 443
@@ -38,7 +38,7 @@ def condition(status: str, reason: str, message: str, now: str) -> Object:
 
 
 def is_available(obj: Object) -> bool:
-    """Whether requests for the group version can be sent where it is served."""
+    """Whether the server of the group version is available."""
     found = available_condition(obj)
     return found is not None and found.get("status") == "True"
 
@@ -77,7 +77,7 @@ class APIServiceStrategy(PlainStrategy):
             obj["status"] = {"conditions": [local_available(ctx.now)]}
 
     def _new_metadata(self, obj: Object, errors: Errors) -> None:
-        """The name says which group version it is."""
+        """The name must consist of version and group."""
         wanted = f"{obj['spec'].get('version', '')}.{obj['spec'].get('group', '')}"
 
         def rule(name: str, prefix: bool) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""StorageVersion (internal.apiserver.k8s.io/v1alpha1): how each server writes a resource (KEP-2339).
+"""StorageVersion (internal.apiserver.k8s.io/v1alpha1): the versions in which servers store a resource (KEP-2339).
 
 Upstream: ``pkg/apis/apiserverinternal/validation``, ``pkg/registry/apiserverinternal/storageversion``."""
 
@@ -83,7 +83,7 @@ def _check_server(server: Object, path: Path, errors: Errors) -> None:
 
 
 def _check_conditions(conditions: list[Object], errors: Errors) -> None:
-    """Upstream leaves the name of the list out of the paths, and shows the type where the status is wrong."""
+    """Upstream's paths lack the name of the list, and its error about a status shows the type."""
     seen: dict[str, int] = {}
     for i, condition in enumerate(steps(conditions)):
         here, kind = _STATUS.index(i), condition.get("type", "")
@@ -109,12 +109,12 @@ class StorageVersionStrategy(PlainStrategy):
         _check_status(obj, errors)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        """There is nothing in the spec."""
+        """The spec is empty."""
 
 
 class StorageVersionStatusStrategy(PlainStatusStrategy):
     reset_fields = ("metadata", "spec")
-    judges_metadata = False
+    validates_metadata = False
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         _check_status(obj, errors)

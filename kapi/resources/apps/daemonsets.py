@@ -1,6 +1,6 @@
 """DaemonSet (apps/v1): defaults, validation, strategy, table (upstream: ``pkg/apis/apps``, ``pkg/registry/apps/daemonset``).
 
-The template's generation is a field inside upstream; on the wire, and here, it is an annotation.
+The template's generation is a field of upstream's internal type; in the API, and here, it is an annotation.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from kapi.machinery import field, status
 from kapi.machinery.field import Path
+from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import internal
@@ -33,7 +34,7 @@ from kapi.resources.shared.replicas import (
     validate_template_for_replicas,
 )
 from kapi.resources.shared.rules import Errors, not_supported, same
-from kapi.resources.shared.selectors import format_selector, is_convertible
+from kapi.resources.shared.selectors import is_convertible
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
 _SPEC, _STATUS = Path("spec"), Path("status")
@@ -48,7 +49,7 @@ _VIEW = without_annotation(ROLLBACK)
 
 
 def _rollback(obj: Object) -> int | None:
-    """The revision to go back to, a field inside upstream.  Raises BadRequest when it is no number."""
+    """The revision to roll back to, a field of upstream's internal type.  Raises BadRequest when it is no number."""
     text = ((obj.get("metadata") or {}).get("annotations") or {}).get(ROLLBACK)
     if not text:
         return None
@@ -173,7 +174,7 @@ def _selector(obj: Object, now: float) -> str:
     selector = obj["spec"].get("selector")
     if selector is not None and not is_convertible(selector):
         return "<invalid>"
-    return format_selector(selector)
+    return selector_text(selector)
 
 
 STRATEGY = DeploymentStrategy()

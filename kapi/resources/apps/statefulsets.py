@@ -59,7 +59,7 @@ _HISTORY = "spec.revisionHistoryLimit: a negative value retains all historical r
 
 
 def _default_claim(claim: Object) -> None:
-    claim.update(kind="PersistentVolumeClaim", apiVersion="v1")  # whatever the client says they are
+    claim.update(kind="PersistentVolumeClaim", apiVersion="v1")  # the client's values are replaced, as upstream
     claim.setdefault("metadata", {})
     default_claim_spec(claim.setdefault("spec", {}))
     status = claim.setdefault("status", {})
@@ -91,7 +91,7 @@ def _validate_strategy(strategy: Object, path: Path, errors: Errors) -> None:
 
 
 def _validated_template(spec: Object) -> Object:
-    """The template as its pods will have it: claims as volumes, names given by the controller."""
+    """The template as in its pods: with volumes for the claims, and the names that the controller sets."""
     template = spec.get("template") or {}
     pod, claims = template.get("spec") or {}, spec.get("volumeClaimTemplates") or []
     if not (pod.get("subdomain") or pod.get("hostname") or claims):

@@ -1,12 +1,14 @@
-"""HorizontalPodAutoscaler between its versions, losing nothing (upstream: ``pkg/apis/autoscaling/v1/conversion.go``).
+"""Lossless conversion of HorizontalPodAutoscalers between versions (upstream: ``pkg/apis/autoscaling/v1/conversion.go``).
 
-What v1 has no field for travels in annotations: metrics other than CPU, their current values, behaviour, conditions.
+Annotations hold what v1 has no fields for: metrics other than CPU, their current values, behaviour, conditions.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+
+import orjson
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
@@ -47,7 +49,7 @@ def _is_cpu_utilization(metric: Object) -> bool:
 
 
 def drop_own_annotations(obj: Object) -> None:
-    """Annotations of the conversion mean nothing in v2."""
+    """Drops the annotations of the conversion, which have no meaning in v2."""
     annotations = obj["metadata"].get("annotations")
     if annotations and not _OWN.isdisjoint(annotations):
         kept = {key: value for key, value in annotations.items() if key not in _OWN}
@@ -67,7 +69,7 @@ def _reference(ref: Mapping[str, Tree]) -> Object:
 
 
 def _metric_to_v1(metric: Object, current: bool) -> Object:
-    """A metric's source, or its status with ``current``, as v1 wrote them."""
+    """A metric's source, or its status with ``current``, in the form of v1's annotations."""
     shown: Object = {"type": metric.get("type", "")}
     word = "current" if current else "target"
     for kind in ("object", "pods", "resource", "containerResource", "external"):
@@ -111,11 +113,11 @@ def to_v1(obj: Object) -> Object:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     annotations = {k: v for k, v in steps((obj["metadata"].get("annotations") or {}).items()) if k not in _OWN}
-    others = [_metric_to_v1(metric, False) for metric in metrics if not _is_cpu_utilization(metric)]
+    others = [_metric_to_v1(metric, current=False) for metric in metrics if not _is_cpu_utilization(metric)]
     if others:
         annotations[METRICS] = _encode(others)
     if current:
-        annotations[CURRENT] = _encode([_metric_to_v1(metric, True) for metric in current])
+        annotations[CURRENT] = _encode([_metric_to_v1(metric, current=True) for metric in current])
     if spec.get("behavior") is not None:
         annotations[BEHAVIOR] = _encode(internal(_BEHAVIOR, spec["behavior"]))
     if status.get("conditions"):
@@ -157,7 +159,7 @@ def _decode(text: str | None) -> Tree:
     if text is None:
         return None
     try:
-        return json.loads(text)
+        return orjson.loads(text)  # it refuses NaN and what is nested too deeply
     except ValueError:
         return None
 
@@ -208,7 +210,7 @@ def _target_type(kind: str, average: object, value: object, utilization: object)
 
 
 def _from_internal(kind: str, value: object) -> Tree:
-    """The wire form of what ``internal`` made; names are matched without regard to case, as Go reads JSON."""
+    """The API form of a value of ``internal``; names of fields match in any case, as for Go's JSON decoder."""
     if isinstance(value, list):
         return [_from_internal(kind, item) for item in value]
     if not isinstance(value, dict):
@@ -255,7 +257,7 @@ def from_v1(obj: Object) -> Object:
     shown = {key: spec[key] for key in ("scaleTargetRef", "minReplicas", "maxReplicas") if key in spec}
     target = spec.get("targetCPUUtilizationPercentage")
     metrics = [] if target is None else [cpu_metric(target)]
-    metrics = (_annotated(annotations.get(METRICS), False) or []) + metrics
+    metrics = (_annotated(annotations.get(METRICS), current=False) or []) + metrics
     shown["metrics"] = metrics or [cpu_metric(DEFAULT_UTILIZATION)]
     behavior = _typed(_from_internal(_BEHAVIOR, _decode(annotations.get(BEHAVIOR))), "spec", "behavior")
     if behavior:
@@ -266,7 +268,7 @@ def from_v1(obj: Object) -> Object:
     current = None
     if used is not None:
         current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}]
-    stored = _annotated(annotations.get(CURRENT), True)
+    stored = _annotated(annotations.get(CURRENT), current=True)
     state["currentMetrics"] = current if stored is None else stored
     conditions = _typed(_decode(annotations.get(CONDITIONS)), "status", "conditions")
     if conditions:

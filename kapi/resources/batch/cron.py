@@ -20,7 +20,7 @@ _ZONE_PART = re.compile(r"[A-Za-z._0-9+-]{1,14}\Z").match
 
 
 class ScheduleError(ValueError):
-    """Not a schedule; the text is upstream's."""
+    """An invalid schedule; the text is upstream's."""
 
 
 def check_schedule(schedule: str) -> None:
@@ -102,7 +102,7 @@ def is_zone(name: str) -> bool:
     """Whether there is such a time zone."""
     if name in ("", "UTC", "Local"):
         return True
-    import zoneinfo  # for those alone who use it
+    import zoneinfo  # imported only when it is used
 
     try:
         zoneinfo.ZoneInfo(name)
@@ -112,7 +112,7 @@ def is_zone(name: str) -> bool:
 
 
 def zone_texts(name: str) -> list[str]:
-    """What is wrong with a time zone's name."""
+    """The error texts of a time zone's name."""
     if not name:
         return ["timeZone must be nil or non-empty string"]
     unknown = f"unknown time zone {name}"

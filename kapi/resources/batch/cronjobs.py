@@ -85,7 +85,7 @@ class CronJobStrategy(PlainStrategy):
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors = super().validate(obj, ctx)
         own = obj["metadata"].get("name", "")
-        if len(own) > 52:  # the controller adds eleven characters
+        if len(own) > 52:  # characters: the controller appends eleven
             errors.append(field.invalid("metadata.name", own, "must be no more than 52 characters"))
         return errors
 

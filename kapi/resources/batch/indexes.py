@@ -11,7 +11,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match
 
 
 class IndexesError(ValueError):
-    """Not such a list; the text is upstream's."""
+    """An invalid list; the text is upstream's."""
 
 
 def _index(text: str, completions: int) -> int:
@@ -60,7 +60,7 @@ def _intervals(text: str, completions: int) -> Iterator[tuple[int, int]]:
 
 
 def check_apart(completed: str, failed: str, completions: int) -> None:
-    """Raises IndexesError when an index has both failed and completed; unreadable intervals are passed over."""
+    """Raises IndexesError when an index is in both lists; invalid intervals are skipped."""
     done, lost = _intervals(completed, completions), _intervals(failed, completions)
     first, second = next(done, None), next(lost, None)
     while first is not None and second is not None:

@@ -1,4 +1,4 @@
-"""The spec of a Job, on its own and in a CronJob: defaults and validation (upstream: ``pkg/apis/batch``)."""
+"""The spec of a Job, also of a CronJob's template: defaults and validation (upstream: ``pkg/apis/batch``)."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _restart_policy(spec: Object, path: Path, errors: Errors) -> None:
 
 
 def validate_job_spec(spec: Object, path: Path, errors: Errors, options: PodOptions) -> None:
-    """Everything but the selector, which a CronJob's template does not have."""
+    """All rules except those of the selector, which a CronJob's template does not have."""
     names = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
     validate_counts(spec, path, errors, (*names, "backoffLimitPerIndex", "maxFailedIndexes"))
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:

@@ -1,6 +1,6 @@
-"""What the status of a Job may say and how it may change (upstream: ``batch/validation`` ValidateJobStatusUpdate).
+"""Validation of the status of a Job and of its changes (upstream: ``batch/validation`` ValidateJobStatusUpdate).
 
-A rule that came later than the object judges only what the update changes.
+Newer rules apply only to the parts that an update changes, since stored objects may break them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def is_false(status: Object, kind: str) -> bool:
 
 
 class _Change:
-    """Two statuses and which of their parts differ."""
+    """Two statuses, and which of their parts differ."""
 
     def __init__(self, spec: Object, new: Object, old: Object) -> None:
         self.spec, self.new, self.old = spec, new, old
@@ -159,8 +159,8 @@ def _rest(change: _Change, errors: Errors) -> None:
         errors.append(field.invalid(_CONDITIONS, OMIT, text))
 
 
-def _steps(change: _Change, errors: Errors) -> None:
-    """What never goes back."""
+def _irreversible_changes(change: _Change, errors: Errors) -> None:
+    """Changes that cannot be undone: terminal conditions, counters, times."""
     spec, new, old = change.spec, change.new, change.old
     for kind in ("Failed", "Complete", "FailureTarget"):
         if is_true(old, kind) and not is_true(new, kind):
@@ -195,4 +195,4 @@ def validate_job_status(job: Object, old: Object, errors: Errors) -> None:
     _finished(change, errors)
     _indexes(change, errors)
     _rest(change, errors)
-    _steps(change, errors)
+    _irreversible_changes(change, errors)

@@ -30,9 +30,9 @@ _INTERNAL = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPo
 
 
 def _generate_selector(job: Object) -> None:
-    """Labels the template with the job's identity and selects by it, unless the job brings its own selector.
+    """Labels the template with the job's uid and name and selects by them, unless the job has a selector of its own.
 
-    Labels that defaulting took from the template are the template's: they get these too.
+    When defaulting has taken the job's labels from the template, the job gets these labels, too.
     """
     spec, metadata = job["spec"], job["metadata"]
     template = spec.setdefault("template", {}).setdefault("metadata", {})
@@ -77,10 +77,10 @@ def _validate_generated(job: Object, errors: Errors, prefixed: bool) -> None:
 
 
 def _may_change_template(old: Object) -> bool:
-    """A job that is suspended, and has not started or has stopped again, may change where and with what it runs."""
+    """Whether scheduling directives and resources may change: the job is suspended and no pod runs."""
     spec, status = old["spec"], old.get("status") or {}
-    resting = status.get("startTime") is None or is_true(status, "Suspended")
-    return bool(spec.get("suspend") and resting and not status.get("active"))
+    is_stopped = status.get("startTime") is None or is_true(status, "Suspended")
+    return bool(spec.get("suspend") and is_stopped and not status.get("active"))
 
 
 def _validate_completions(spec: Object, old: Object, errors: Errors) -> None:
@@ -144,7 +144,7 @@ class JobStrategy(PlainStrategy):
         labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
         metadata = obj.setdefault("metadata", {})
         if labels and not metadata.get("labels"):
-            metadata["labels"] = labels  # the same object: generated labels are meant for both
+            metadata["labels"] = labels  # one object, so that both get the generated labels
         if spec.get("completionMode") is None:
             spec["completionMode"] = "NonIndexed"
         if spec.get("suspend") is None:
@@ -166,7 +166,7 @@ class JobStrategy(PlainStrategy):
         obj["metadata"]["generation"] = 1
 
     def canonicalize(self, obj: Object) -> None:
-        """A job that is read without labels gets those of its template: write them down at once."""
+        """Stores the labels that decoding would take from the template when there are none."""
         labels = (obj["spec"]["template"].get("metadata") or {}).get("labels")
         if labels and not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = dict(labels)
@@ -225,7 +225,7 @@ class JobStrategy(PlainStrategy):
         errors: list[FieldError] = []
         self._validate_job(obj, old, errors, ctx)
         validate_metadata_update(obj, old, errors)
-        self._validate_spec(obj, old, errors, ctx)  # upstream checks the spec once more
+        self._validate_spec(obj, old, errors, ctx)  # upstream checks the spec twice
         spec, before = obj["spec"], old["spec"]
         _validate_completions(spec, before, errors)
         selector = plain(spec.get("selector"))

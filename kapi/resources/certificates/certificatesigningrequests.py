@@ -1,4 +1,4 @@
-"""CertificateSigningRequest (certificates.k8s.io/v1): the requester is recorded, approval and status change apart.
+"""CertificateSigningRequest (certificates.k8s.io/v1): the server records the requester; approval and status are subresources.
 
 Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/certificates``."""
 
@@ -59,12 +59,12 @@ _USAGES = (
 
 
 def _any_name(name: str, prefix: bool = False) -> tuple[str, ...]:
-    """Whatever metadata allow."""
+    """Any name is allowed."""
     return ()
 
 
 class RequestStrategy(PlainStrategy):
-    """The main resource: after creation only metadata change."""
+    """The main resource: after creation only the metadata may change."""
 
     namespaced = False
     name_rule = staticmethod(_any_name)
@@ -152,12 +152,13 @@ def fill_times(obj: Object, old: Object, now: str) -> None:
 
 
 def request_error(encoded: str | None) -> str:
-    """ "" for a PEM block with a well-signed PKCS #10 request."""
+    """The error of a request; "" for a PEM block with a validly signed PKCS #10 request."""
     block = next(pem_blocks(_decoded(encoded)), None)
     if block is None or block.kind != "CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
     try:
         request = x509.load_der_x509_csr(block.der)
+        request.subject  # noqa: B018  decoded when it is read
         good = request.is_signature_valid
     except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return "x509: malformed certificate request"
@@ -171,7 +172,7 @@ def request_error(encoded: str | None) -> str:
 
 
 def certificate_error(encoded: str | None) -> str:
-    """ "" for nothing and for PEM blocks that are certificates."""
+    """The error of a certificate; "" for none and for PEM blocks that are certificates."""
     data = _decoded(encoded)
     if not data:
         return ""
@@ -217,7 +218,7 @@ def _usages(spec: Object, old: Object, errors: Errors) -> None:
 
 
 def _conditions(conditions: list[Object], old: list[Object], errors: Errors) -> None:
-    """What the old object already did wrong stays allowed."""
+    """Appends the errors of the conditions; those that the old object has already are allowed."""
     types = [item.get("type", "") for item in steps(old)]
     before = set(types)
     unique = len(before) == len(types)
@@ -250,7 +251,7 @@ def _certificate(obj: Object, old: Object | None, errors: Errors) -> None:
 
 
 def validate_change(obj: Object, old: Object, errors: Errors, *, approval: bool, certificate: bool) -> None:
-    """Who may change what: ``approval`` Approved and Denied, ``certificate`` the certificate, once."""
+    """``approval``: Approved and Denied may change; ``certificate``: the certificate may be set, once."""
     new, before = _conditions_of(obj), _conditions_of(old)
     for kind in _LASTING:
         if len(_of(new, kind)) < len(_of(before, kind)):

@@ -11,7 +11,7 @@ from kapi.machinery.tree import Object
 
 
 def keep_conditions(new: list[Object], before: list[Object], kinds: Iterable[str]) -> None:
-    """Those of these kinds are again as they were, unless some were added or taken away."""
+    """Restores conditions of these types, unless their number has changed."""
     for kind in kinds:
         places = [index for index, item in enumerate(steps(new)) if item.get("type") == kind]
         kept = [item for item in steps(before) if item.get("type") == kind]
@@ -21,7 +21,7 @@ def keep_conditions(new: list[Object], before: list[Object], kinds: Iterable[str
 
 
 def fill_transition_times(new: list[Object], before: list[Object], now: str) -> None:
-    """Sets missing ones; the time stays where type and status stay."""
+    """Sets missing transition times; a condition with unchanged type and status keeps its time."""
     times: dict[tuple[object, object], str] = {}
     for item in steps(before):
         if item.get("lastTransitionTime"):

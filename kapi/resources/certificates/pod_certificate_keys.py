@@ -1,4 +1,4 @@
-"""The key of a PodCertificateRequest, and the proof that the asker has its private half (KEP-4317).
+"""The key of a PodCertificateRequest, and the proof that the requester has the private key (KEP-4317).
 
 Upstream: ``pkg/apis/certificates/validation`` (ValidatePodCertificateRequestCreate).
 """
@@ -30,7 +30,7 @@ _RSA_BITS = (3072, 4096)
 
 
 def check_keys(spec: Object, errors: Errors) -> None:
-    """A signed request for a certificate says both; before it came a key and a signature of the pod's uid did."""
+    """A signed certificate request contains both; the older form is a key and a signature of the pod's uid."""
     request, key, proof = (_decoded(spec, path) for path in (_REQUEST, _KEY, _PROOF))
     for path, data in ((_REQUEST, request), (_KEY, key), (_PROOF, proof)):
         if len(data) > _MAX_BYTES:
@@ -48,7 +48,7 @@ def check_keys(spec: Object, errors: Errors) -> None:
 
 
 def requested_key(spec: Object) -> PublicKeyTypes | None:
-    """That which the certificate is to be for; None where it cannot be read."""
+    """The key for which a certificate is requested; None when it cannot be decoded."""
     try:
         if spec.get("stubPKCS10Request"):
             return x509.load_der_x509_csr(_decoded(spec, _REQUEST)).public_key()
@@ -79,7 +79,7 @@ def _check_kind(key: PublicKeyTypes, path: Path, errors: Errors) -> bool:
     if isinstance(key, ec.EllipticCurvePublicKey):
         if isinstance(key.curve, _CURVES):
             return True
-        problem = (f"curve {key.curve.name}", "elliptic public keys must use curve P256 or P384")
+        problem: tuple[object, str] = (f"curve {key.curve.name}", "elliptic public keys must use curve P256 or P384")
     elif isinstance(key, rsa.RSAPublicKey):
         if key.key_size in _RSA_BITS:
             return True
@@ -87,7 +87,7 @@ def _check_kind(key: PublicKeyTypes, path: Path, errors: Errors) -> bool:
     elif isinstance(key, ed25519.Ed25519PublicKey):
         return True
     else:
-        problem = (OMIT, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")  # type: ignore[assignment]
+        problem = (OMIT, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")
     errors.append(invalid(path, *problem))
     return False
 

@@ -1,4 +1,4 @@
-"""What a signer may write into a PodCertificateRequest's status: one decision, which lasts (KEP-4317).
+"""Validation of a PodCertificateRequest's status: a signer decides once, and the decision is final (KEP-4317).
 
 Upstream: ``pkg/apis/certificates/validation`` (ValidatePodCertificateRequestStatusUpdate).
 """
@@ -9,6 +9,7 @@ import datetime
 from email.utils import parseaddr
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 
 from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import OMIT, Path, invalid, required, too_long
@@ -27,7 +28,7 @@ _MINUTE, _HOUR = datetime.timedelta(minutes=1), datetime.timedelta(hours=1)
 
 
 def condition_of(obj: Object) -> str:
-    """How it was decided, "" if it was not."""
+    """The type of the condition with the decision, "" without one."""
     for condition in steps((obj.get("status") or {}).get("conditions") or ()):
         if condition.get("type") in DECISIONS and condition.get("status") == "True":
             return str(condition["type"])
@@ -62,7 +63,7 @@ def _check_same(status: Object, wanted: Object, text: str, errors: Errors) -> No
 
 
 def _check_decisions(conditions: list[Object], errors: Errors) -> None:
-    """Upstream writes a dot before the index."""
+    """Checks the conditions; upstream's paths have a dot before the index."""
     known = 0
     for i, condition in enumerate(conditions):
         here, kind = _CONDITIONS.child(f"[{i}]"), condition.get("type", "")
@@ -112,8 +113,10 @@ def _leaf(block: Block | None, chain: str, errors: Errors) -> x509.Certificate |
         text = "issued certificate chain must consist entirely of CERTIFICATE PEM blocks"
     else:
         try:
-            return x509.load_der_x509_certificate(block.der)
-        except ValueError:
+            leaf = x509.load_der_x509_certificate(block.der)
+            leaf.extensions, leaf.public_key()
+            return leaf
+        except (ValueError, UnsupportedAlgorithm):
             text = "leaf certificate does not parse as valid X.509"
     errors.append(invalid(_CHAIN, chain, text))
     return None
@@ -137,7 +140,7 @@ def _check_names(leaf: x509.Certificate, errors: Errors) -> None:
 
 
 def _check_times(status: Object, leaf: x509.Certificate, spec: Object, now: str, errors: Errors) -> bool:
-    """The times in the status are those of the certificate, and the kubelet has time to ask again."""
+    """The times must be those of the certificate, and leave the kubelet time for a new request."""
     wanted = (
         (_NOT_BEFORE, "notBefore", "must be present and consistent with the issued certificate"),
         (_NOT_AFTER, "notAfter", "must be present and consistent with the issued certificate"),

@@ -1,4 +1,4 @@
-"""PodCertificateRequest (certificates.k8s.io/v1beta1): a kubelet asks a certificate for a pod (KEP-4317).
+"""PodCertificateRequest (certificates.k8s.io/v1beta1): a kubelet's request of a certificate for a pod (KEP-4317).
 
 Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/podcertificaterequest``."""
 
@@ -13,7 +13,7 @@ from kapi.resources.certificates.pod_certificate_keys import check_keys
 from kapi.resources.certificates.pod_certificate_status import DECISIONS, check_status, condition_of
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import ANNOTATIONS_LIMIT, validate_immutable
+from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES, validate_immutable
 from kapi.resources.shared.names import is_label_key, subdomain_name
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
@@ -61,7 +61,7 @@ class PodCertificateRequestStatusStrategy(PlainStatusStrategy):
     keeps_metadata = True
 
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
-        """What was decided stays as it is; conditions get the time of the change."""
+        """Restores a decision that was made; sets the transition times of conditions."""
         conditions = (obj.get("status") or {}).get("conditions") or []
         before = (old.get("status") or {}).get("conditions") or []
         keep_conditions(conditions, before, DECISIONS)
@@ -71,7 +71,7 @@ class PodCertificateRequestStatusStrategy(PlainStatusStrategy):
         if not errors:  # as upstream: errors of the metadata are reported alone
             check_status(obj, old, ctx.now, errors)
         if not errors:
-            errors += ctx.refused
+            errors += ctx.guard_errors
 
 
 def _check_annotations(annotations: dict[str, str], errors: Errors) -> None:
@@ -86,8 +86,8 @@ def _check_annotations(annotations: dict[str, str], errors: Errors) -> None:
         if not texts and "/" not in lower:
             texts = ('must be a domain-prefixed key (such as "acme.io/foo")',)
         errors += [invalid(path, lower, text) for text in texts]
-    if size > ANNOTATIONS_LIMIT:
-        errors.append(too_long(path, ANNOTATIONS_LIMIT))
+    if size > MAX_ANNOTATIONS_BYTES:
+        errors.append(too_long(path, MAX_ANNOTATIONS_BYTES))
 
 
 def _state(obj: Object, now: float) -> str:

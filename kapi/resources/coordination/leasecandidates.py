@@ -1,4 +1,4 @@
-"""LeaseCandidate (coordination.k8s.io/v1beta1): who would hold a Lease, and with which version (KEP-4355).
+"""LeaseCandidate (coordination.k8s.io/v1beta1): a candidate for a Lease, with its version (KEP-4355).
 
 Upstream: ``pkg/apis/coordination/validation``, ``pkg/registry/coordination/leasecandidate``."""
 
@@ -20,7 +20,7 @@ _OLDEST = "OldestEmulationVersion"
 
 
 def _key_name(name: str, prefix: bool = False) -> tuple[str, ...]:
-    """A prefix may end as it likes."""
+    """A generateName may have any end."""
     return tuple(is_config_map_key(name))
 
 

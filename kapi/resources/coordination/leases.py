@@ -46,7 +46,7 @@ class LeaseStrategy(PlainStrategy):
 
 
 def validate_strategy(strategy: str, path: Path, errors: Errors) -> None:
-    """A known strategy, or somebody else's with a domain."""
+    """A known strategy, or a custom one with a domain."""
     parts = strategy.split("/")
     if len(parts) == 1:
         if strategy != "OldestEmulationVersion":

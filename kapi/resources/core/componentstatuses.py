@@ -1,4 +1,4 @@
-"""ComponentStatus (v1): what the server finds when it asks the control plane's components for their health.
+"""ComponentStatus (v1): the health of the control plane's components, which the server requests from them.
 
 Upstream: ``pkg/registry/core/componentstatus``, printers ``printComponentStatus``."""
 

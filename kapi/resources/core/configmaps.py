@@ -18,7 +18,7 @@ FROZEN = "field is immutable when `immutable` is set"
 
 
 def decoded_size(text: str) -> int:
-    """Bytes that a base64 text stands for."""
+    """How many bytes a base64 text decodes to."""
     return len(text) * 3 // 4 - text.endswith("=") - text.endswith("==")
 
 
@@ -53,7 +53,7 @@ class ConfigMapStrategy(PlainStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         found = bool(errors)
         validate_frozen(obj, old, ("data", "binaryData"), errors)
-        validate_metadata(obj, errors, shared=found)  # what may change has been looked at
+        validate_metadata(obj, errors, shared=found)  # without errors the shared checks have passed already
         self.check(obj, old, errors, ctx)
 
 

@@ -17,7 +17,7 @@ from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
 
 _MANAGED_BY, _CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
-_MAX_SHOWN = 3  # addresses a table cell lists
+_MAX_SHOWN = 3  # addresses in a table cell
 
 
 def _address_ip(address: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -69,7 +69,7 @@ class EndpointsStrategy(PlainStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         found: Errors = []
         each(_SUBSET)(obj.get("subsets") or [], Path("subsets"), found, None)
-        # subsets that were accepted once may stay
+        # stored subsets may stay
         if found and (old is None or not same(old.get("subsets"), obj.get("subsets"))):
             errors += found
 

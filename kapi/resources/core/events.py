@@ -41,7 +41,7 @@ def validate_event(event: Object, controller: str, errors: Errors) -> None:
 
 
 class EventStrategy(Strategy):
-    """What clients send through the core API is hardly checked."""
+    """The core API checks little; ``events/events.py`` has the strategy of the newer API."""
 
     allow_create_on_update = True
 

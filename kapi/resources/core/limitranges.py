@@ -27,7 +27,7 @@ _MAX_MILLI = (2**63 - 1) // 1000
 
 
 def _merged(*amounts: Object | None) -> Object:
-    """The last of each name counts."""
+    """All amounts; of several with the same name the last one."""
     return {name: amount for part in amounts for name, amount in steps((part or {}).items())}
 
 
@@ -102,7 +102,7 @@ def _compared(key: str, of: dict[str, str | None], path: Path) -> list[FieldErro
 
 
 def _ratio(ratio: str, low: str, high: str) -> str | None:
-    """max/min as upstream prints it where the ratio exceeds it."""
+    """max/min as upstream prints it, when the ratio exceeds it."""
     value, bottom, top = float(ceiling(ratio)), ceiling(low), ceiling(high)
     if value < _MAX_MILLI and bottom < _MAX_MILLI and top < _MAX_MILLI:
         value, bottom, top = milli(ratio) / 1000, milli(low), milli(high)

@@ -27,7 +27,7 @@ def _finalizer(name: str, path: Path, errors: Errors) -> None:
 
 
 def _label_with_name(obj: Object) -> None:
-    """Every namespace can be selected by its name."""
+    """Adds the label with the name, by which every namespace can be selected."""
     metadata = obj["metadata"]
     metadata["labels"] = {**(metadata.get("labels") or {}), NAME_LABEL: metadata.get("name", "")}
 
@@ -109,7 +109,7 @@ class NamespaceStatusStrategy(PlainStatusStrategy):
 
 
 class NamespaceFinalizeStrategy(PlainStatusStrategy):
-    """``namespaces/finalize``: who cleaned up strikes itself off ``spec.finalizers``."""
+    """``namespaces/finalize``: removes a finalizer from ``spec.finalizers`` after its clean-up."""
 
     reset_fields = ("status",)
     kept = ("status",)

@@ -35,13 +35,13 @@ def _taints(text: str, validate_taints: ValidateTaints, errors: Errors) -> None:
     if problem:
         errors.append(invalid(_PATH, TAINTS, problem))
     elif taints:
-        # names are matched whatever their case
+        # names of fields may have any case
         read = [{name.lower(): value for name, value in steps((taint or {}).items())} for taint in taints]
         validate_taints(read, _PATH.child(TAINTS), errors)
 
 
 def _read(text: str) -> Tree:
-    """JSON that is well formed; None when it is deeper than anything of use."""
+    """Parses well-formed JSON; None when it is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:

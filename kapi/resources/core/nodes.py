@@ -13,6 +13,7 @@ from kapi.resources.core.node_annotations import validate_node_annotations
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
+from kapi.resources.shared.affinity import EFFECTS
 from kapi.resources.shared.metadata import validate_label_name, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_config_map_key, is_label_value, label_name, subdomain_name
 from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
@@ -21,7 +22,6 @@ from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
 _META, _SPEC, _STATUS = Path("metadata"), Path("spec"), Path("status")
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z0-9]+)*")
 _CIDR_FIXED = 'node updates may not change podCIDR except from "" to valid'
 _ROLE_LABEL, _OLD_ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
@@ -39,8 +39,8 @@ def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:
             errors.append(invalid(here.child("value"), value, ";".join(problems)))
         if not effect:
             errors.append(required(here.child("effect")))
-        elif effect not in _EFFECTS:
-            errors.append(not_supported(here.child("effect"), effect, _EFFECTS))
+        elif effect not in EFFECTS:
+            errors.append(not_supported(here.child("effect"), effect, EFFECTS))
         if (key, effect) in seen:
             # the internal type's fields, as Go writes a value that has no JSON names
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
@@ -158,7 +158,7 @@ class NodeStrategy(PlainStrategy):
     def default(self, obj: Object) -> None:
         spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
         single, cidrs = spec.get("podCIDR") or "", spec.get("podCIDRs") or []
-        # the singular field counts where the two disagree
+        # the singular field takes precedence
         if single and single not in cidrs[:1]:
             spec["podCIDRs"] = [single]
         elif cidrs and not single:

@@ -20,7 +20,8 @@ from kapi.resources.shared.internal import difference
 from kapi.resources.shared.metadata import IMMUTABLE, validate_immutable
 from kapi.resources.shared.names import is_label_key
 from kapi.resources.shared.persistent_volumes import BETA_CLASS, access_modes, storage_class
-from kapi.resources.shared.quantities import ceiling, compare, is_whole
+from kapi.resources.shared.podwarnings import claim_spec_warnings
+from kapi.resources.shared.quantities import ceiling, compare
 from kapi.resources.shared.resource_names import check_resource_quantity, is_native, round_resource_list
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules, keep
@@ -115,12 +116,7 @@ class PersistentVolumeClaimStrategy(PlainStrategy):
         if BETA_CLASS in (obj["metadata"].get("annotations") or {}):
             text = 'deprecated since v1.8; use "storageClassName" attribute instead'
             warnings.append(f"metadata.annotations[{BETA_CLASS}]: {text}")
-        for part in ("requests", "limits"):
-            value = _storage(obj, "spec", "resources", part)
-            if not is_whole(value):
-                text = f'fractional byte value "{value}" is invalid, must be an integer'
-                warnings.append(f"spec.resources.{part}[storage]: {text}")
-        return warnings
+        return warnings + claim_spec_warnings(obj.get("spec") or {}, _SPEC)
 
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         return self.warnings_on_create(obj, ctx)

@@ -41,7 +41,7 @@ _RENAMED = {
 }
 
 
-def _modernised(affinity: Object | None, reference: Object | None) -> Object | None:
+def _with_renamed_labels(affinity: Object | None, reference: Object | None) -> Object | None:
     """The affinity with its old label names replaced where ``reference`` uses the new ones."""
     if affinity is None:
         return None
@@ -93,7 +93,7 @@ class PersistentVolumeStrategy(PlainStrategy):
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
         errors: Errors = []
         for first in (True, False):
-            # upstream asks these questions twice
+            # upstream makes these checks twice
             validate_metadata(obj, errors, namespaced=False)
             self.check(obj, old, errors, ctx)
             if first:
@@ -113,7 +113,11 @@ class PersistentVolumeStrategy(PlainStrategy):
             errors.append(forbidden(_SPEC.child("persistentvolumesource"), detail))
         validate_immutable(new.get("volumeMode"), old.get("volumeMode"), Path("volumeMode"), errors)
         affinity, was = new.get("nodeAffinity"), old.get("nodeAffinity")
-        if was is not None and not tree.equal(affinity, was) and not tree.equal(affinity, _modernised(was, affinity)):
+        if (
+            was is not None
+            and not tree.equal(affinity, was)
+            and not tree.equal(affinity, _with_renamed_labels(was, affinity))
+        ):
             shown = internal("VolumeNodeAffinity", affinity)
             detail = "field is immutable, except for updating from beta label to GA"
             errors.append(invalid(Path("nodeAffinity"), shown, detail))

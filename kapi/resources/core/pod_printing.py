@@ -9,7 +9,7 @@ from kapi.resources.shared.printing import NONE, age, name
 
 
 class _Summary:
-    """What several cells show: readiness, reason, restarts."""
+    """Readiness, reason and restarts, which several cells show."""
 
     __slots__ = ("ready", "total", "reason", "restarts", "last")
 
@@ -98,7 +98,7 @@ def _code(ended: Object) -> str:
 
 
 def _finished(entry: Object) -> str:
-    """When the last run before this one ended; times in UTC compare as texts."""
+    """The end of the previous run; times in UTC can be compared as texts."""
     return ((entry.get("lastState") or {}).get("terminated") or {}).get("finishedAt") or ""
 
 
@@ -123,7 +123,7 @@ def _gates(pod: Object) -> str:
 
 
 def conditions(pod: Object) -> list[Object]:
-    """That a pod has ended, for clients that hide such rows."""
+    """The condition Completed of a row, by which clients may hide it."""
     texts = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     phase = (pod.get("status") or {}).get("phase")
     if phase not in texts:

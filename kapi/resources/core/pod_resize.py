@@ -32,7 +32,7 @@ def keep_all_but_resources(new: list[Object], old: list[Object]) -> list[Object]
 
 
 def prepare_resize(new: Object, old: Object) -> None:
-    """Undoes, in place, whatever a resize may not touch."""
+    """Undoes, in place, all changes that a resize may not make."""
     spec, before = new["spec"], old["spec"]
     parts = ("containers", "initContainers")
     if any(len(spec.get(part) or ()) != len(before.get(part) or ()) for part in parts):
@@ -54,7 +54,7 @@ def _removed(new: Object | None, old: Object | None, part: str) -> bool:
 
 
 def _without_resized(new: Object | None, old: Object | None) -> Object | None:
-    """The resources with the old ones' CPU and memory; claims go, as upstream drops them."""
+    """The resources with the old ones' CPU and memory, without claims, as upstream."""
     if new is None and old is None:
         return None
     result: Object = {}
@@ -114,7 +114,7 @@ def _is_set(spec: Object) -> bool:
 
 
 def _supported(old: Object) -> bool:
-    """A running container whose resources the node reports can be resized."""
+    """Whether the node supports resizing: it reports the resources of running containers then."""
     for entry in steps((old.get("status") or {}).get("containerStatuses") or ()):
         if (entry.get("state") or {}).get("running") is not None:
             return entry.get("resources") is not None
@@ -122,7 +122,7 @@ def _supported(old: Object) -> bool:
 
 
 def validate_pod_resize(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """What follows the rules for new metadata and spec."""
+    """The rules for a resize, after those for any metadata and spec."""
     if MIRROR in (old["metadata"].get("annotations") or {}):
         errors[:] = [field.forbidden("", "static pods cannot be resized")]
         return

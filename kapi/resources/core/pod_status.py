@@ -11,12 +11,12 @@ from kapi.machinery.tree import Object
 from kapi.resources.core.pod_update import validate_annotation_changes
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import check_ip_legacy, family_of
-from kapi.resources.shared.compute import is_native
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_label, is_group_id, is_qualified_name, is_user_id, subdomain_name
 from kapi.resources.shared.options import PodOptions
+from kapi.resources.shared.resource_names import is_native
 from kapi.resources.shared.rules import Errors, not_supported
 
 _STATUS = Path("status")
@@ -62,7 +62,7 @@ def _restarts_all(spec: Object) -> bool:
 
 
 def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, errors: Errors) -> None:
-    """What has ended runs again only where a restart policy says so."""
+    """A terminated container may run again only if its restart policy allows it."""
     containers = {container.get("name", ""): container for container in steps(spec.get(part) or ())}
     running = {
         after.get("name")
@@ -250,7 +250,7 @@ def _health(resources: list[Object], path: Path, errors: Errors) -> None:
 
 
 def drop_disabled_status(status: Object, before: Object, ctx: object) -> None:
-    """Drops, in place, what belongs to features that are off, unless it was stored before."""
+    """Drops, in place, fields whose feature gate is off, unless they are stored already."""
     if not gate(ctx, "DRANodeAllocatableResources") and not before.get("nodeAllocatableResourceClaimStatuses"):
         status.pop("nodeAllocatableResourceClaimStatuses", None)
     if not gate(ctx, "ImageVolumeWithDigest") and not any("volumeStatus" in mount for mount in _mounts(before)):
@@ -280,7 +280,7 @@ def _volumes(status: Object, errors: Errors) -> None:
 
 
 def validate_pod_status(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """What follows the rules for changed metadata.  Containers end and start by the old pod's spec."""
+    """The rules for the status, after those for changed metadata.  Restart policies are those of the old pod's spec."""
     status, before, spec = new.get("status") or {}, old.get("status") or {}, new["spec"]
     validate_annotation_changes(new, old, errors, ctx)
     _conditions(status.get("conditions") or [], errors)

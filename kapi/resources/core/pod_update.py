@@ -1,4 +1,4 @@
-"""What may change in a pod: spec, ephemeral containers (upstream: ``core/validation`` ValidatePodUpdate)."""
+"""Validation of updates of pods and of their ephemeral containers (upstream: ``core/validation`` ValidatePodUpdate)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kapi.resources.shared.podtemplate import APP_ARMOR, validate_pod_annotation
 from kapi.resources.shared.rules import Errors
 
 _SPEC = Path("spec")
-_MAX = 2147483647
+_MAX_INT32 = 2147483647
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
     "(only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
@@ -23,7 +23,7 @@ _UPDATABLE = (
 
 
 def validate_annotation_changes(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """Annotations that make a pod a mirror, or confine it, are there from the start or never."""
+    """Mirror and AppArmor annotations may not be added, removed or changed."""
     path = Path("metadata").child("annotations")
     after, before = new["metadata"].get("annotations") or {}, old["metadata"].get("annotations") or {}
     for key, value in before.items():
@@ -64,8 +64,8 @@ def _deadline(new: Object, old: Object, errors: Errors) -> bool:
     after, before, path = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"), _SPEC
     here = path.child("activeDeadlineSeconds")
     if after is not None:
-        if not 0 <= after <= _MAX:
-            errors.append(field.invalid(here, after, f"must be between 0 and {_MAX}, inclusive"))
+        if not 0 <= after <= _MAX_INT32:
+            errors.append(field.invalid(here, after, f"must be between 0 and {_MAX_INT32}, inclusive"))
             return False
         if before is not None and before < after:
             errors.append(field.invalid(here, after, "must be less than or equal to previous value"))
@@ -163,7 +163,7 @@ def _with_images(new: list[Object], old: list[Object]) -> list[Object]:
 
 
 def validate_pod_update(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """What follows the rules for new metadata and spec."""
+    """The rules for changes, after those for any metadata and spec."""
     spec, before = new["spec"], old["spec"]
     validate_annotation_changes(new, old, errors, ctx)
     for part in ("containers", "initContainers"):
@@ -195,7 +195,7 @@ _STRUCTS = frozenset({"affinity", "dnsConfig", "os", "resources", "schedulingGro
 
 
 def _comparable(spec: Object) -> Object:
-    """Without empty lists and maps, which are as good as absent; what decoding leaves of scalars has been said."""
+    """The spec without empty lists and maps, which equal absent ones; decoding has dropped empty scalars."""
     return {
         key: value
         for key, value in spec.items()
@@ -204,7 +204,7 @@ def _comparable(spec: Object) -> Object:
 
 
 def validate_ephemeral_update(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
-    """Ephemeral containers are added, never changed or taken away."""
+    """Ephemeral containers may be added, but not changed or removed."""
     validate_annotation_changes(new, old, errors, ctx)
     if MIRROR in (old["metadata"].get("annotations") or {}):
         errors[:] = [field.forbidden("", "static pods do not support ephemeral containers")]

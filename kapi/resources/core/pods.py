@@ -40,7 +40,7 @@ def _options(ctx: StrategyContext, old: Object | None = None) -> PodOptions:
 
 
 def _validate_whole(pod: Object, errors: Errors, options: PodOptions) -> None:
-    """Metadata and spec by the rules for any pod."""
+    """The rules for the metadata and spec of any pod."""
     metadata, spec = pod["metadata"], pod["spec"]
     validate_metadata(pod, errors)
     annotations = metadata.get("annotations")
@@ -63,7 +63,7 @@ def _validate_whole(pod: Object, errors: Errors, options: PodOptions) -> None:
 
 
 def _merge_label_keys(spec: Object, labels: Object, spread: bool) -> None:
-    """Puts the pod's own labels into the selectors that ask for them by key."""
+    """Adds the pod's own labels to the selectors that name their keys (matchLabelKeys, mismatchLabelKeys)."""
     terms = pod_terms(spec.get("affinity"))
     terms += (spec.get("topologySpreadConstraints") or ()) if spread else ()
     for term in terms:
@@ -77,8 +77,8 @@ def _merge_label_keys(spec: Object, labels: Object, spread: bool) -> None:
                     selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), expression]
 
 
-def _confine_by_annotation(pod: Object) -> None:
-    """Turns AppArmor annotations of old into the fields of today."""
+def _set_app_armor_profiles(pod: Object) -> None:
+    """Sets AppArmor profiles from the deprecated annotations."""
     annotations, spec = pod["metadata"].get("annotations") or {}, pod["spec"]
     if not any(key.startswith(APP_ARMOR) for key in annotations) or (spec.get("os") or {}).get("name") == "windows":
         return
@@ -99,7 +99,7 @@ def _is_bad(profile: Object) -> bool:
     return bool(errors)
 
 
-def _confinement_warnings(pod: Object) -> list[str]:
+def _app_armor_warnings(pod: Object) -> list[str]:
     annotations, spec = pod["metadata"].get("annotations") or {}, pod["spec"]
     warnings = []
     whole = (spec.get("securityContext") or {}).get("appArmorProfile")
@@ -153,7 +153,7 @@ class PodStrategy(Strategy):
         if spec.get("affinity") or spec.get("topologySpreadConstraints"):
             spread = gate(ctx, "MatchLabelKeysInPodTopologySpreadSelectorMerge")
             _merge_label_keys(spec, obj["metadata"].get("labels") or {}, spread)
-        _confine_by_annotation(obj)
+        _set_app_armor_profiles(obj)
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
@@ -171,7 +171,7 @@ class PodStrategy(Strategy):
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         text = "this is used in the Pod's hostname, which can result in surprising behavior; "
-        warnings = _confinement_warnings(obj) + hostname_warning(obj, text)
+        warnings = _app_armor_warnings(obj) + hostname_warning(obj, text)
         return warnings + pod_warnings(obj["spec"], obj["metadata"], _ROOT)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
@@ -200,7 +200,7 @@ class PodStrategy(Strategy):
 
 
 class _PodPartStrategy(PodStrategy):
-    """A subresource: no warnings about the spec, nothing but one part to write."""
+    """A subresource that writes one part of a pod."""
 
     reset_fields: tuple[str, ...] = ()
 
@@ -236,7 +236,7 @@ class PodStatusStrategy(_PodPartStrategy):
 
 
 def _keep_observed(status: Object, before: Object) -> None:
-    """A writer that knows nothing of generations leaves those that were observed."""
+    """Keeps observed generations when the client does not send any."""
     if not status.get("observedGeneration") and before.get("observedGeneration"):
         status["observedGeneration"] = before["observedGeneration"]
     known: dict[str, list[int]] = {}
@@ -250,14 +250,14 @@ def _keep_observed(status: Object, before: Object) -> None:
 
 
 class _SpecPartStrategy(_PodPartStrategy):
-    """A subresource that changes a part of the spec, and with it the generation."""
+    """A subresource that changes a part of the spec, and so the generation."""
 
     def prepare_part(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
-        """Leaves of the object what the part may change."""
+        """Undoes all changes except those of the part."""
         raise NotImplementedError
 
     def validate_part(self, obj: Object, old: Object, errors: list[FieldError], options: PodOptions) -> None:
-        """What the part alone demands."""
+        """Appends the errors of the part's own rules."""
         raise NotImplementedError
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
@@ -344,7 +344,7 @@ RESOURCE = Resource(
         "spec.hostNetwork": lambda pod: "true" if pod["spec"].get("hostNetwork") else "false",
         "status.phase": selectable("status.phase"),
         "status.podIP": _pod_ip,
-        "status.podIPs": lambda pod: "",  # known, but no pod has it
+        "status.podIPs": lambda pod: "",  # supported, but no pod matches a value, as upstream
         "status.nominatedNodeName": selectable("status.nominatedNodeName"),
         "spec.host": selectable("spec.nodeName"),
     },

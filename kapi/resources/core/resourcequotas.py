@@ -185,8 +185,8 @@ RESOURCE = Resource(
     table=printing.table(
         "ResourceQuota",
         printing.name,
-        lambda obj, now: _used(obj, False),
-        lambda obj, now: _used(obj, True),
+        lambda obj, now: _used(obj, limits=False),
+        lambda obj, now: _used(obj, limits=True),
         printing.age,
     ),
 )

@@ -31,7 +31,7 @@ def _value(secret: Object, key: str) -> bytes:
 
 
 def _validate_type(secret: Object, errors: Errors) -> None:
-    """What a well-known type must hold."""
+    """The keys that well-known types must have."""
     kind, data = secret.get("type") or "", secret.get("data") or {}
     if kind == _ACCOUNT_TOKEN:
         if not (secret["metadata"].get("annotations") or {}).get(_ACCOUNT_NAME):
@@ -84,7 +84,7 @@ class SecretStrategy(PlainStrategy):
         found = bool(errors)
         validate_immutable(obj.get("type"), old.get("type"), Path("type"), errors)
         validate_frozen(obj, old, ("data",), errors)
-        validate_metadata(obj, errors, shared=found)  # what may change has been looked at
+        validate_metadata(obj, errors, shared=found)  # without errors the shared checks have passed already
         self.check(obj, old, errors, ctx)
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:

@@ -17,7 +17,7 @@ class ServiceAccountStrategy(PlainStrategy):
     update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        # a reference keeps nothing but its name
+        # of a reference only the name is stored
         if obj.get("secrets"):
             obj["secrets"] = [
                 {"name": secret["name"]} if secret.get("name") else {} for secret in steps(obj["secrets"])

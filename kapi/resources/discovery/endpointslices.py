@@ -26,7 +26,7 @@ _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_TOPOLOGY, _MAX_HINTS = 1000, 100, 20000, 16, 8
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
-_MAX_SHOWN = 3  # entries a table cell lists
+_MAX_SHOWN = 3  # entries in a table cell
 
 
 def _fully_qualified(name: str, path: Path, errors: Errors) -> None:
@@ -79,7 +79,7 @@ def _hints(hints: Object, path: Path, errors: Errors, ctx: object) -> None:
 _NODE_NAME = at("nodeName", check(subdomain_name))
 _HOSTNAME_AND_HINTS = struct(at("hostname", check(is_dns1123_label)), at("hints", _hints))
 _PORT_TAIL = struct(
-    at("protocol", enum("TCP", "UDP", "SCTP")),  # there is a default for none
+    at("protocol", enum("TCP", "UDP", "SCTP")),  # only a missing list has a default
     at("appProtocol", check(is_label_key)),
 )
 
@@ -153,7 +153,7 @@ class EndpointSliceStrategy(PlainStrategy):
         _ports(obj.get("ports") or [], Path("ports"), errors)
         found: Errors = []
         _endpoints(obj.get("endpoints") or [], kind, Path("endpoints"), found)
-        # endpoints that were accepted once may stay
+        # stored endpoints may stay
         if found and (old is None or not same(old.get("endpoints"), obj.get("endpoints"))):
             errors += found
 

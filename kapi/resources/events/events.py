@@ -24,7 +24,7 @@ _NAMES = {
     "reportingController": "reportingComponent",
 }
 _CORE_NAMES = {core: name for name, core in _NAMES.items()}
-#: fields with a value even when there is none: the core API writes them, this one may leave them out
+#: fields that the core API always writes, and this one may leave out
 _CORE_ALWAYS: Object = {
     "involvedObject": {}, "source": {}, "firstTimestamp": None, "lastTimestamp": None, "eventTime": None,
     "reportingComponent": "", "reportingInstance": "",
@@ -66,7 +66,7 @@ def _series(event: Object, errors: Errors) -> None:
         errors.append(required(Path("series.lastObservedTime")))
 
 
-#: in upstream's order, which asks for the reason twice; the kind is that of the internal type, "" a plain value
+#: in upstream's order, with the reason twice; the kind is that of the internal type, "" for a plain value
 _FIXED = (
     ("involvedObject", "ObjectReference", "involvedObject"), ("reason", "", "reason"), ("message", "", "message"),
     ("source", "EventSource", "source"), ("firstTimestamp", "", "firstTimestamp"),
@@ -90,10 +90,10 @@ def _shown(name: str, kind: str, value: Tree) -> Tree:
 
 
 class NewEventStrategy(EventStrategy):
-    """Events of this API are checked in full; objects are in the core form."""
+    """The strategy of this API, which checks more than the core API; objects are in the core form."""
 
     def default(self, obj: Object) -> None:
-        """Nothing: ``to_storage`` fills in what is never absent."""
+        """No defaults: ``to_storage`` has set the fields that are never absent."""
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: Errors = []

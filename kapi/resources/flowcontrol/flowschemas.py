@@ -23,7 +23,7 @@ _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy
 _DISTINGUISHERS = ("ByNamespace", "ByUser")
 #: kind of subject -> the field that describes it
 _SUBJECTS = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
-#: the order in which upstream asks for fields that belong to other kinds
+#: the order in which upstream checks fields of other kinds
 _OTHERS = {
     "ServiceAccount": ("User", "Group"),
     "User": ("ServiceAccount", "Group"),
@@ -138,7 +138,7 @@ def _rule(rule: Object, path: Path, errors: Errors) -> None:
 
 
 def validate_flow_conditions(obj: Object, errors: Errors) -> None:
-    """The conditions of a FlowSchema or PriorityLevelConfiguration: a type, once."""
+    """Conditions of a FlowSchema or PriorityLevelConfiguration must have different types."""
     seen: set[str] = set()
     for i, condition in enumerate(steps((obj.get("status") or {}).get("conditions") or [])):
         kind, path = condition.get("type") or "", _STATUS.child("conditions").index(i).child("type")
@@ -232,10 +232,10 @@ class FlowSchemaStrategy(PlainStrategy):
 
 
 class FlowStatusStrategy(PlainStatusStrategy):
-    """Status of flow schemas and priority levels: all metadata stays but managedFields."""
+    """The status of flow schemas and priority levels: metadata other than managedFields may not change."""
 
     reset_fields = ("metadata", "spec")
-    judges_metadata = False
+    validates_metadata = False
 
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         managed = obj["metadata"].get("managedFields")

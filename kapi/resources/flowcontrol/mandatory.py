@@ -9,7 +9,7 @@ from kapi.machinery.tree import Object
 
 
 def _everything(*groups: str) -> Object:
-    """A rule that any request of these groups meets."""
+    """A rule that matches every request of these groups."""
     return {
         "subjects": [{"kind": "Group", "group": {"name": group}} for group in groups],
         "resourceRules": [

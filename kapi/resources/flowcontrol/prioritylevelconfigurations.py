@@ -34,7 +34,7 @@ def _shares(value: int | None, path: Path, errors: Errors) -> None:
 
 
 def entropy_bits(deck: int, hand: int) -> int:
-    """Bits of a hash that deals a hand from a deck (upstream: ``shufflesharding.RequiredEntropyBits``)."""
+    """How many bits of a hash are needed to deal a hand from a deck (upstream: ``shufflesharding.RequiredEntropyBits``)."""
     return math.ceil(math.log2(float(deck)) * hand)
 
 
@@ -111,7 +111,7 @@ def _shown(spec: Object) -> Object:
 
 
 def _fixed(spec: Object, name: str, errors: Errors) -> None:
-    """The two levels every cluster has may hardly be changed."""
+    """The two mandatory levels: only a few of their fields may change."""
     wanted = PRIORITY_LEVELS.get(name)
     if wanted is None:
         return

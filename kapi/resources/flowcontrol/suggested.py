@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels that a new cluster gets and that operators may change.
+"""The suggested flow schemas and priority levels of a new cluster, which operators may change.
 
 Upstream: apiserver ``pkg/apis/flowcontrol/bootstrap/default.go`` (suggested configuration).
 """
@@ -50,7 +50,7 @@ def _schema(level: str, precedence: int, by: str, rule: Object) -> Object:
 
 
 def _all_of(*subjects: Object) -> Object:
-    """Whatever these subjects ask for."""
+    """A rule that matches all requests of these subjects."""
     anything = _resources(["*"], "*", ["*"], cluster=True)
     return {"subjects": list(subjects), "resourceRules": [anything], "nonResourceRules": _EVERY_REQUEST}
 

@@ -31,7 +31,7 @@ _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_SUFFIXES = ("/..", "/.")
 _NOT_AN_IP = "must be a DNS name, not an IP address"
-_MAX_SHOWN = 3  # hosts a table cell lists
+_MAX_SHOWN = 3  # hosts in a table cell
 
 #: a reference to an object of any kind in the same namespace
 REFERENCE = struct(

@@ -1,4 +1,4 @@
-"""IPAddress (networking.k8s.io/v1): an address of a ServiceCIDR that is taken (KEP-1880).
+"""IPAddress (networking.k8s.io/v1): an allocated address of a ServiceCIDR (KEP-1880).
 
 Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/ipaddress``."""
 
@@ -65,7 +65,7 @@ def _parent(obj: Object, now: float) -> str:
     return "/".join([text, *([parent["namespace"]] if parent.get("namespace") else []), parent.get("name", "")])
 
 
-#: upstream's rows end in an age that no column announces
+#: upstream's rows have an age at the end, without a column
 _TABLE = TableColumns(
     COLUMNS["IPAddress"], lambda obj, now: [printing.name(obj, now), _parent(obj, now), printing.age(obj, now)]
 )

@@ -1,4 +1,4 @@
-"""ServiceCIDR (networking.k8s.io/v1): a range that cluster IPs come from (KEP-1880).
+"""ServiceCIDR (networking.k8s.io/v1): a range of cluster IPs (KEP-1880).
 
 Upstream: ``pkg/apis/networking/validation``, ``pkg/registry/networking/servicecidr``."""
 

@@ -50,7 +50,7 @@ class DisruptionBudgetStrategy(PlainStrategy):
         obj.setdefault("spec", {})
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
-        errors: list[FieldError] = []  # metadata: the rules for any type are all that upstream asks for
+        errors: list[FieldError] = []  # upstream checks metadata only by the rules for any type
         validate_spec(obj["spec"], errors)
         return errors
 

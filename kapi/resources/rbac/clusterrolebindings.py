@@ -1,4 +1,4 @@
-"""ClusterRoleBinding (rbac.authorization.k8s.io/v1).  Escalation is checked by admission to the registry, not here.
+"""ClusterRoleBinding (rbac.authorization.k8s.io/v1).  Escalation is checked by a guard (``kapi/registry/escalation.py``).
 
 Upstream: ``pkg/apis/rbac/validation``."""
 

@@ -1,4 +1,4 @@
-"""ClusterRole (rbac.authorization.k8s.io/v1).  Escalation is checked by admission to the registry, not here.
+"""ClusterRole (rbac.authorization.k8s.io/v1).  Escalation is checked by a guard (``kapi/registry/escalation.py``).
 
 Upstream: ``pkg/apis/rbac/validation``."""
 
@@ -35,7 +35,7 @@ class ClusterRoleStrategy(RoleStrategy):
             path = _SELECTORS.index(i)
             validate_label_selector(selector, path, errors, allow_invalid_values=bool(before))
             if not is_convertible(selector):
-                # upstream shows the selector it could not make
+                # upstream shows the selector that could not be made
                 errors.append(invalid(path, None, "invalid label selector."))
 
 

@@ -1,4 +1,4 @@
-"""RoleBinding (rbac.authorization.k8s.io/v1).  Escalation is checked by admission to the registry, not here.
+"""RoleBinding (rbac.authorization.k8s.io/v1).  Escalation is checked by a guard (``kapi/registry/escalation.py``).
 
 Upstream: ``pkg/apis/rbac/validation``."""
 
@@ -62,7 +62,7 @@ def role(obj: Object, now: float) -> str:
 
 
 def named(kind: str) -> printing.Reader:
-    """The cell that lists the subjects of a kind."""
+    """The cell with the subjects of a kind."""
     return lambda obj, now: ", ".join(subject_names(obj.get("subjects") or [], kind))
 
 

@@ -1,4 +1,4 @@
-"""What a claim asks for: the spec of claims and templates (upstream: ``pkg/apis/resource/{v1,validation}``)."""
+"""The spec of claims and of their templates (upstream: ``pkg/apis/resource/{v1,validation}``)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def requests_of(spec: Object) -> Requests:
 
 
 def check_request_reference(name: str, requests: Requests, path: Path, errors: Errors) -> None:
-    """``request`` or ``request/alternative``."""
+    """A reference to a request: ``request`` or ``request/alternative``."""
     parts = name.split("/")
     if len(parts) > 2:
         errors.append(invalid(path, name, _NO_REQUEST))
@@ -109,7 +109,7 @@ def _request(request: Object, path: Path, errors: Errors) -> None:
 
 
 def _wish(wish: Object, path: Path, errors: Errors) -> None:
-    """What an exact request and an alternative have in common."""
+    """The rules for exact requests and alternatives."""
     name, here = wish.get("deviceClassName", ""), path.child("deviceClassName")
     if not name:
         errors.append(required(here))
@@ -131,7 +131,7 @@ def _wish(wish: Object, path: Path, errors: Errors) -> None:
 
 
 def check_admin_access(spec: Object, ctx: StrategyContext, errors: Errors) -> None:
-    """Admin access is for namespaces that say so."""
+    """Admin access is allowed in namespaces with a label for it."""
     for i, request in enumerate(steps((spec.get("devices") or {}).get("requests") or [])):
         if (request.get("exactly") or {}).get("adminAccess"):
             path = Path("spec").child("devices", "requests").index(i).child("adminAccess")

@@ -1,4 +1,4 @@
-"""Rules about devices that claims, classes and slices share (upstream: ``pkg/apis/resource/validation``)."""
+"""Rules for devices in claims, classes and slices (upstream: ``pkg/apis/resource/validation``)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, 
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_c_identifier, is_dns1123_label, is_dns1123_subdomain, is_label_value
-from kapi.resources.shared.persistent_volumes import check_csi_driver_name
 from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
 Item = Callable[[Tree, Path], None]
 SELECTORS = REQUESTS = CONSTRAINTS = CONFIGS = 32
@@ -24,7 +24,7 @@ _EFFECTS = ("NoExecute", "NoSchedule", "None")
 
 
 def check_list(items: list[Tree], limit: int, item: Item, path: Path, errors: Errors) -> bool:
-    """Every item, unless there are too many; True when the items were looked at.  A negative limit is none."""
+    """Applies a rule to every item, unless there are too many.  Returns whether it did.  A negative limit is none."""
     if 0 <= limit < len(items):
         errors.append(too_many(path, len(items), limit))
         return False
@@ -42,7 +42,7 @@ def check_set(
     errors: Errors,
     show: Callable[[Tree], Tree] | None = None,
 ) -> None:
-    """A list whose items differ by their key; ``show`` gives what is quoted of one that does not, if not its key."""
+    """As ``check_list``, and the items must have different keys; ``show`` is the value in the error, by default the key."""
     if not check_list(items, limit, item, path, errors):
         return
     seen: set[Hashable] = set()
@@ -57,7 +57,7 @@ def check_label(name: str, path: Path, errors: Errors) -> None:
 
 
 def check_driver(name: str, path: Path, errors: Errors) -> None:
-    errors += check_csi_driver_name(name, path)
+    validate_csi_driver_name(name, path, errors)
 
 
 def check_pool(name: str, path: Path, errors: Errors) -> None:
@@ -74,7 +74,7 @@ def check_qualified_name(name: str, path: Path, errors: Errors) -> None:
     """``identifier`` or ``domain/identifier``."""
     parts = name.split("/")
     if len(parts) > 2:
-        return  # upstream overlooks these
+        return  # upstream does not check these
     if len(parts) == 2:
         if not parts[0]:
             errors.append(invalid(path, "", "the domain must not be empty"))
@@ -106,7 +106,7 @@ def check_selectors(selectors: list[Object], path: Path, errors: Errors) -> None
         if len(text.encode()) > _MAX_EXPRESSION_BYTES:
             errors.append(too_long(place, _MAX_EXPRESSION_BYTES))
             return
-        from kapi.resources.resource.expressions import check_expression  # for those alone who use it
+        from kapi.resources.resource.expressions import check_expression  # imported only when it is used
 
         problem, costly = check_expression(text)
         if problem:
@@ -127,7 +127,7 @@ def check_configuration(config: Object, path: Path, errors: Errors) -> None:
 
 
 def check_raw(value: object, path: Path, limit: int, errors: Errors) -> None:
-    """An object of any kind: its type is not known here."""
+    """A raw object, of any kind."""
     if value is None:
         errors.append(required(path))
     elif len(json.dumps(value, separators=(",", ":"))) > limit:
@@ -137,7 +137,7 @@ def check_raw(value: object, path: Path, limit: int, errors: Errors) -> None:
 
 
 def check_taint(taint: Object, path: Path, errors: Errors, known: str | None = None) -> None:
-    """``known`` is the effect it had before, which it may keep."""
+    """``known`` is the stored effect, which may stay."""
     validate_label_name(taint.get("key", ""), path.child("key"), errors)
     value, effect = taint.get("value", ""), taint.get("effect", "")
     errors += [invalid(path.child("value"), value, problem) for problem in (is_label_value(value) if value else ())]
@@ -168,7 +168,7 @@ def check_toleration(toleration: Object, path: Path, errors: Errors) -> None:
 
 
 def check_binding_conditions(obj: Object, path: Path, errors: Errors) -> None:
-    """``bindingConditions`` and ``bindingFailureConditions``: both or none, without doubles."""
+    """``bindingConditions`` and ``bindingFailureConditions``: both or none, without duplicates."""
     good, bad = obj.get("bindingConditions") or [], obj.get("bindingFailureConditions") or []
     good_path, bad_path = path.child("bindingConditions"), path.child("bindingFailureConditions")
     for names, here in ((good, good_path), (bad, bad_path)):

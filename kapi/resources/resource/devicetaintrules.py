@@ -1,4 +1,4 @@
-"""DeviceTaintRule (resource.k8s.io/v1beta2): a taint on devices that somebody else publishes (KEP-5055).
+"""DeviceTaintRule (resource.k8s.io/v1beta2): a taint on devices that drivers publish (KEP-5055).
 
 Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/devicetaintrule``."""
 

@@ -10,7 +10,7 @@ from kapi.cel.ranges import Range
 from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, display, map_of
 
 _MAX_COST = 1_000_000
-_DOMAIN, _IDENTIFIER, _VALUES, _STRING = 63, 32, 32, 64
+_MAX_DOMAIN, _MAX_IDENTIFIER, _MAX_VALUES, _MAX_STRING = 63, 32, 32, 64
 _DEVICE = StructType(
     "DRADevice",
     {
@@ -28,26 +28,26 @@ def _environment() -> Environment:
 
 
 def _size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
-    """How large the parts of a device may be."""
+    """The maximum sizes of the parts of a device, for cost estimation."""
     if path[:1] != ("device",):
         return None
     match path[1:]:
         case ("driver",):
-            return Range(0, _DOMAIN)
+            return Range(0, _MAX_DOMAIN)
         case ("attributes",) | ("capacity",):
-            return Range(0, _VALUES)
+            return Range(0, _MAX_VALUES)
         case ("attributes" | "capacity", "@keys"):
-            return Range(0, _DOMAIN)
+            return Range(0, _MAX_DOMAIN)
         case ("attributes" | "capacity", "@values"):
-            return Range(0, _VALUES)
+            return Range(0, _MAX_VALUES)
         case ("attributes" | "capacity", "@values", "@keys"):
-            return Range(0, _IDENTIFIER)
-    return Range(0, _STRING)
+            return Range(0, _MAX_IDENTIFIER)
+    return Range(0, _MAX_STRING)
 
 
 @lru_cache(4096)
 def check_expression(text: str) -> tuple[str, bool]:
-    """(what is wrong, whether it may cost too much)."""
+    """The error text, and whether the error is about the cost."""
     try:
         program = _environment().compile(text, size_of=_size_of)
     except CompileErrors as error:
@@ -57,4 +57,4 @@ def check_expression(text: str) -> tuple[str, bool]:
     result = program.result_type
     if result != BOOL and result.kind != "dyn":
         return f"must evaluate to bool or the unknown type, not {display(result)}", False
-    return "", program.cost_estimate.most > _MAX_COST
+    return "", program.cost_estimate.max > _MAX_COST

@@ -1,4 +1,4 @@
-"""ResourceClaim (resource.k8s.io/v1): devices that pods ask for; the status says which they got.
+"""ResourceClaim (resource.k8s.io/v1): devices that pods request; the status has the allocated ones.
 
 Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/resourceclaim``."""
 
@@ -33,7 +33,8 @@ from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy,
 #: driver, pool, device, share
 DeviceID = tuple[str, str, str, str]
 _SPEC, _STATUS = Path("spec"), Path("status")
-_USERS, _RESULTS, _CONDITIONS, _DATA, _ADDRESSES, _INTERFACE, _HARDWARE = 256, 32, 8, 10 * 1024, 16, 256, 128
+_MAX_USERS, _MAX_RESULTS, _MAX_CONDITIONS, _MAX_ADDRESSES = 256, 32, 8, 16  # of list items
+_MAX_DATA, _MAX_INTERFACE, _MAX_HARDWARE = 10 * 1024, 256, 128  # bytes
 _UUID = (
     "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal "
     "characters"
@@ -67,7 +68,7 @@ class ResourceClaimStatusStrategy(PlainStatusStrategy):
     keeps_metadata = True
 
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
-        """What was reported of devices that the claim gave back is dropped."""
+        """Drops the status of devices that are no longer allocated."""
         status = obj.get("status") or {}
         gone = allocated(old.get("status") or {}) - allocated(status)
         kept = [device for device in steps(status.get("devices") or []) if device_id(device) not in gone]
@@ -81,14 +82,14 @@ class ResourceClaimStatusStrategy(PlainStatusStrategy):
             path = _admin_result(obj.get("status") or {})
             if path is not None:
                 check_admin_namespace(path, ctx, errors)
-        return errors + ctx.refused + super().validate_update(obj, old, ctx)
+        return errors + ctx.guard_errors + super().validate_update(obj, old, ctx)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         status, before = obj.get("status") or {}, old.get("status") or {}
         requests = requests_of(obj.get("spec") or {})
         users, here = status.get("reservedFor") or [], _STATUS.child("reservedFor")
         devices.check_set(
-            users, _USERS, lambda user, at: _user(user, at, errors), lambda user: user.get("uid", ""), here, errors
+            users, _MAX_USERS, lambda user, at: _user(user, at, errors), lambda user: user.get("uid", ""), here, errors
         )
         known = allocated(status)
         devices.check_set(
@@ -138,7 +139,7 @@ def _shown_id(device: Object) -> Object:
 
 
 def allocated(status: Object) -> set[DeviceID]:
-    """The devices that the claim has."""
+    """The allocated devices."""
     return {device_id(result) for result in steps(_results(status))}
 
 
@@ -178,7 +179,7 @@ def _allocation(allocation: Object, requests: Requests, path: Path, errors: Erro
         check_references(value.get("requests") or [], requests, at.child("requests"), errors)
         devices.check_configuration(value, at, errors)
 
-    devices.check_list(given.get("results") or [], _RESULTS, result, here.child("results"), errors)
+    devices.check_list(given.get("results") or [], _MAX_RESULTS, result, here.child("results"), errors)
     devices.check_list(given.get("config") or [], 2 * devices.CONFIGS, config, here.child("config"), errors)
     if allocation.get("nodeSelector") is not None:
         validate_node_selector(allocation["nodeSelector"], path.child("nodeSelector"), errors)
@@ -192,20 +193,20 @@ def _device(device: Object, known: set[DeviceID], path: Path, errors: Errors) ->
     if device_id(device) not in known:
         errors.append(invalid(path, _shown_id(device), "must be an allocated device in the claim"))
     conditions = device.get("conditions") or []
-    if len(conditions) > _CONDITIONS:
-        errors.append(too_many(path.child("conditions"), len(conditions), _CONDITIONS))
+    if len(conditions) > _MAX_CONDITIONS:
+        errors.append(too_many(path.child("conditions"), len(conditions), _MAX_CONDITIONS))
     validate_conditions(conditions, path.child("conditions"), errors)
     if device.get("data") is not None:
-        devices.check_raw(device["data"], path.child("data"), _DATA, errors)
+        devices.check_raw(device["data"], path.child("data"), _MAX_DATA, errors)
     network, here = device.get("networkData") or {}, path.child("networkData")
-    for name, limit in (("interfaceName", _INTERFACE), ("hardwareAddress", _HARDWARE)):
+    for name, limit in (("interfaceName", _MAX_INTERFACE), ("hardwareAddress", _MAX_HARDWARE)):
         if len((network.get(name) or "").encode()) > limit:
             errors.append(too_long(here.child(name), limit))
 
     def address(text: str, at: Path) -> None:
         errors.extend(check_interface_address(at, text))
 
-    devices.check_set(network.get("ips") or [], _ADDRESSES, address, lambda ip: str(ip), here.child("ips"), errors)
+    devices.check_set(network.get("ips") or [], _MAX_ADDRESSES, address, lambda ip: str(ip), here.child("ips"), errors)
 
 
 def _state(obj: Object, now: float) -> str:

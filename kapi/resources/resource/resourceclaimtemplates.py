@@ -1,4 +1,4 @@
-"""ResourceClaimTemplate (resource.k8s.io/v1): the claim that every pod which names it gets.
+"""ResourceClaimTemplate (resource.k8s.io/v1): the template of a claim for each pod that names it.
 
 Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/resourceclaimtemplate``."""
 

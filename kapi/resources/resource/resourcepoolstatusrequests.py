@@ -1,7 +1,7 @@
-"""ResourcePoolStatusRequest (resource.k8s.io/v1alpha3): asks once how many devices of pools are in use (KEP-5677).
+"""ResourcePoolStatusRequest (resource.k8s.io/v1alpha3): a single request for the numbers of devices of pools (KEP-5677).
 
 Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/resourcepoolstatusrequest``, the rules in
-``staging/src/k8s.io/api/resource/v1alpha3/types.go``.  Who answers is the kube-controller-manager."""
+``staging/src/k8s.io/api/resource/v1alpha3/types.go``.  The kube-controller-manager sets the status."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ResourcePoolStatusRequestStatusStrategy(PlainStatusStrategy):
     keeps_metadata = True
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        """It is given once."""
+        """The status may be set only once."""
         status, before = obj.get("status"), old.get("status")
         if before is not None:
             validate_immutable(status, before, _STATUS, errors)
@@ -84,7 +84,7 @@ def _check_name(obj: Object, field: str, rule: Callable[[str, Path, Errors], Non
 
 
 def _check_driver(name: str, path: Path, errors: Errors) -> None:
-    """A subdomain in letters of either case."""
+    """A subdomain, which may have upper-case letters."""
     texts = is_dns1123_subdomain(name.lower())
     errors += [invalid(path, name, _caseless(text)) for text in texts]
 

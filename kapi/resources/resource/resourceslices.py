@@ -25,8 +25,8 @@ from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy
 
 _SPEC = Path("spec")
-_DEVICES, _ADVANCED_DEVICES, _COUNTER_SETS, _COUNTERS, _CONSUMED_SETS = 128, 64, 8, 32, 2
-_NAMES, _VALUES, _STRING, _TAINTS, _OPTIONS = 32, 48, 64, 16, 10
+_MAX_DEVICES, _MAX_ADVANCED_DEVICES, _MAX_COUNTER_SETS, _MAX_COUNTERS, _MAX_CONSUMED_SETS = 128, 64, 8, 32, 2
+_MAX_NAMES, _MAX_VALUES, _MAX_STRING, _MAX_TAINTS, _MAX_OPTIONS = 32, 48, 64, 16, 10
 _MAX_KEY = 63 + 1 + 32
 _UNION = (("int", "bool", "string", "version"), ("ints", "bools", "strings", "versions"))
 _PRE = r"(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -83,7 +83,7 @@ def _devices(spec: Object) -> list[Object]:
 
 
 def _lists(spec: Object) -> Iterator[tuple[Object, str]]:
-    """The attributes of devices that have lists of values, with the lists' names."""
+    """The names of attributes' lists of values."""
     for device in steps(_devices(spec)):
         for attribute in steps((device.get("attributes") or {}).values()):
             yield from ((attribute, name) for name in _UNION[1] if attribute.get(name) is not None)
@@ -110,12 +110,12 @@ def _validate_spec(spec: Object, old: Object | None, errors: Errors) -> None:
     def name(item: Object) -> str:
         return str(item.get("name", ""))
 
-    limit = _ADVANCED_DEVICES if any(_is_advanced(device) for device in steps(_devices(spec))) else _DEVICES
+    limit = _MAX_ADVANCED_DEVICES if any(_is_advanced(device) for device in steps(_devices(spec))) else _MAX_DEVICES
     devices.check_set(_devices(spec), limit, device_rule, name, _SPEC.child("devices"), errors)
     devices.check_set(
         spec.get("sharedCounters") or [],
-        _COUNTER_SETS,
-        lambda item, here: _counter_set(item, "name", _COUNTERS, here, errors),
+        _MAX_COUNTER_SETS,
+        lambda item, here: _counter_set(item, "name", _MAX_COUNTERS, here, errors),
         name,
         _SPEC.child("sharedCounters"),
         errors,
@@ -143,7 +143,7 @@ def _node_name(name: str, path: Path, errors: Errors) -> None:
 
 
 def _places(spec: Object, errors: Errors) -> None:
-    """Where the devices can be reached."""
+    """The nodes from which the devices can be accessed."""
     chosen: list[str] = []
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")
     if name:
@@ -180,7 +180,7 @@ def _shortened(key: str, limit: int) -> str:
 
 
 def _counter_set(item: Object, name: str, limit: int, path: Path, errors: Errors) -> None:
-    """The counters under a name: ``name`` of a set, ``counterSet`` of what a device takes from one."""
+    """Counters: ``name`` is that of a set, ``counterSet`` names the set from which a device consumes."""
     if not item.get(name):
         errors.append(required(path.child(name)))
     else:
@@ -198,12 +198,14 @@ def _counter_set(item: Object, name: str, limit: int, path: Path, errors: Errors
 def _device(device: Object, old: Object | None, per_device: bool, path: Path, errors: Errors) -> None:
     devices.check_label(device.get("name", ""), path.child("name"), errors)
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
-    if len(attributes) + len(capacity) > _NAMES:
-        detail = f"the total number of attributes and capacities must not exceed {_NAMES}"
+    if len(attributes) + len(capacity) > _MAX_NAMES:
+        detail = f"the total number of attributes and capacities must not exceed {_MAX_NAMES}"
         errors.append(invalid(path, len(attributes) + len(capacity), detail))
-    values = sum(sum(len(attribute.get(name) or []) for name in _UNION[1]) or 1 for attribute in attributes.values())
-    if values > _VALUES:
-        errors.append(invalid(path, values, f"the total number of attribute values must not exceed {_VALUES}"))
+    values = sum(
+        sum(len(attribute.get(name) or []) for name in _UNION[1]) or 1 for attribute in steps(attributes.values())
+    )
+    if values > _MAX_VALUES:
+        errors.append(invalid(path, values, f"the total number of attribute values must not exceed {_MAX_VALUES}"))
     for key in steps(ordered(attributes)):
         here = path.child("attributes")
         devices.check_qualified_name(key, here, errors)
@@ -217,11 +219,11 @@ def _device(device: Object, old: Object | None, per_device: bool, path: Path, er
     taints = device.get("taints") or []
     if old is None or taints != (old.get("taints") or []):
         here = path.child("taints")
-        devices.check_list(taints, _TAINTS, lambda taint, at: devices.check_taint(taint, at, errors), here, errors)
+        devices.check_list(taints, _MAX_TAINTS, lambda taint, at: devices.check_taint(taint, at, errors), here, errors)
     devices.check_set(
         device.get("consumesCounters") or [],
-        _CONSUMED_SETS,
-        lambda item, here: _counter_set(item, "counterSet", _COUNTERS, here, errors),
+        _MAX_CONSUMED_SETS,
+        lambda item, here: _counter_set(item, "counterSet", _MAX_COUNTERS, here, errors),
         lambda item: item.get("counterSet", ""),
         path.child("consumesCounters"),
         errors,
@@ -292,8 +294,8 @@ def _attribute(attribute: Object, path: Path, errors: Errors) -> None:
             if name.startswith("version") and not _SEMVER.fullmatch(text):
                 detail = "must be a string compatible with semver.org spec 2.0.0"
                 errors.append(invalid(place, text, detail))
-            if len(text.encode()) > _STRING:
-                errors.append(too_long(place, _STRING))
+            if len(text.encode()) > _MAX_STRING:
+                errors.append(too_long(place, _MAX_STRING))
     if not given:
         errors.append(invalid(path, "", "exactly one value must be specified"))
     elif len(given) > 1:
@@ -327,8 +329,8 @@ def _valid_values(values: list[str], default: str, most: str, path: Path, errors
     for i in steps(range(1, len(values))):
         if compare(values[i - 1], values[i]) > 0:
             errors.append(invalid(path.index(i), values[i], "values must be sorted in ascending order"))
-    if len(values) > _OPTIONS:
-        errors.append(too_many(path, len(values), _OPTIONS))
+    if len(values) > _MAX_OPTIONS:
+        errors.append(too_many(path, len(values), _MAX_OPTIONS))
     else:
         for i, value in enumerate(steps(values)):
             if compare(value, most) > 0:
@@ -338,7 +340,7 @@ def _valid_values(values: list[str], default: str, most: str, path: Path, errors
             if ceiling(value) in seen:
                 errors.append(duplicate(path.index(i), str(ceiling(value))))
             seen.add(ceiling(value))
-    if len(values) > _OPTIONS or all(compare(value, default) for value in values):
+    if len(values) > _MAX_OPTIONS or all(compare(value, default) for value in values):
         errors.append(invalid(path, default, "default value is not valid according to the requestPolicy"))
 
 

@@ -1,6 +1,6 @@
-"""The shapes of resource.k8s.io/v1beta1: requests and devices were flat or one level deeper there.
+"""Conversion from and to resource.k8s.io/v1beta1.
 
-A request held the fields of ``exactly`` itself, a device kept everything but its name under ``basic``.
+There a request has the fields of ``exactly`` itself, and a device has all fields but its name in ``basic``.
 Upstream: ``pkg/apis/resource/v1beta1/conversion.go`` (KEP-4381).
 """
 
@@ -67,7 +67,7 @@ def _slice(piece: Object, convert: Callable[[Object], Object]) -> Object:
     spec = piece.get("spec")
     if spec is None:
         return piece
-    # plain values in v1beta1: "" and false are as good as nothing
+    # no pointers in v1beta1: "" and false equal absent values
     spec = {name: value for name, value in spec.items() if value or name not in ("nodeName", "allNodes")}
     if spec.get("devices"):
         spec["devices"] = [convert(device) for device in spec["devices"]]

@@ -1,7 +1,7 @@
-"""What a PodGroup's spec and a Workload's template of one say in common (KEP-4671, KEP-5729, KEP-5710).
+"""The spec of a PodGroup, also in a Workload's template (KEP-4671, KEP-5729, KEP-5710).
 
 Upstream: the rules in ``staging/src/k8s.io/api/scheduling/v1alpha2/types.go``, apimachinery ``pkg/api/validate``.
-A value that a change leaves as it was is not judged again.
+Values that an update does not change are not checked again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, not_supported, same
 
 MAX_CLAIMS = 4
-_MAX_TOPOLOGY = 1
+_MAX_TOPOLOGY_CONSTRAINTS = 1
 _MAX_PRIORITY = 1_000_000_000
 _MODES = ("Pod", "PodGroup")
 _IMMUTABLE = "field is immutable"
@@ -35,7 +35,7 @@ Rule = Callable[[Tree, Path, Errors], None]
 
 
 def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: object) -> None:
-    """Takes away the fields whose feature is off and which nothing stored has."""
+    """Drops fields whose feature gate is off, unless they are stored already."""
     for field, name in _GATED.items():
         if gate(ctx, name) or any(spec.get(field) not in (None, "", []) for spec in steps(old)):
             continue
@@ -44,7 +44,7 @@ def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: objec
 
 
 def check_fixed(new: Tree, old: Tree, path: Path, errors: Errors) -> bool:
-    """Appends that the field may not change, where it has; True when it is as it was."""
+    """Appends an error when the field has changed.  Returns whether it is unchanged."""
     if same(new, old):
         return True
     errors.append(invalid(path, NIL, _IMMUTABLE))
@@ -52,7 +52,7 @@ def check_fixed(new: Tree, old: Tree, path: Path, errors: Errors) -> bool:
 
 
 def check_group(spec: Object, old: Object | None, path: Path, errors: Errors, ctx: object) -> None:
-    """What scheduling is to know of a group; with the ``old`` one, nothing of it may have changed."""
+    """The rules for a group's spec; with ``old``, the stored one, no field may change."""
 
     def check(field: str, rule: Rule) -> None:
         value, here = spec.get(field), path.child(field)
@@ -77,7 +77,7 @@ def check_group(spec: Object, old: Object | None, path: Path, errors: Errors, ct
 
 
 def check_union(obj: Object, names: tuple[str, ...], path: Path, errors: Errors) -> None:
-    """Exactly one of these fields is there."""
+    """Exactly one of these fields must be set."""
     given = [name for name in names if obj.get(name) is not None]
     listed = ", ".join(f"`{name}`" for name in names)
     if not given:
@@ -95,7 +95,7 @@ def check_long_name(name: str, path: Path, errors: Errors) -> None:
 
 
 def check_required(obj: Object, field: str, rule: Rule, path: Path, errors: Errors) -> None:
-    """The field is there, and as the rule wants it."""
+    """The field must be set, and fulfil the rule."""
     value, here = obj.get(field), path.child(field)
     if value in (None, "", 0):
         errors.append(required(here))
@@ -104,7 +104,7 @@ def check_required(obj: Object, field: str, rule: Rule, path: Path, errors: Erro
 
 
 def check_names(items: list[Object], path: Path, errors: Errors) -> None:
-    """The items of a list have different names."""
+    """The items of a list must have different names."""
     seen: set[str] = set()
     for i, item in enumerate(steps(items)):
         name = item.get("name", "")
@@ -127,8 +127,8 @@ def _check_count(count: int, path: Path, errors: Errors) -> None:
 
 def _check_constraints(constraints: Object, path: Path, errors: Errors) -> None:
     topology, here = constraints.get("topology") or [], path.child("topology")
-    if len(topology) > _MAX_TOPOLOGY:
-        errors.append(too_many(here, len(topology), _MAX_TOPOLOGY))
+    if len(topology) > _MAX_TOPOLOGY_CONSTRAINTS:
+        errors.append(too_many(here, len(topology), _MAX_TOPOLOGY_CONSTRAINTS))
         return
     for i, item in enumerate(topology):
         check_required(item, "key", validate_label_name, here.index(i), errors)

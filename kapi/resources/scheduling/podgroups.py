@@ -1,7 +1,7 @@
 """PodGroup (scheduling.k8s.io/v1alpha2): pods that are scheduled together (KEP-4671).
 
-Upstream: ``pkg/apis/scheduling/validation``, ``pkg/registry/scheduling/podgroup``.  What schedules them is the
-kube-scheduler."""
+Upstream: ``pkg/apis/scheduling/validation``, ``pkg/registry/scheduling/podgroup``.  The kube-scheduler
+schedules them."""
 
 from __future__ import annotations
 

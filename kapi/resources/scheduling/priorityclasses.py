@@ -1,4 +1,4 @@
-"""PriorityClass (scheduling.k8s.io/v1), and the two every cluster has.
+"""PriorityClass (scheduling.k8s.io/v1), and the two that every cluster has.
 
 Upstream: ``pkg/apis/scheduling/validation``, ``pkg/apis/scheduling/v1/helpers.go``."""
 
@@ -17,7 +17,7 @@ from kapi.resources.shared.strategies import PlainStrategy
 _SYSTEM_PREFIX = "system-"
 _MAX_USER_PRIORITY = 1_000_000_000
 _SYSTEM_CRITICAL = 2 * _MAX_USER_PRIORITY
-#: made at bootstrap; nobody else's name may begin as theirs do
+#: created at the start; other classes may not have names with their prefix
 SYSTEM_CLASSES: tuple[Object, ...] = (
     {
         "metadata": {"name": "system-node-critical"},

@@ -1,1 +1,1 @@
-"""What several resources share: rules, metadata, selectors, pod templates, volumes."""
+"""Parts of several resources: combinators of rules, metadata, selectors, pod templates, volumes, printing."""

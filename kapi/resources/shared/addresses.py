@@ -1,6 +1,7 @@
 """IP addresses and CIDRs as Kubernetes reads and checks them (upstream: apimachinery ``util/validation/ip.go``).
 
-*Sloppy* reading takes leading zeros and IPv4-mapped IPv6, as fields did before 1.33 (KEP-4858); strict reading does not.
+*Legacy* fields, which are older than KEP-4858 (1.33), also take texts that strict parsing refuses when they are stored already.
+Parsing is "sloppy" in upstream's sense when it takes leading zeros and IPv4-mapped IPv6 addresses.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def family_of(text: str) -> str:
 
 
 def check_ip_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> list[FieldError]:
-    """An IP field of old: valid, without leading zeros, not IPv4-mapped; texts in ``accepted`` may stay as they are."""
+    """A legacy IP field: a valid address without leading zeros, not IPv4-mapped; texts in ``accepted`` (stored ones) may stay."""
     if text in accepted:
         return []
     if parse(text) is None:
@@ -90,7 +91,7 @@ def check_ip_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> li
 
 
 def check_ip(path: Path, text: str) -> list[FieldError]:
-    """An IP field of today: canonical form too."""
+    """An IP field that is not a legacy one: the address must be in canonical form, too."""
     errors = check_ip_legacy(path, text)
     if errors:
         return errors
@@ -101,7 +102,7 @@ def check_ip(path: Path, text: str) -> list[FieldError]:
 
 
 def check_cidr_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> list[FieldError]:
-    """A CIDR field of old; texts in ``accepted`` may stay as they are."""
+    """A legacy CIDR field; texts in ``accepted`` (stored ones) may stay."""
     if text in accepted:
         return []
     parsed = parse_network(text)
@@ -119,7 +120,7 @@ def check_cidr_legacy(path: Path, text: str, accepted: Collection[str] = ()) -> 
 
 
 def check_cidr(path: Path, text: str) -> list[FieldError]:
-    """A CIDR field of today: canonical form too."""
+    """A CIDR field that is not a legacy one: it must be in canonical form, too."""
     errors = check_cidr_legacy(path, text)
     if errors:
         return errors
@@ -142,7 +143,7 @@ def check_interface_address(path: Path, text: str) -> list[FieldError]:
 
 
 def ip_warnings(path: Path, text: str) -> list[str]:
-    """What to say of an address that is not in the form to be preferred."""
+    """Warnings about an address that is not in its preferred form."""
     address = parse(text)
     if address is None:
         return []

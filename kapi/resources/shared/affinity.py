@@ -10,7 +10,8 @@ from kapi.machinery.field import Path
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_label_name
-from kapi.resources.shared.names import is_label_value, label_name, subdomain_name
+from kapi.resources.shared.names import is_label_value, label_name
+from kapi.resources.shared.node_selectors import validate_node_selector, validate_node_selector_term
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.selectors import validate_label_selector
@@ -22,75 +23,6 @@ _INTEGER = re.compile(r"(0|-?[1-9][0-9]*)\Z").match
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------
-
-
-def validate_node_selector(selector: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False) -> None:
-    terms = selector.get("nodeSelectorTerms") or []
-    here = path.child("nodeSelectorTerms")
-    if not terms:
-        errors.append(field.required(here, "must have at least one node selector term"))
-    for i, term in enumerate(terms):
-        validate_node_selector_term(term, here.index(i), errors, allow_invalid_values=allow_invalid_values)
-
-
-def validate_node_selector_term(
-    term: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False
-) -> None:
-    for i, requirement in enumerate(steps(term.get("matchExpressions") or ())):
-        _node_labels(requirement, path.child("matchExpressions").index(i), errors, allow_invalid_values)
-    for i, requirement in enumerate(steps(term.get("matchFields") or ())):
-        _node_fields(requirement, path.child("matchFields").index(i), errors)
-
-
-def _node_labels(requirement: Object, path: Path, errors: Errors, allow_invalid_values: bool) -> None:
-    operator, values = requirement.get("operator", ""), requirement.get("values") or []
-    if operator in ("In", "NotIn"):
-        if not values:
-            text = "must be specified when `operator` is 'In' or 'NotIn'"
-            errors.append(field.required(path.child("values"), text))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(field.forbidden(path.child("values"), text))
-    elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(field.required(path.child("values"), text))
-    else:
-        errors.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
-    validate_label_name(requirement.get("key", ""), path.child("key"), errors)
-    if not allow_invalid_values:
-        for i, value in enumerate(values):
-            for text in is_label_value(value):
-                errors.append(field.invalid(path.child("values").index(i), value, text))
-
-
-def _node_fields(requirement: Object, path: Path, errors: Errors) -> None:
-    operator, values = requirement.get("operator", ""), requirement.get("values") or []
-    if operator in ("In", "NotIn"):
-        if len(values) != 1:
-            text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-            errors.append(field.required(path.child("values"), text))
-    else:
-        errors.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
-    key = requirement.get("key", "")
-    if key != "metadata.name":
-        errors.append(field.invalid(path.child("key"), key, "not a valid field selector key"))
-        return
-    for i, value in enumerate(values):
-        for text in subdomain_name(value):
-            errors.append(field.invalid(path.child("values").index(i), value, text))
-
-
-def has_invalid_node_values(selector: Object | None) -> bool:
-    """Label values that were not checked when the object was stored."""
-    terms = (selector or {}).get("nodeSelectorTerms") or ()
-    return any(
-        is_label_value(value)
-        for term in terms
-        for requirement in steps(term.get("matchExpressions") or ())
-        for value in steps(requirement.get("values") or ())
-    )
 
 
 def _node_affinity(affinity: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:

@@ -69,7 +69,7 @@ def _source(source: Object, path: Path, any_group: bool, errors: Errors) -> None
 
 
 def validate_claim_spec(spec: Object, path: Path, errors: Errors, *, old_spec: Object | None = None) -> None:
-    """Appends what is wrong with a claim's spec; ``old_spec`` excuses what was accepted once."""
+    """Appends the errors of a claim's spec; values that ``old_spec`` has already may stay."""
     modes = spec.get("accessModes") or []
     if not modes:
         errors.append(required(path.child("accessModes"), "at least 1 access mode is required"))
@@ -105,7 +105,7 @@ def _sources(spec: Object, path: Path, any_group: bool, errors: Errors) -> None:
         _source(reference, path.child("dataSourceRef"), any_group, errors)
     if source is None or reference is None:
         return
-    # upstream shows the path object itself, which has nothing to show
+    # upstream shows the path object itself, which has no exported fields
     if reference.get("namespace"):
         errors.append(invalid(path, {}, "may not be specified when dataSourceRef.namespace is specified"))
     elif any(source.get(name) != reference.get(name) for name in ("apiGroup", "kind", "name")):

@@ -1,4 +1,4 @@
-"""Names and amounts of compute resources: requests, limits, claims (upstream: ``core/validation`` ResourceRequirements)."""
+"""Requests, limits and claims of compute resources (upstream: ``core/validation`` ValidateResourceRequirements)."""
 
 from __future__ import annotations
 
@@ -7,101 +7,38 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path
-from kapi.machinery.memo import remember
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared import quantities
-from kapi.resources.shared.names import is_dns1123_label, is_qualified_name
+from kapi.resources.shared.names import is_dns1123_label
+from kapi.resources.shared.resource_names import (
+    HUGE_PAGES,
+    container_resource_name_texts,
+    is_huge_page,
+    is_overcommit_allowed,
+    resource_name_texts,
+    validate_quantity,
+)
 from kapi.resources.shared.rules import Errors, not_supported
 
-HUGE_PAGES = "hugepages-"
 POD_LEVEL = ("cpu", "memory")
-_CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
-_OBJECT_COUNTS = frozenset(
-    {
-        "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
-        "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
-    }
-)  # fmt: skip
-_STANDARD = (
-    _CONTAINER
-    | _OBJECT_COUNTS
-    | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _CONTAINER}
-    | {"storage", "requests.storage"}
-)
-
-
-def is_huge_page(name: str) -> bool:
-    return name.startswith(HUGE_PAGES)
-
-
-def is_native(name: str) -> bool:
-    """A name of Kubernetes' own: without a domain, or with one of kubernetes.io/."""
-    return "/" not in name or "kubernetes.io/" in name
-
-
-def overcommit_allowed(name: str) -> bool:
-    return is_native(name) and not is_huge_page(name)
-
-
-@remember(1024)
-def is_extended(name: str) -> bool:
-    """A resource that a node advertises under a domain of its own."""
-    return not is_native(name) and not name.startswith("requests.") and not is_qualified_name("requests." + name)
-
-
-def is_integer_resource(name: str) -> bool:
-    return name in _OBJECT_COUNTS or is_extended(name)
-
-
-def is_standard(name: str) -> bool:
-    return name in _STANDARD or name.startswith((HUGE_PAGES, "requests.hugepages-"))
 
 
 def is_pod_level(name: str) -> bool:
     return name in POD_LEVEL or is_huge_page(name)
 
 
-@remember(1024)
-def _name_texts(name: str) -> tuple[str, ...]:
-    texts = is_qualified_name(name)
-    if texts:
-        return texts
-    if "/" not in name and not is_standard(name):
-        return ("must be a standard resource type or fully qualified",)
-    return ()
-
-
-@remember(1024)
-def _container_name_texts(name: str) -> tuple[str, ...]:
-    texts = _name_texts(name)
-    if "/" not in name:
-        if name not in _CONTAINER and not is_huge_page(name):
-            return (*texts, "must be a standard resource for containers")
-    elif not is_native(name) and not is_extended(name):
-        return (*texts, "doesn't follow extended resource name standard")
-    return texts
-
-
 def validate_container_resource_name(name: str, path: Path, errors: Errors) -> None:
-    for text in _container_name_texts(name):
+    for text in container_resource_name_texts(name):
         errors.append(field.invalid(path, name, text))
 
 
 def validate_pod_resource_name(name: str, path: Path, errors: Errors) -> None:
-    texts = _name_texts(name)
+    texts = resource_name_texts(name)
     for text in texts:
         errors.append(field.invalid(path, name, text))
     if not texts and not is_pod_level(name):
         errors.append(not_supported(path, name, ("cpu", "hugepages-", "memory")))
-
-
-def validate_quantity(name: str, quantity: str, path: Path, errors: Errors) -> None:
-    """Not negative, and whole where the resource is counted (upstream: ValidateResourceQuantityValue)."""
-    if quantities.sign(quantity) < 0:
-        errors.append(field.invalid(path, quantity, "must be greater than or equal to 0"))
-    if is_integer_resource(name) and not quantities.is_whole(quantity):
-        errors.append(field.invalid(path, quantity, "must be an integer"))
 
 
 def _divisible(name: str, quantity: str) -> bool:
@@ -167,13 +104,13 @@ def _validate_entry(
         limit = limits.get(name)
         if limit is not None:
             order = quantities.compare(quantity, limit)
-            if order != 0 and not overcommit_allowed(name):
+            if order != 0 and not is_overcommit_allowed(name):
                 text = f"must be equal to {name} limit of {limit}"
                 errors.append(field.invalid(path.child(part), quantity, text))
             elif order > 0:
                 text = f"must be less than or equal to {name} limit of {limit}"
                 errors.append(field.invalid(path.child(part), quantity, text))
-        elif not overcommit_allowed(name):
+        elif not is_overcommit_allowed(name):
             text = "Limit must be set for non overcommitable resources"
             errors.append(field.required(path.child("limits"), text))
     if is_huge_page(name) and not allow_indivisible and not _divisible(name, quantity):
@@ -230,7 +167,7 @@ def _parts(containers: list[Object], part: str) -> Iterator[tuple[Object, Mappin
 
 
 def aggregate(spec: Mapping[str, Tree], part: str) -> dict[str, str]:
-    """What a pod's containers need at once: the sum of those that run together, or the largest step of initialisation."""
+    """What a pod's containers need at once: the sum of those that run together, or the largest init container with sidecars."""
     total: dict[str, str] = {}
     for _, amounts in _parts(spec.get("containers") or [], part):
         _add_all(total, amounts)

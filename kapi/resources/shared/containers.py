@@ -109,7 +109,7 @@ def validate_restart_rules(container: Object, path: Path, errors: Errors, ctx: P
 
 
 def validate_common(container: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
-    """What holds for containers of every kind."""
+    """The rules for containers of every kind."""
     get = container.get
     name = get("name")
     if not name:
@@ -276,7 +276,7 @@ def validate_ephemeral_containers(
 
 
 def validate_image(container: Mapping[str, Tree], path: Path, errors: Errors) -> None:
-    """Only for pods: templates may have carried such images for years."""
+    """Only for pods: stored templates may have such images."""
     image = container.get("image", "")
     if image != image.strip():
         errors.append(field.invalid(path.child("image"), image, "must not have leading or trailing whitespace"))

@@ -1,4 +1,4 @@
-"""Feature gates as validations ask for them: the request's, else the default of 1.36 (upstream: ``pkg/features``)."""
+"""Feature gates for validation: those of the request, else the defaults of 1.36 (upstream: ``pkg/features``)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ def enabled(features: Mapping[str, bool], name: str) -> bool:
 
 
 def gate(ctx: object, name: str) -> bool:
-    """The same, of a StrategyContext (or anything with ``features``); None asks for the defaults."""
+    """As ``enabled``, for a StrategyContext or another object with ``features``; None means the defaults."""
     return enabled(getattr(ctx, "features", None) or {}, name)

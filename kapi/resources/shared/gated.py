@@ -1,4 +1,4 @@
-"""Fields of features that are off: dropped, unless stored before (upstream: ``pkg/api/pod`` DropDisabledPodFields)."""
+"""Drops fields whose feature gate is off, unless they are stored already (upstream: ``pkg/api/pod`` DropDisabledPodFields)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def drop_disabled_fields(spec: Object, old: Object | None, ctx: object) -> None:
 
 
 def _drop_stop_signals(spec: Object) -> None:
-    """With the lifecycles that held nothing else."""
+    """Drops the stop signals, and lifecycles that are empty then."""
     for container in steps(every_container(spec)):
         lifecycle = container.get("lifecycle")
         if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:

@@ -1,4 +1,4 @@
-"""What Go's ``encoding/json`` says of text that should be a JSON object (messages of ``json.Unmarshal``)."""
+"""Error messages of Go's ``json.Unmarshal`` for text that should be a JSON value of a type."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class _Fault(Exception):
 
 
 def object_error(data: bytes) -> str:
-    """Go's complaint about decoding into ``map[string]interface{}``; "" when it is an object (or null)."""
+    """Go's error in decoding into ``map[string]interface{}``; "" for an object or null."""
     return value_error(data, "{", "map[string]interface {}")
 
 
 def value_error(data: bytes, opening: str, go_type: str) -> str:
-    """Go's complaint about decoding into a type whose JSON begins with ``opening``; "" when it does (or is null)."""
+    """Go's error in decoding into a type whose JSON begins with ``opening``; "" for such a value or null."""
     text = data.decode("utf-8", "replace")
     scanner = _Scanner(text)
     try:
@@ -36,7 +36,7 @@ def value_error(data: bytes, opening: str, go_type: str) -> str:
 
 
 class _Scanner:
-    """Walks JSON text and stops at the first character that Go would not take."""
+    """Parses JSON text up to the first character that Go's decoder refuses."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -58,7 +58,7 @@ class _Scanner:
         raise _Fault(f"invalid character {shown} {where}")
 
     def value(self) -> None:
-        """Walks one value, however deep; what is open is kept in a list."""
+        """Parses one value, without recursion: open objects and arrays are in a list."""
         open_: list[str] = []
         while True:
             char = self.skip()

@@ -1,10 +1,12 @@
-"""Names of container images, as far as defaulting reads them (upstream: ``pkg/util/parsers``, distribution ``reference``)."""
+"""The tag of an image's name, which decides its default pull policy (upstream: ``pkg/util/parsers``, distribution
+``reference``).
+"""
 
 from __future__ import annotations
 
 import re
 
-from kapi.machinery.memo import remember
+from kapi.machinery.memo import memoized
 
 _COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _DOMAIN_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
@@ -18,7 +20,7 @@ _IDENTIFIER = re.compile(r"[a-f0-9]{64}\Z").match
 _DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 
-@remember(4096)
+@memoized(4096)
 def tag_of(image: str) -> str:
     """The tag, ``latest`` when neither tag nor digest is given, and "" with a digest alone or for no valid name."""
     if _IDENTIFIER(image):
@@ -37,5 +39,5 @@ def tag_of(image: str) -> str:
 
 
 def pull_policy(image: str) -> str:
-    """The pull policy that an image has by default."""
+    """The default pull policy of an image."""
     return "Always" if tag_of(image) == "latest" else "IfNotPresent"

@@ -1,4 +1,4 @@
-"""What is wrong with a certificate and its private key, in the words of Go's ``tls.X509KeyPair``."""
+"""The errors of Go's ``tls.X509KeyPair`` for a certificate and its private key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kapi.machinery.pem import blocks
 
 
 class Block(NamedTuple):
-    """A block of PEM; ``headers``: it has some."""
+    """A block of PEM; ``headers``: whether it has headers."""
 
     kind: str
     der: bytes
@@ -31,7 +31,7 @@ def pem_blocks(data: bytes) -> Iterator[Block]:
 
 
 def key_pair_error(certificate: bytes, key: bytes) -> str:
-    """ "" when the pair belongs together."""
+    """Why certificate and key (PEM) are not a pair; "" when they are."""
     kinds: list[str] = []
     chain: list[bytes] = []
     for kind, der, _ in pem_blocks(certificate):

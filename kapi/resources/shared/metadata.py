@@ -26,10 +26,10 @@ from kapi.resources.shared.rules import Errors, not_supported, same
 NameRule = Callable[[str, bool], Iterable[str]]
 
 METADATA = Path("metadata")
-ANNOTATIONS_LIMIT = 256 * 1024  # bytes of keys and values together
+MAX_ANNOTATIONS_BYTES = 256 * 1024  # of keys and values together
 IMMUTABLE = "field is immutable"
 _OPERATIONS, _FIELDS_TYPES = ("Apply", "Update"), ("FieldsV1", None, "")
-_SHORT_CHARACTERS = 32  # characters: in UTF-8 no more than a manager's name may have
+_SHORT_CHARACTERS = 32  # characters: at most 128 bytes in UTF-8, the limit of a manager's name
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
 
@@ -43,10 +43,10 @@ def validate_metadata(
     qualified_finalizers: bool = True,
     shared: bool = True,
 ) -> None:
-    """Appends what is wrong with an object's metadata on create; ``name`` is the rule for its name.
+    """Appends the errors of an object's metadata on create; ``name`` is the rule for its name.
 
     ``qualified_finalizers``: finalizers without a domain must be standard ones (the types of kube-apiserver proper).
-    ``shared``: what ``validate_metadata_update`` looks at as well, which may have been found right already.
+    ``shared``: also the checks that ``validate_metadata_update`` makes, too.
     """
     meta = obj.get("metadata") or {}
     generate = meta.get("generateName")
@@ -89,10 +89,9 @@ def validate_metadata_update(
     old: Mapping[str, Tree],
     errors: Errors,
     *,
-    path: Path = METADATA,
     qualified_finalizers: bool = True,
 ) -> None:
-    """Appends what is wrong with the change of an object's metadata."""
+    """Appends the errors of a change of an object's metadata."""
     meta: Mapping[str, Tree] = new.get("metadata") or {}
     before: Mapping[str, Tree] = old.get("metadata") or {}
     if before.get("deletionTimestamp"):
@@ -100,22 +99,22 @@ def validate_metadata_update(
         if extra:
             shown = "[]string{" + ", ".join(field.quote(item) for item in extra) + "}"
             text = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
-            errors.append(field.forbidden(path.child("finalizers"), text))
+            errors.append(field.forbidden(METADATA.child("finalizers"), text))
     if not meta.get("resourceVersion"):
-        errors.append(field.invalid(path.child("resourceVersion"), "", "must be specified for an update"))
+        errors.append(field.invalid(METADATA.child("resourceVersion"), "", "must be specified for an update"))
     if meta.get("generation", 0) < before.get("generation", 0):
         value = meta.get("generation", 0)
-        errors.append(field.invalid(path.child("generation"), value, "must not be decremented"))
+        errors.append(field.invalid(METADATA.child("generation"), value, "must not be decremented"))
     for name, zero in _IMMUTABLE_METADATA:
         value = meta.get(name, zero)
         if not equal(value, before.get(name, zero)):
-            errors.append(field.invalid(path.child(name), value, IMMUTABLE))
-    _validate_labels_and_owners(meta, path, errors)
+            errors.append(field.invalid(METADATA.child(name), value, IMMUTABLE))
+    _validate_labels_and_owners(meta, METADATA, errors)
     managed = meta.get("managedFields")
     if managed:
-        validate_managed_fields(managed, path, errors)
+        validate_managed_fields(managed, METADATA, errors)
     if meta.get("finalizers") and qualified_finalizers:
-        _validate_qualified_finalizers(meta["finalizers"], path.child("finalizers"), errors)
+        _validate_qualified_finalizers(meta["finalizers"], METADATA.child("finalizers"), errors)
 
 
 def _validate_labels_and_owners(meta: Mapping[str, Tree], path: Path, errors: Errors) -> None:
@@ -130,7 +129,7 @@ def _validate_labels_and_owners(meta: Mapping[str, Tree], path: Path, errors: Er
         validate_owner_references(owners, path.child("ownerReferences"), errors)
 
 
-#: fields no update may change, with the value an absent one has
+#: fields that no update may change, with the value of an absent one
 _IMMUTABLE_METADATA: tuple[tuple[str, Tree], ...] = (
     ("name", ""),
     ("namespace", ""),
@@ -159,8 +158,8 @@ def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Err
         for text in is_label_key(key.lower()):
             errors.append(field.invalid(path, key, text, "format=k8s-label-key"))
         size += len(key.encode()) + (len(value) if value.isascii() else len(value.encode()))
-    if size > ANNOTATIONS_LIMIT:
-        errors.append(field.too_long(path, ANNOTATIONS_LIMIT))
+    if size > MAX_ANNOTATIONS_BYTES:
+        errors.append(field.too_long(path, MAX_ANNOTATIONS_BYTES))
 
 
 def validate_owner_references(owners: list[Object], path: Path, errors: Errors) -> None:
@@ -217,7 +216,7 @@ def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -
             and manager.isprintable()
             and len(get("subresource", "")) <= _SHORT_CHARACTERS
         ):
-            continue  # as nearly all are
+            continue  # valid, as nearly all are
         here = path.child("managedFields").index(i)
         if get("operation") not in _OPERATIONS:
             operation = get("operation", "")
@@ -235,10 +234,10 @@ def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -
             errors.append(field.too_long(here.child("subresource"), 256))
 
 
-def validate_immutable(new: object, old: object, path: Path, errors: Errors, detail: str = IMMUTABLE) -> None:
+def validate_immutable(new: object, old: object, path: Path, errors: Errors) -> None:
     """``field is immutable`` where two values differ; absent, [] and {} are one value."""
     if not same(new, old):
-        errors.append(field.invalid(path, new, detail))
+        errors.append(field.invalid(path, new, IMMUTABLE))
 
 
 def validate_conditions(conditions: list[Object], path: Path, errors: Errors) -> None:

@@ -1,14 +1,14 @@
-"""Formats of names, keys and numbers in objects; those that other packages use too come from ``kapi.machinery.names``.
+"""Formats of names, keys and numbers in objects; ``kapi.machinery.names`` has those that other packages use, too.
 
-A function takes a value and gives the texts of what is wrong with it: ``()`` when it is good.  They are memoised: the
-names of labels, ports and images come again and again.  Upstream: apimachinery ``util/validation``, ``api/validate/content``.
+A function returns the error texts for a value, ``()`` when it is valid.  Results are cached, since the same names of labels,
+ports and images come again and again.  Upstream: apimachinery ``util/validation``, ``api/validate/content``.
 """
 
 from __future__ import annotations
 
 import re
 
-from kapi.machinery.memo import remember
+from kapi.machinery.memo import memoized
 from kapi.machinery.names import (
     SUBDOMAIN,
     SUBDOMAIN_TEXT,
@@ -47,7 +47,7 @@ _is_port_name = re.compile("[-a-z0-9]+").fullmatch
 _is_reason = re.compile(_REASON).fullmatch
 
 
-@remember(1024)
+@memoized(1024)
 def is_dns1123_subdomain_with_underscore(value: str) -> Texts:
     if _is_subdomain_(value):
         return too_long(value, 253)
@@ -55,7 +55,7 @@ def is_dns1123_subdomain_with_underscore(value: str) -> Texts:
     return (*too_long(value, 253), regex_text(text, _SUBDOMAIN_, "example.com"))
 
 
-@remember(1024)
+@memoized(1024)
 def is_wildcard_dns1123_subdomain(value: str) -> Texts:
     if _is_wildcard(value):
         return too_long(value, 253)
@@ -66,7 +66,7 @@ def is_wildcard_dns1123_subdomain(value: str) -> Texts:
     return (*too_long(value, 253), regex_text(text, _WILDCARD, "*.example.com"))
 
 
-@remember(1024)
+@memoized(1024)
 def is_c_identifier(value: str) -> Texts:
     if _is_c_identifier(value):
         return ()
@@ -88,7 +88,7 @@ def is_user_id(value: int) -> Texts:
 is_group_id = is_user_id
 
 
-@remember(1024)
+@memoized(1024)
 def is_port_name(value: str) -> Texts:
     texts = list(too_long(value, 15))
     if not _is_port_name(value):
@@ -102,7 +102,7 @@ def is_port_name(value: str) -> Texts:
     return tuple(texts)
 
 
-@remember(256)
+@memoized(256)
 def is_percent(value: str) -> Texts:
     if _is_percent(value):
         return ()
@@ -110,7 +110,7 @@ def is_percent(value: str) -> Texts:
     return (regex_text(text, "[0-9]+%", "1%", "93%"),)
 
 
-@remember(256)
+@memoized(256)
 def is_http_header_name(value: str) -> Texts:
     if _is_header(value):
         return ()
@@ -128,7 +128,7 @@ def _dots(value: str) -> Texts:
     return ()
 
 
-@remember(1024)
+@memoized(1024)
 def is_relaxed_env_var_name(value: str) -> Texts:
     if not value:
         return ("environment variable name must be non-empty",)
@@ -137,7 +137,7 @@ def is_relaxed_env_var_name(value: str) -> Texts:
     return ()
 
 
-@remember(1024)
+@memoized(1024)
 def is_config_map_key(value: str) -> Texts:
     texts = too_long(value, 253)
     if not _is_config_key(value):
@@ -153,7 +153,7 @@ def is_http_path(value: str) -> bool:
 HTTP_PATH_TEXT = regex_text("Invalid path", _HTTP_PATH)
 
 
-@remember(256)
+@memoized(256)
 def is_condition_reason(value: str) -> Texts:
     if _is_reason(value):
         return ()

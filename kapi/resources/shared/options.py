@@ -1,7 +1,7 @@
-"""What the rules of a pod spec know besides the value they look at.
+"""The options of the rules of a pod spec.
 
-Upstream: ``core/validation`` PodValidationOptions and ``api/pod`` GetValidationOptionsFromPodSpecAndMeta: a rule that came
-later than the object it judges lets that object keep what it has.
+Upstream: ``core/validation`` PodValidationOptions and ``api/pod`` GetValidationOptionsFromPodSpecAndMeta.  Rules that are newer
+than a stored object accept the values that it has already.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kapi.resources.shared.features import gate
 
 
 class PodOptions:
-    """``is_pod`` is False inside a template.  The lower half is set while one spec is walked."""
+    """``is_pod`` is False inside a template.  The attributes from ``restart_policy`` on are those of the spec being validated."""
 
     __slots__ = (
         "is_pod", "metadata", "features", "allow_privileged", "allow_invalid_deletion_cost",

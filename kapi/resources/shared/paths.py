@@ -23,14 +23,14 @@ def validate_no_backsteps(text: str, path: Path, errors: Errors) -> None:
 
 
 def validate_descending(text: str, path: Path, errors: Errors) -> None:
-    """Relative, and never upwards."""
+    """A relative path without ``..``."""
     if text.startswith("/"):
         errors.append(field.invalid(path, text, "must be a relative path"))
     validate_no_backsteps(text, path, errors)
 
 
 def validate_local(text: str, path: Path, errors: Errors) -> None:
-    """A descending path that does not start with two dots either, which volumes keep for themselves."""
+    """A relative path without ``..`` that does not start with two dots either: volumes use such names themselves."""
     validate_descending(text, path, errors)
     if text.startswith("..") and not text.startswith("../"):
         errors.append(field.invalid(path, text, "must not start with '..'"))
@@ -42,7 +42,7 @@ def validate_mode(mode: int | None, path: Path, errors: Errors) -> None:
 
 
 def domain_prefixed_path(text: str, path: Path) -> list[FieldError]:
-    """What is wrong with a name such as ``acme.io/foo``."""
+    """The errors of a name such as ``acme.io/foo``."""
     if not text:
         return [field.required(path)]
     host, _, rest = text.partition("/")

@@ -6,21 +6,20 @@ Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolumeSpec; ``pkg/apis
 from __future__ import annotations
 
 import posixpath
-import re
 
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
-from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared.names import (
     is_dns1123_label,
     is_dns1123_subdomain,
-    is_label_value,
     label_name,
     subdomain_name,
 )
-from kapi.resources.shared.node_selectors import validate_node_selector
+from kapi.resources.shared.node_selectors import has_invalid_node_values, validate_node_selector
+from kapi.resources.shared.paths import validate_no_backsteps
 from kapi.resources.shared.quantities import ceiling, compare
 from kapi.resources.shared.rules import (
     Errors,
@@ -34,50 +33,61 @@ from kapi.resources.shared.rules import (
     unless_empty,
 )
 from kapi.resources.shared.rules import required as require
+from kapi.resources.shared.volume_sources import (
+    AWS_DISK,
+    AZURE_DISK,
+    CEPHFS,
+    FLEX,
+    GCE_DISK,
+    GLUSTERFS,
+    NFS,
+    PHOTON,
+    PORTWORX,
+    RBD,
+    SCALE_IO,
+    VSPHERE,
+    default_azure_disk,
+    default_host_path,
+    default_iscsi,
+    default_rbd,
+    default_scale_io,
+    fibre_channel,
+    flocker,
+    host_path,
+    initiator_texts,
+    quobyte,
+    validate_csi_driver_name,
+)
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _SHORT_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-_HOST_PATH_TYPES = (
-    "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
-)  # fmt: skip
-_ISCSI_NAMES = {
-    "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([a-z0-9\-.]+)(:[^,;*&$|\s]+)$"),
-    "eui": re.compile(r"eui\.[a-fA-F0-9]{16}$"),
-    "naa": re.compile(r"naa\.[a-fA-F0-9]{32}$"),
-}
-_MANAGED_DISK = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
-_BLOB_DISK = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 _INLINE = "in the context of inline volumes"
 _IMPOSSIBLE = f"may not be specified {_INLINE}"
-_DEFAULTS: dict[str, Object] = {
-    "hostPath": {"type": ""},
-    "iscsi": {"iscsiInterface": "default"},
-    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
-    "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
-    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
+#: of the sources that have any; a pod's volumes have the same
+_DEFAULTS = {
+    "hostPath": default_host_path,
+    "iscsi": default_iscsi,
+    "rbd": default_rbd,
+    "azureDisk": default_azure_disk,
+    "scaleIO": default_scale_io,
 }
 
 
 def default_volume_source(spec: Object) -> None:
-    """What the sources of a volume leave out."""
-    for name, defaults in _DEFAULTS.items():
-        source = spec.get(name)
-        if source is None:
-            continue
-        for field, value in defaults.items():
-            absent = source.get(field) is None if field in ("type", "readOnly") else not source.get(field)
-            if absent:
-                source[field] = value
+    """Sets the defaults of a volume's sources."""
+    for name, set_defaults in _DEFAULTS.items():
+        if spec.get(name) is not None:
+            set_defaults(spec[name])
 
 
 def access_modes(modes: list[str] | None) -> str:
-    """``RWO,ROX,RWX,RWOP``: each once, always in this order."""
+    """The access modes as ``RWO,ROX,RWX,RWOP``, each once, in this order."""
     return ",".join(short for mode, short in _SHORT_MODES.items() if mode in (modes or ()))
 
 
 def storage_class(obj: Object) -> str:
-    """The class of a volume or claim: the old annotation counts before the field."""
+    """The class of a volume or claim; the deprecated annotation takes precedence over the field."""
     annotations = obj["metadata"].get("annotations") or {}
     if BETA_CLASS in annotations:
         return str(annotations[BETA_CLASS])
@@ -93,51 +103,17 @@ def validate_access_modes(modes: list[str], path: Path, errors: Errors) -> None:
         errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
 
 
-def check_csi_driver_name(name: str, path: Path) -> list[FieldError]:
-    from kapi.machinery.field import too_long
-
-    if not name:
-        return [required(path)]
-    errors = [too_long(path, 63)] if len(name.encode()) > 63 else []
-    return errors + [invalid(path, name, problem) for problem in is_dns1123_subdomain(name.lower())]
-
-
-def _no_backsteps(text: str, path: Path, errors: Errors, ctx: object) -> None:
-    if ".." in text.split("/"):
-        errors.append(invalid(path, text, "must not contain '..'"))
-
-
-def _partition(value: int, path: Path, errors: Errors, ctx: object) -> None:
-    if not 0 <= value <= 255:
-        errors.append(invalid(path, value, "must be between 1 and 255, inclusive"))
-
-
 _SECRET = struct(require("name"), require("namespace"))
 _STRICT_SECRET = struct(
     require("name", then=check(is_dns1123_subdomain)), require("namespace", then=check(is_dns1123_label))
 )
 
 
-def _host_path(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    if not source.get("path"):
-        errors.append(required(path.child("path")))
-        return
-    _no_backsteps(source["path"], path.child("path"), errors, ctx)
-    if source.get("type") is not None and source["type"] not in _HOST_PATH_TYPES:
-        errors.append(not_supported(path.child("type"), source["type"], _HOST_PATH_TYPES))
-
-
 def _local(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     if not source.get("path"):
         errors.append(required(path.child("path")))
     else:
-        _no_backsteps(source["path"], path.child("path"), errors, ctx)
-
-
-def _nfs(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    struct(require("server"), require("path"))(source, path, errors, ctx)
-    if not (source.get("path") or "").startswith("/"):
-        errors.append(invalid(path.child("path"), source.get("path", ""), "must be an absolute path"))
+        validate_no_backsteps(source["path"], path.child("path"), errors)
 
 
 def _endpoints_namespace(name: str, path: Path, errors: Errors, ctx: object) -> None:
@@ -147,33 +123,7 @@ def _endpoints_namespace(name: str, path: Path, errors: Errors, ctx: object) -> 
         check(label_name)(name, path, errors, ctx)
 
 
-def _flocker(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    name, uid = source.get("datasetName") or "", source.get("datasetUUID") or ""
-    if not name and not uid:
-        errors.append(required(path, "one of datasetName and datasetUUID is required"))
-    if name and uid:
-        errors.append(invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously"))
-    if "/" in name:
-        errors.append(invalid(path.child("datasetName"), name, "must not contain '/'"))
-
-
-def _quobyte(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    registry, pairs = source.get("registry") or "", "must be a host:port pair or multiple pairs separated by commas"
-    if not registry:
-        errors.append(required(path.child("registry"), pairs))
-    elif len(source.get("tenant") or "") >= 65:
-        errors.append(required(path.child("tenant"), "must be a UUID and may not exceed a length of 64 characters"))
-    else:
-        for pair in registry.split(","):
-            if not re.fullmatch(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:]*", pair):
-                errors.append(invalid(path.child("registry"), registry, pairs))
-    require("volume")(source, path, errors, ctx)
-
-
-def _iscsi_name(name: str, path: Path, errors: Errors) -> None:
-    form = _ISCSI_NAMES.get(name[:3])
-    if form is None or not form.match(name):
-        errors.append(invalid(path, name, "must be valid format"))
+_initiator = check(lambda name: initiator_texts(name, "must be valid format"))
 
 
 def _iscsi(source: Object, path: Path, errors: Errors, volume: object) -> None:
@@ -189,7 +139,7 @@ def _iscsi(source: Object, path: Path, errors: Errors, volume: object) -> None:
     if not source.get("iqn"):
         errors.append(required(path.child("iqn")))
     else:
-        _iscsi_name(source["iqn"], path.child("iqn"), errors)
+        _initiator(source["iqn"], path.child("iqn"), errors, None)
     in_range(0, 255)(source.get("lun", 0), path.child("lun"), errors, None)
     secret = source.get("secretRef")
     if secret is None and (source.get("chapAuthDiscovery") or source.get("chapAuthSession")):
@@ -197,43 +147,7 @@ def _iscsi(source: Object, path: Path, errors: Errors, volume: object) -> None:
     if secret is not None:
         require("name")(secret, path.child("secretRef"), errors, None)
     if initiator is not None:
-        _iscsi_name(initiator, path.child("initiatorname"), errors)
-
-
-def _fc(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    targets, ids, lun = source.get("targetWWNs") or [], source.get("wwids") or [], source.get("lun")
-    here = path.child("targetWWNs")
-    if not targets and not ids:
-        errors.append(required(here, "must specify either targetWWNs or wwids, but not both"))
-    if targets and ids:
-        errors.append(invalid(here, targets, "targetWWNs and wwids can not be specified simultaneously"))
-    if targets and lun is None:
-        errors.append(required(path.child("lun"), "lun is required if targetWWNs is specified"))
-    elif targets:
-        in_range(0, 255)(lun, path.child("lun"), errors, ctx)
-
-
-def _flex(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    require("driver")(source, path, errors, ctx)
-    for key in steps(source.get("options") or {}):
-        domain = "." + key.partition("/")[0].lower()
-        if domain.endswith((".kubernetes.io", ".k8s.io")):
-            detail = "kubernetes.io and k8s.io namespaces are reserved"
-            errors.append(invalid(path.child("options").key(key), key, detail))
-
-
-def _azure_disk(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    struct(
-        require("diskName"),
-        require("diskURI"),
-        at("cachingMode", enum("None", "ReadOnly", "ReadWrite")),
-        at("kind", enum("Dedicated", "Managed", "Shared")),
-    )(source, path, errors, ctx)
-    kind, uri = source.get("kind"), source.get("diskURI") or ""
-    if kind == "Managed" and not uri.startswith("/subscriptions/"):
-        errors.append(not_supported(path.child("diskURI"), uri, (_MANAGED_DISK,)))
-    elif kind not in (None, "Managed") and not uri.startswith("https://"):
-        errors.append(not_supported(path.child("diskURI"), uri, (_BLOB_DISK,)))
+        _initiator(initiator, path.child("initiatorname"), errors, None)
 
 
 def _secret_namespace(value: str, path: Path, errors: Errors, ctx: object) -> None:
@@ -242,42 +156,42 @@ def _secret_namespace(value: str, path: Path, errors: Errors, ctx: object) -> No
 
 
 def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    errors += check_csi_driver_name(source.get("driver") or "", path.child("driver"))
+    validate_csi_driver_name(source.get("driver") or "", path.child("driver"), errors)
     require("volumeHandle")(source, path, errors, ctx)
-    # nodeStageSecretRef is not looked into upstream
+    # upstream does not check nodeStageSecretRef
     for name in ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand"):
         at(name + "SecretRef", _STRICT_SECRET)(source, path, errors, ctx)
 
 
 #: (field, name in the path of its errors, rule), in upstream's order
 _SOURCE_RULES: tuple[tuple[str, str, Rule], ...] = (
-    ("hostPath", "hostPath", _host_path),
-    ("gcePersistentDisk", "persistentDisk", struct(require("pdName"), at("partition", _partition))),
-    ("awsElasticBlockStore", "", struct(require("volumeID"), at("partition", _partition))),
+    ("hostPath", "hostPath", host_path),
+    ("gcePersistentDisk", "persistentDisk", GCE_DISK),
+    ("awsElasticBlockStore", "", AWS_DISK),
     (
         "glusterfs",
         "",
-        struct(require("endpoints"), require("path"), at("endpointsNamespace", _endpoints_namespace)),
+        struct(GLUSTERFS, at("endpointsNamespace", _endpoints_namespace)),
     ),
-    ("flocker", "", _flocker),
-    ("nfs", "", _nfs),
-    ("rbd", "", struct(require("monitors"), require("image"))),
-    ("quobyte", "", _quobyte),
-    ("cephfs", "", require("monitors")),
+    ("flocker", "", flocker),
+    ("nfs", "", NFS),
+    ("rbd", "", RBD),
+    ("quobyte", "", quobyte),
+    ("cephfs", "", CEPHFS),
     ("iscsi", "", _iscsi),
     ("cinder", "", struct(require("volumeID"), at("secretRef", _SECRET))),
-    ("fc", "", _fc),
-    ("flexVolume", "", _flex),
+    ("fc", "", fibre_channel),
+    ("flexVolume", "", FLEX),
     (
         "azureFile",
         "",
         struct(require("secretName"), require("shareName"), at("secretNamespace", _secret_namespace)),
     ),
-    ("vsphereVolume", "", require("volumePath")),
-    ("photonPersistentDisk", "", require("pdID")),
-    ("portworxVolume", "", require("volumeID")),
-    ("azureDisk", "", _azure_disk),
-    ("scaleIO", "", struct(require("gateway"), require("system"), require("volumeName"))),
+    ("vsphereVolume", "", VSPHERE),
+    ("photonPersistentDisk", "", PHOTON),
+    ("portworxVolume", "", PORTWORX),
+    ("azureDisk", "", AZURE_DISK),
+    ("scaleIO", "", SCALE_IO),
     ("local", "", _local),
     (
         "storageos",
@@ -294,7 +208,7 @@ SOURCES = tuple(name for name, _, _ in _SOURCE_RULES)
 
 
 def source_of(spec: Object) -> Object:
-    """The part of a spec that says where the volume is."""
+    """The volume source of a spec."""
     return {name: spec[name] for name in SOURCES if spec.get(name) is not None}
 
 
@@ -347,13 +261,7 @@ def _affinity(affinity: Object, path: Path, old_spec: Object | None, errors: Err
     if affinity.get("required") is None:
         errors.append(required(path.child("required"), "must specify required node constraints"))
         return
-    terms = tree.dig(old_spec, "nodeAffinity", "required", "nodeSelectorTerms") or []
-    lax = any(
-        is_label_value(value)
-        for term in steps(terms)
-        for expression in steps(term.get("matchExpressions") or [])
-        for value in steps(expression.get("values") or [])
-    )
+    lax = has_invalid_node_values(tree.dig(old_spec, "nodeAffinity", "required"))
     validate_node_selector(affinity["required"], path.child("required"), errors, allow_invalid_values=lax)
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
-from kapi.resources.shared import quantities
 from kapi.resources.shared.claims import default_claim_spec
-from kapi.resources.shared.compute import aggregate, is_huge_page, is_pod_level, overcommit_allowed
+from kapi.resources.shared.compute import aggregate, is_pod_level
 from kapi.resources.shared.images import pull_policy
+from kapi.resources.shared.resource_names import is_huge_page, is_overcommit_allowed, round_resource_list
+from kapi.resources.shared.volume_sources import (
+    default_azure_disk,
+    default_host_path,
+    default_iscsi,
+    default_rbd,
+    default_scale_io,
+)
 
 _FILE_MODE = 0o644
 _HOUR_SECONDS = 3600
@@ -21,20 +28,10 @@ _OLD_INIT_ANNOTATIONS = frozenset(
 )
 
 
-def round_amounts(amounts: dict[str, str] | None) -> None:
-    """Amounts finer than a thousandth are rounded up."""
-    if not amounts:
-        return
-    for name, quantity in steps(amounts.items()):
-        rounded = quantities.rounded_to_milli(quantity)
-        if rounded is not quantity:
-            amounts[name] = rounded
-
-
 def round_resources(resources: Object | None) -> None:
     if resources:
-        round_amounts(resources.get("limits"))
-        round_amounts(resources.get("requests"))
+        round_resource_list(resources.get("limits"))
+        round_resource_list(resources.get("requests"))
 
 
 def default_probe(probe: Object) -> None:
@@ -143,32 +140,6 @@ def _default_image(source: Object) -> None:
         source["pullPolicy"] = pull_policy(source.get("reference", ""))
 
 
-def default_iscsi(source: Object) -> None:
-    source.setdefault("iscsiInterface", "default")
-
-
-def default_rbd(source: Object) -> None:
-    source.setdefault("pool", "rbd")
-    source.setdefault("user", "admin")
-    source.setdefault("keyring", "/etc/ceph/keyring")
-
-
-def default_azure_disk(source: Object) -> None:
-    source.setdefault("cachingMode", "ReadWrite")
-    source.setdefault("fsType", "ext4")
-    source.setdefault("readOnly", False)
-    source.setdefault("kind", "Shared")
-
-
-def default_scale_io(source: Object) -> None:
-    source.setdefault("storageMode", "ThinProvisioned")
-    source.setdefault("fsType", "xfs")
-
-
-def default_host_path(source: Object) -> None:
-    source.setdefault("type", "")
-
-
 _VOLUMES = {
     "hostPath": default_host_path,
     "secret": _default_mode,
@@ -198,7 +169,7 @@ def default_volume(volume: Object) -> None:
 
 
 def default_pod_spec(spec: Object) -> None:
-    """The defaults of a pod spec wherever it stands."""
+    """The defaults of a pod spec, in a pod or a template."""
     get = spec.get
     if not get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirst"
@@ -215,7 +186,7 @@ def default_pod_spec(spec: Object) -> None:
     for part in ("initContainers", "containers", "ephemeralContainers"):
         for container in steps(get(part) or ()):
             default_container(container)
-    round_amounts(get("overhead"))
+    round_resource_list(get("overhead"))
     resources = get("resources")
     if resources:
         round_resources(resources)
@@ -223,7 +194,7 @@ def default_pod_spec(spec: Object) -> None:
 
 
 def name_service_account(spec: Object) -> None:
-    """The old field's name and the new one's always agree; an empty one is not shown."""
+    """Makes ``serviceAccount``, the deprecated field, equal to ``serviceAccountName``; drops them when they are empty."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name:
         spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -240,7 +211,7 @@ def drop_old_init_annotations(metadata: Object) -> None:
 
 
 def default_pod_template(template: Object) -> None:
-    """A template has no metadata of its own kind: none is written where none was given, as upstream's ``{}``."""
+    """The defaults of a template; its metadata is ``{}`` when there is none, as upstream."""
     metadata = template.setdefault("metadata", {})
     drop_old_init_annotations(metadata)
     default_pod_spec(template.setdefault("spec", {}))
@@ -268,7 +239,7 @@ def _host_ports(containers: list[Object] | None) -> None:
 
 
 def _pod_level_amounts(spec: Object) -> None:
-    """What a pod asks for as a whole, where it says so only in part."""
+    """Completes the resources of the pod as a whole with the sums of its containers."""
     resources = spec.get("resources")
     if not resources:
         return
@@ -282,7 +253,7 @@ def _pod_level_amounts(spec: Object) -> None:
     if not limits:
         return
     for name, quantity in steps(aggregate(spec, "requests").items()):
-        if is_pod_level(name) and overcommit_allowed(name):
+        if is_pod_level(name) and is_overcommit_allowed(name):
             requests.setdefault(name, quantity)
     for name, quantity in steps(limits.items()):
         if is_pod_level(name):
@@ -313,9 +284,9 @@ def default_pod(pod: Object) -> None:
 def default_pod_status(status: Object) -> None:
     for part in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
         for entry in steps(status.get(part) or ()):
-            round_amounts(entry.get("allocatedResources"))
+            round_resource_list(entry.get("allocatedResources"))
             round_resources(entry.get("resources"))
-    round_amounts(status.get("allocatedResources"))
+    round_resource_list(status.get("allocatedResources"))
     round_resources(status.get("resources"))
     ip, ips = status.get("podIP"), status.get("podIPs")
     if ip and (not ips or ips[0].get("ip") != ip):

@@ -12,7 +12,7 @@ from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import check_ip_legacy
 from kapi.resources.shared.affinity import validate_affinity, validate_spread, validate_tolerations
-from kapi.resources.shared.compute import aggregate, is_huge_page, validate_pod_resource_name, validate_resources
+from kapi.resources.shared.compute import aggregate, validate_pod_resource_name, validate_resources
 from kapi.resources.shared.containers import (
     validate_containers,
     validate_ephemeral_containers,
@@ -28,7 +28,8 @@ from kapi.resources.shared.names import (
     subdomain_name,
 )
 from kapi.resources.shared.options import PodOptions
-from kapi.resources.shared.rules import Errors, Rule, at, check, in_range, not_supported, struct, unless_empty
+from kapi.resources.shared.resource_names import is_huge_page
+from kapi.resources.shared.rules import Errors, Rule, at, check, in_range, not_supported, struct, unless, unless_empty
 from kapi.resources.shared.security import (
     containers_with_paths,
     validate_host_process,
@@ -45,7 +46,7 @@ _PREEMPTION = ("PreemptLowerPriority", "Never")
 
 
 def _choice(*values: str) -> Rule:
-    """A required value out of a list that upstream's text gives in its own order."""
+    """A required value out of a list, which the error shows in this order."""
 
     def validate(value: str, path: Path, errors: Errors, ctx: object) -> None:
         if not value:
@@ -53,8 +54,7 @@ def _choice(*values: str) -> Rule:
         elif value not in values:
             errors.append(not_supported(path, value, values))
 
-    validate.ok = frozenset(values).__contains__  # type: ignore[attr-defined]
-    return validate
+    return unless(frozenset(values).__contains__, validate)
 
 
 def _resource_claims(claims: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -251,7 +251,7 @@ def _scheduling_group(group: Object, path: Path, errors: Errors, ctx: object) ->
 
 
 def _file_key_volumes(spec: Object, path: Path, errors: Errors, ctx: object) -> None:
-    """Files of environment variables lie in an emptyDir."""
+    """Files with environment variables must be in an emptyDir."""
     volumes = {volume.get("name", ""): volume for volume in steps(spec.get("volumes") or ())}
     for container, here in steps(containers_with_paths(spec, path)):
         for i, variable in enumerate(steps(container.get("env") or ())):

@@ -13,7 +13,6 @@ from kapi.machinery.tree import Object
 from kapi.resources.shared import selectors
 from kapi.resources.shared.affinity import (
     REQUIRED,
-    has_invalid_node_values,
     pod_terms,
     validate_match_label_keys,
     validate_tolerations,
@@ -21,6 +20,7 @@ from kapi.resources.shared.affinity import (
 from kapi.resources.shared.compute import uses_indivisible_huge_pages
 from kapi.resources.shared.gated import drop_disabled_fields
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
+from kapi.resources.shared.node_selectors import has_invalid_node_values
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_descending, validate_local
 from kapi.resources.shared.poddefaults import name_service_account
@@ -46,7 +46,7 @@ def has_valid_deletion_cost(annotations: Mapping[str, str]) -> bool:
 def validate_pod_annotations(
     annotations: Mapping[str, str], spec: Object, path: Path, errors: Errors, ctx: PodOptions
 ) -> None:
-    """Annotations that mean something to Kubernetes."""
+    """The annotations that Kubernetes itself reads."""
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(field.invalid(path.key(MIRROR), annotations[MIRROR], text))
@@ -86,7 +86,7 @@ _JSON = {dict: "object", list: "array", str: "string", bool: "bool", int: "numbe
 
 
 def _read_tolerations(tree: object) -> list[Object]:
-    """Upstream decodes into its internal type, whose fields are found in any case.  Raises ValueError with Go's text."""
+    """Decodes tolerations as upstream does, whose names of fields may have any case.  Raises ValueError with Go's text."""
     what = "json: cannot unmarshal {} into Go {}"
     if tree is not None and not isinstance(tree, list):
         raise ValueError(what.format(_JSON[type(tree)], "value of type []core.Toleration"))
@@ -124,7 +124,7 @@ def _app_armor(key: str, profile: str, spec: Object, path: Path, errors: Errors)
 
 
 def validate_profiles_match(annotations: Mapping[str, str], spec: Object, path: Path, errors: Errors) -> None:
-    """Seccomp and AppArmor as annotations and as fields must say the same."""
+    """Seccomp and AppArmor profiles in annotations must be equal to those in fields."""
     context = spec.get("securityContext") or {}
     profile = context.get("seccompProfile")
     if profile is not None and SECCOMP_POD in annotations:
@@ -175,7 +175,7 @@ def validate_pod_template(template: Object, path: Path, errors: Errors, ctx: Pod
 
 
 def prepare_template(template: Object | None, old: Object | None, ctx: object) -> None:
-    """What happens to every template before validation, in place; ``old`` is the stored one on an update."""
+    """Prepares a template for validation, in place; ``old`` is the stored one on an update."""
     if template:
         spec = template.get("spec") or {}
         drop_disabled_fields(spec, None if old is None else old.get("spec") or {}, ctx)
@@ -191,7 +191,7 @@ def template_options(ctx: object, old: Object | None = None) -> PodOptions:
 
 
 def relax(options: PodOptions, old: Object, metadata: Object) -> None:
-    """Lets an object keep what was allowed when it was stored."""
+    """Sets options so that the object may keep values of the stored spec ``old``."""
     if uses_indivisible_huge_pages({"limits": old.get("overhead")}) or any(
         uses_indivisible_huge_pages(container.get("resources"))
         for container, _ in steps(containers_with_paths(old, Path("spec")))

@@ -1,4 +1,4 @@
-"""Warnings about a pod spec that is valid and probably a mistake (upstream: ``pkg/api/pod/warnings.go``)."""
+"""Warnings about a pod spec that is valid but probably a mistake (upstream: ``pkg/api/pod/warnings.go``)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.resources.shared import quantities
 from kapi.resources.shared.addresses import ip_warnings
 from kapi.resources.shared.affinity import PREFERRED, REQUIRED
-from kapi.resources.shared.names import is_label_value
 from kapi.resources.shared.podtemplate import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD
 from kapi.resources.shared.security import containers_with_paths
-from kapi.resources.shared.volume_warnings import NODE_LABELS
+from kapi.resources.shared.volume_warnings import NODE_LABELS, node_term_warnings
 
 _ANNOTATIONS = {
     "scheduler.alpha.kubernetes.io/critical-pod": 'non-functional in v1.16+; use the "priorityClassName" field instead',
@@ -40,16 +39,6 @@ _VOLUMES = (
 _NO_POD = "a null labelSelector results in matching no pod"
 
 
-def node_term_warnings(term: Object, path: Path, check_values: bool) -> Iterator[str]:
-    for i, expression in enumerate(steps(term.get("matchExpressions") or ())):
-        key, here = expression.get("key", ""), path.child("matchExpressions").index(i)
-        if key in NODE_LABELS:
-            yield f"{here.child('key')}: {key} is {NODE_LABELS[key]}"
-        for j, value in enumerate(steps(expression.get("values") or ()) if check_values else ()):
-            for text in is_label_value(value):
-                yield f"{here.child('values').index(j)}: {value} is invalid, {text}"
-
-
 _BYTES = ("memory", "ephemeral-storage")
 
 
@@ -70,7 +59,7 @@ def claim_spec_warnings(spec: Object, path: Path) -> list[str]:
 
 
 def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool = False) -> list[str]:
-    """``path`` is where the pod or template stands: the empty path for a pod."""
+    """The warnings; ``path`` is the path of the pod (empty) or template."""
     warnings: list[str] = []
     where = path.child("spec")
     annotations = metadata.get("annotations") or {}
@@ -123,10 +112,10 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
 def _node_affinity(affinity: Object, path: Path) -> list[str]:
     warnings: list[str] = []
     for i, term in enumerate(steps((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ())):
-        warnings += node_term_warnings(term, path.child(REQUIRED, "nodeSelectorTerms").index(i), False)
+        warnings += node_term_warnings(term, path.child(REQUIRED, "nodeSelectorTerms").index(i))
     for i, term in enumerate(steps(affinity.get(PREFERRED) or ())):
         here = path.child(PREFERRED).index(i).child("preference")
-        warnings += node_term_warnings(term.get("preference") or {}, here, True)
+        warnings += node_term_warnings(term.get("preference") or {}, here, check_values=True)
     return warnings
 
 
@@ -201,7 +190,7 @@ def _profiles(container: Object, spec: Object, annotations: Object, path: Path, 
 
 
 def app_armor_field(annotation: str) -> Object | None:
-    """The profile that an old annotation stands for; None when it stands for nothing."""
+    """The profile that a deprecated annotation means; None when it means none."""
     if annotation == "unconfined":
         return {"type": "Unconfined"}
     if annotation == "runtime/default":
@@ -232,7 +221,7 @@ def _go_port(port: Object) -> str:
 
 
 class _Definitions:
-    """Definitions of one container port, by where they are on the host."""
+    """Definitions of one container port, indexed by host port and address."""
 
     def __init__(self) -> None:
         self._all: list[tuple[Path, str, int]] = []
@@ -244,7 +233,7 @@ class _Definitions:
         self._all.append((place, ip, number))
 
     def like(self, ip: str, number: int) -> Iterator[tuple[Path, str, int]]:
-        """Those that another one may be confused with, in order."""
+        """The definitions that may be confused with another one, in order."""
         if not number:
             yield from self._all
             return
@@ -255,7 +244,7 @@ class _Definitions:
 
 def _ports(spec: Object, path: Path) -> list[str]:
     warnings: list[str] = []
-    size = 0  # of the warnings: what would not be sent is not looked for
+    size = 0  # of the warnings, in characters: more of them would not be sent
     seen: dict[tuple[int, str], _Definitions] = {}
     names: dict[str, Path] = {}
     named: list[str] = []
@@ -292,7 +281,7 @@ def _ports(spec: Object, path: Path) -> list[str]:
     return warnings + named
 
 
-# -- files of one volume that lie over each other ------------------------------------------------------------------------
+# -- overlapping files of one volume -------------------------------------------------------------------------------------
 
 _File = tuple[str, str]  # path, source
 
@@ -302,11 +291,11 @@ def _shown(file: _File) -> str:
 
 
 def _collisions(files: list[_File]) -> Iterator[str]:
-    """Pairs of files one of which lies on or below the other, each once, until there are more than an answer carries."""
+    """Pairs of files whose paths are equal or one below the other, each once, up to the size that an answer carries."""
     given = [(path.rstrip("/"), source) for path, source in steps(files)]
     given = [file for file in steps(given) if file[0]]
     if len({path.partition("/")[0] for path, _ in steps(given)}) == len(given):
-        return  # as of the token that every pod is given
+        return  # the usual case, such as the token of every pod
     parents = _parents(ordered({path + "/" for path, _ in steps(given)}))
     there: dict[str, list[tuple[int, _File]]] = {path: [] for path in steps(parents)}  # with their numbers
     below: dict[str, list[tuple[int, _File]]] = {path: [] for path in steps(parents)}  # and those of that very path
@@ -337,7 +326,7 @@ def _collisions(files: list[_File]) -> Iterator[str]:
 
 
 def _parents(paths: list[str]) -> dict[str, str]:
-    """For each of some sorted paths the nearest other one that it lies below, or ""."""
+    """For each of the sorted paths, the longest other one that is a prefix of it, or ""."""
     parents: dict[str, str] = {}
     open_ones: list[str] = []
     for path in steps(paths):

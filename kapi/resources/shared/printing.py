@@ -1,4 +1,4 @@
-"""What table cells are made of: ages, label lists, placeholders.
+"""Parts of table cells: ages, lists of labels, placeholders.
 
 Upstream: ``pkg/printers/internalversion/printers.go``, apimachinery ``util/duration``.
 """
@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kapi.machinery.ages import since
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.selectors import selector_text
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import TableColumns
 from kapi.resources.shared.columns import COLUMNS
+from kapi.resources.shared.selectors import is_convertible
 
 Reader = Callable[[Object, float], Tree]  # of a cell: from the object and the seconds since the epoch
 
@@ -52,28 +54,9 @@ def go_label_selector(selector: Mapping[str, Tree]) -> str:
 
 def label_selector(selector: Mapping[str, Tree] | None) -> str:
     """A LabelSelector as upstream's FormatLabelSelector writes it."""
-    if selector is None:
-        return NONE
-    requirements: list[tuple[str, str]] = []
-    for key, value in steps((selector.get("matchLabels") or {}).items()):
-        requirements.append((key, f"{key}={value}"))
-    for term in steps(selector.get("matchExpressions") or []):
-        key, operator = term.get("key", ""), term.get("operator")
-        values = ",".join(ordered(term.get("values") or []))
-        if operator == "In":
-            requirements.append((key, f"{key} in ({values})"))
-        elif operator == "NotIn":
-            requirements.append((key, f"{key} notin ({values})"))
-        elif operator == "Exists":
-            requirements.append((key, key))
-        elif operator == "DoesNotExist":
-            requirements.append((key, "!" + key))
-        else:
-            return "<error>"
-    if not requirements:
-        return NONE
-    requirements.sort(key=lambda pair: pair[0])
-    return ",".join(text for _, text in requirements)
+    if selector is not None and not is_convertible(selector):
+        return "<error>"
+    return selector_text(selector) or NONE
 
 
 def joined(values: Iterable[Tree] | None, empty: str = NONE) -> str:
@@ -82,7 +65,7 @@ def joined(values: Iterable[Tree] | None, empty: str = NONE) -> str:
 
 
 def of_spec(name: str, empty: str = "") -> Reader:
-    """The cell of a field of the spec; ``empty`` where it says nothing."""
+    """The cell of a field of the spec; ``empty`` when it is not set."""
     return lambda obj, now: (obj.get("spec") or {}).get(name) or empty
 
 
@@ -95,7 +78,7 @@ def table(kind: str, *readers: Reader, order: Callable[[Object], Tree] | None = 
 
 
 def without_annotation(key: str) -> Callable[[Object], Object]:
-    """What rows are made of where upstream's internal form has a field instead of an annotation."""
+    """A view without an annotation, for types whose internal form upstream has a field instead."""
 
     def view(obj: Object) -> Object:
         annotations = obj["metadata"].get("annotations") or {}

@@ -7,7 +7,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared.env import VOLUME_FIELDS, validate_field_ref, validate_resource_ref
-from kapi.resources.shared.metadata import ANNOTATIONS_LIMIT
+from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES
 from kapi.resources.shared.names import is_label_key, subdomain_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_local, validate_mode
@@ -17,7 +17,7 @@ from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_
 
 _CONFLICT = "conflicting duplicate paths"
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
-_MAX_LIFETIME, _MAX_KUBERNETES_LIFETIME = 91 * 86400, 86400  # seconds a pod's certificate may last
+_MAX_LIFETIME_SECONDS, _MAX_KUBERNETES_LIFETIME_SECONDS = 91 * 86400, 86400  # of a pod's certificate
 
 
 def validate_key_to_path(item: Object, path: Path, errors: Errors, ctx: object = None) -> None:
@@ -49,7 +49,7 @@ def validate_downward_file(item: Object, path: Path, errors: Errors) -> None:
 
 
 class _Paths:
-    """The files of all sources: two may not have the same name."""
+    """The paths of all sources, to find duplicates."""
 
     def __init__(self, volume: Path, errors: Errors) -> None:
         self._volume = volume
@@ -120,14 +120,6 @@ def _token(token: Object, volume: Path, path: Path, errors: Errors, ctx: PodOpti
         validate_local(where, volume.child("path"), errors)
 
 
-def _bundle_name_texts(name: str) -> tuple[str, ...]:
-    signer, colon, _ = name.rpartition(":")
-    if not colon:
-        return subdomain_name(name)
-    prefix = signer + ":"
-    return subdomain_name(name.removeprefix(prefix))
-
-
 def _trust_bundle(bundle: Object, path: Path, errors: Errors, paths: _Paths) -> None:
     name, signer, selector = bundle.get("name"), bundle.get("signerName"), bundle.get("labelSelector")
     if name is not None and signer is not None:
@@ -142,7 +134,7 @@ def _trust_bundle(bundle: Object, path: Path, errors: Errors, paths: _Paths) -> 
     elif name is not None:
         if not name:
             errors.append(field.required(path.child("name"), "must be a valid object name"))
-        for text in _bundle_name_texts(name):
+        for text in subdomain_name(name.rpartition(":")[2]):  # behind the signer's name
             errors.append(field.invalid(path.child("name"), name, f"not a valid clustertrustbundlename: {text}"))
         if selector is not None:
             text = "labelSelector must be unset if name is specified"
@@ -174,7 +166,7 @@ def _certificate(certificate: Object, path: Path, errors: Errors, paths: _Paths)
         here = path.child("maxExpirationSeconds")
         if seconds < 3600:
             errors.append(field.invalid(here, seconds, "if provided, maxExpirationSeconds must be >= 3600"))
-        longest = _MAX_KUBERNETES_LIFETIME if is_kubernetes_signer(signer) else _MAX_LIFETIME
+        longest = _MAX_KUBERNETES_LIFETIME_SECONDS if is_kubernetes_signer(signer) else _MAX_LIFETIME_SECONDS
         if seconds > longest:
             errors.append(field.invalid(here, seconds, f"if provided, maxExpirationSeconds must be <= {longest}"))
     count = 0
@@ -201,5 +193,8 @@ def _user_annotations(annotations: dict[str, str], path: Path, errors: Errors) -
         if not texts and "/" not in lower:
             text = 'must be a domain-prefixed key (such as "acme.io/foo")'
             errors.append(field.invalid(path, lower, text))
-    if sum(len(key.encode()) + len(value.encode()) for key, value in steps(annotations.items())) > ANNOTATIONS_LIMIT:
-        errors.append(field.too_long(path, ANNOTATIONS_LIMIT))
+    if (
+        sum(len(key.encode()) + len(value.encode()) for key, value in steps(annotations.items()))
+        > MAX_ANNOTATIONS_BYTES
+    ):
+        errors.append(field.too_long(path, MAX_ANNOTATIONS_BYTES))

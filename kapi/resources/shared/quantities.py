@@ -1,4 +1,4 @@
-"""Amounts of resources as validations need them: compare, add, round, print (upstream: apimachinery ``api/resource``).
+"""Quantities for validation: compare, add, round, print (upstream: apimachinery ``api/resource``).
 
 Objects carry quantities as canonical strings; here a quantity becomes an exact number and a format.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from typing import NamedTuple
+
+from kapi.machinery.memo import cached_function
 
 _FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([numkKMGTPE]?i?|[eE][+-]?[0-9]+)\Z").match
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -18,11 +19,11 @@ _SUFFIX = {power: suffix for suffix, power in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: "", **{power: suffix for suffix, power in _BINARY.items()}}
 _NANO = Fraction(1, 10**9)
 _MAX_LENGTH = 5000  # characters
-_MAX_EXPONENT = 4096  # exponents beyond it make no difference to a rule, only work
+_MAX_EXPONENT = 4096  # larger exponents change no result, and take long to compute
 
 
 class Amount(NamedTuple):
-    """An exact value and the family of suffixes it is written in: binary, decimal or exponent."""
+    """An exact value and its format, the family of suffixes: binary, decimal or exponent."""
 
     value: Fraction
     form: str
@@ -31,9 +32,9 @@ class Amount(NamedTuple):
         return _canonical(self)
 
 
-@lru_cache(8192)
+@cached_function(8192)
 def parse(text: str) -> Amount:
-    """Raises ValueError for what is not a quantity."""
+    """The amount of a text.  Raises ValueError when it is not a quantity."""
     found = _FORM(text)
     if found is None or not (found[2] or found[3]):
         raise ValueError(f"quantities must match the regular expression: {text!r}")
@@ -63,14 +64,14 @@ def value_of(text: str | int | float) -> Fraction:
     return parse(str(text)).value
 
 
-@lru_cache(8192)
+@cached_function(8192)
 def sign(text: str) -> int:
     """-1, 0 or 1."""
     value = parse(text).value
     return (value > 0) - (value < 0)
 
 
-@lru_cache(8192)
+@cached_function(8192)
 def compare(a: str, b: str) -> int:
     """-1, 0 or 1."""
     if a == b:
@@ -80,19 +81,19 @@ def compare(a: str, b: str) -> int:
 
 
 def add(a: str, b: str) -> str:
-    """The sum, written in the first one's form (the second's when the first is zero)."""
+    """The sum, in the format of the first one (of the second one when the first is zero)."""
     left, right = parse(a), parse(b)
     form = right.form if left.value == 0 else left.form
     return str(Amount(left.value + right.value, form))
 
 
-@lru_cache(8192)
+@cached_function(8192)
 def is_whole(text: str) -> bool:
-    """No fraction of a unit."""
+    """Whether it is a whole number of units."""
     return parse(text).value.denominator == 1
 
 
-@lru_cache(8192)
+@cached_function(8192)
 def rounded_to_milli(text: str) -> str:
     """The quantity rounded up (away from zero) to a thousandth, as defaulting does; the same text when it fits."""
     amount = parse(text)
@@ -109,9 +110,9 @@ def ceiling(text: str) -> int:
     return value.__ceil__() if value >= 0 else -((-value).__ceil__())
 
 
-@lru_cache(8192)
+@cached_function(8192)
 def milli(text: str) -> int:
-    """The value in thousandths, rounded up (Go's Quantity.MilliValue); what overflows wraps around, or is 0, as there."""
+    """The value in thousandths, rounded up (Go's Quantity.MilliValue); what overflows wraps around, or becomes 0, as in Go."""
     amount = parse(text)
     value = amount.value * 1000
     whole = value.__ceil__() if value >= 0 else -((-value).__ceil__())

@@ -13,7 +13,7 @@ _KINDS = ("ServiceAccount", "User", "Group")
 
 
 def validate_policy_rule(rule: Object, path: Path, errors: Errors, *, namespaced: bool) -> None:
-    """A rule speaks of resources or of URLs, never of both."""
+    """A rule is about resources or about URLs, not about both."""
     if not rule.get("verbs"):
         errors.append(required(path.child("verbs"), "verbs must contain at least one value"))
     urls = rule.get("nonResourceURLs") or []
@@ -56,7 +56,7 @@ def validate_subject(subject: Object, path: Path, errors: Errors, *, namespaced:
 
 
 def subject_names(subjects: list[Object], kind: str) -> list[str]:
-    """How tables name the subjects of a kind."""
+    """The names of the subjects of a kind, as tables show them."""
     found = [subject for subject in subjects if subject.get("kind") == kind]
     if kind == "ServiceAccount":
         return [f"{subject.get('namespace', '')}/{subject.get('name', '')}" for subject in found]

@@ -1,4 +1,4 @@
-"""What controllers of pods share: numbers or percentages, selectors against templates, counters, table cells.
+"""Common parts of workloads: numbers or percentages, selectors and templates, counters, table cells.
 
 Upstream: ``apps/validation``, ``printers/internalversion``.
 """
@@ -45,7 +45,7 @@ def parse_int(text: str) -> int:
 
 
 def number_of(value: int | str | None) -> int:
-    """The number in front of the percent sign, or the number, be it a text; 0 for what is none of these."""
+    """The number, also of a percentage or a text; 0 for anything else."""
     if isinstance(value, str):
         found = _NUMBER(value)
         try:
@@ -63,14 +63,12 @@ def validate_at_most_all(value: int | str, path: Path, errors: Errors) -> None:
 # -- selector and template ---------------------------------------------------------------------------------------------
 
 
-def validate_selector(
-    selector: Object | None, path: Path, errors: Errors, what: str, *, allow_invalid_values: bool = False
-) -> None:
-    """A selector that has to be there and to ask for something; ``what`` is how upstream's text names the kind."""
+def validate_selector(selector: Object | None, path: Path, errors: Errors, what: str) -> None:
+    """A selector that must be set and not empty; ``what`` is the name of the kind in upstream's text."""
     if selector is None:
         errors.append(field.required(path))
         return
-    selectors.validate_label_selector(selector, path, errors, allow_invalid_values=allow_invalid_values)
+    selectors.validate_label_selector(selector, path, errors)
     if selectors.is_empty(selector):
         errors.append(field.invalid(path, sorted_maps(selector), f"empty selector is invalid for {what}"))
 
@@ -83,7 +81,7 @@ def validate_fit(selector: Object | None, template: Object, path: Path, errors: 
 
 
 def validate_always_restart(template: Object, path: Path, errors: Errors, what: str) -> None:
-    """Controllers that keep pods running do not take other restart policies, nor a deadline."""
+    """Controllers that keep pods running allow only the restart policy Always, and no deadline."""
     spec = template.get("spec") or {}
     policy = spec.get("restartPolicy", "")
     if policy != "Always":
@@ -93,9 +91,7 @@ def validate_always_restart(template: Object, path: Path, errors: Errors, what: 
         errors.append(field.forbidden(path.child("spec", "activeDeadlineSeconds"), text))
 
 
-def validate_template_for_replicas(
-    spec: Object, path: Path, errors: Errors, options: PodOptions, what: str = "ReplicaSet"
-) -> None:
+def validate_template_for_replicas(spec: Object, path: Path, errors: Errors, options: PodOptions) -> None:
     """Selector fit, template and restart policy of a ReplicaSet's or Deployment's spec."""
     selector, template = spec.get("selector"), spec.get("template") or {}
     if selector is not None and not selectors.is_convertible(selector):
@@ -104,7 +100,7 @@ def validate_template_for_replicas(
     here = path.child("template")
     validate_fit(selector, template, here, errors)
     validate_pod_template(template, here, errors, options)
-    validate_always_restart(template, here, errors, what)
+    validate_always_restart(template, here, errors, "ReplicaSet")
 
 
 # -- status ------------------------------------------------------------------------------------------------------------
@@ -148,7 +144,7 @@ _POD_HOSTNAMES = "this is used in Pod names and hostnames, which can result in s
 
 
 def hostname_warning(obj: Object, text: str = _POD_HOSTNAMES) -> list[str]:
-    """A name that makes no good host name."""
+    """A warning about a name that is not a DNS label."""
     texts = is_dns1123_label((obj.get("metadata") or {}).get("name", ""))
     if not texts:
         return []
@@ -195,5 +191,5 @@ def count(*path: str) -> Reader:
 
 
 def plain(template: str, *readers: Reader) -> Reader:
-    """Cells put together: ``plain("{}/{}", count(...), count(...))``."""
+    """A cell composed of others: ``plain("{}/{}", count(...), count(...))``."""
     return lambda obj, now: template.format(*(read(obj, now) for read in readers))

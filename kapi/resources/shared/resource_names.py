@@ -1,15 +1,18 @@
-"""Names and amounts of compute resources (upstream: ``pkg/apis/core/helper``, ``validateResourceName`` and its kin)."""
+"""Names and amounts of compute resources (upstream: ``pkg/apis/core/helper``, ``core/validation`` validateResourceName)."""
 
 from __future__ import annotations
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.memo import memoized
 from kapi.machinery.tree import Object
-from kapi.resources.shared.names import is_label_key
-from kapi.resources.shared.quantities import compare, is_whole, rounded_to_milli
+from kapi.resources.shared import quantities
+from kapi.resources.shared.names import is_qualified_name
+from kapi.resources.shared.rules import Errors
 
+HUGE_PAGES = "hugepages-"
 _CONTAINER = frozenset({"cpu", "memory", "ephemeral-storage"})
-_INTEGER = frozenset(
+_OBJECT_COUNTS = frozenset(
     {
         "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
         "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
@@ -17,7 +20,7 @@ _INTEGER = frozenset(
 )  # fmt: skip
 _QUOTA = (
     _CONTAINER
-    | _INTEGER
+    | _OBJECT_COUNTS
     | {f"{kind}.{name}" for kind in ("requests", "limits") for name in _CONTAINER}
     | {"requests.storage"}
 )
@@ -25,11 +28,11 @@ _STANDARD = _QUOTA | {"storage"}
 
 
 def is_huge_page(name: str) -> bool:
-    return name.startswith("hugepages-")
+    return name.startswith(HUGE_PAGES)
 
 
 def _is_quota_huge_page(name: str) -> bool:
-    return name.startswith(("hugepages-", "requests.hugepages-"))
+    return name.startswith((HUGE_PAGES, "requests.hugepages-"))
 
 
 def is_standard_quota_resource(name: str) -> bool:
@@ -37,38 +40,61 @@ def is_standard_quota_resource(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """A resource of Kubernetes itself: without a domain, or of kubernetes.io."""
+    """Whether the resource is one of Kubernetes itself: its name has no domain, or kubernetes.io."""
     return "/" not in name or "kubernetes.io/" in name
 
 
+@memoized(1024)
 def is_extended(name: str) -> bool:
-    """An extended resource, with a domain of its own: whole numbers only."""
-    if is_native(name) or name.startswith("requests."):
-        return False
-    return not is_label_key("requests." + name)
+    """Whether the resource is an extended one: its name has another domain."""
+    return not is_native(name) and not name.startswith("requests.") and not is_qualified_name("requests." + name)
+
+
+def is_integer_resource(name: str) -> bool:
+    return name in _OBJECT_COUNTS or is_extended(name)
 
 
 def is_overcommit_allowed(name: str) -> bool:
     return is_native(name) and not is_huge_page(name)
 
 
-def check_resource_name(name: str, path: Path) -> list[FieldError]:
-    problems = is_label_key(name)
-    if problems:
-        return [invalid(path, name, problem) for problem in problems]
+@memoized(1024)
+def resource_name_texts(name: str) -> tuple[str, ...]:
+    """What is wrong with the name of a resource."""
+    texts = is_qualified_name(name)
+    if texts:
+        return texts
     if "/" not in name and name not in _STANDARD and not _is_quota_huge_page(name):
-        return [invalid(path, name, "must be a standard resource type or fully qualified")]
-    return []
+        return ("must be a standard resource type or fully qualified",)
+    return ()
+
+
+@memoized(1024)
+def container_resource_name_texts(name: str) -> tuple[str, ...]:
+    """What is wrong with the name of a container's resource."""
+    texts = resource_name_texts(name)
+    if "/" not in name:
+        if name not in _CONTAINER and not is_huge_page(name):
+            return (*texts, "must be a standard resource for containers")
+    elif not is_native(name) and not is_extended(name):
+        return (*texts, "doesn't follow extended resource name standard")
+    return texts
+
+
+def check_resource_name(name: str, path: Path) -> list[FieldError]:
+    return [invalid(path, name, text) for text in resource_name_texts(name)]
 
 
 def check_container_resource_name(name: str, path: Path) -> list[FieldError]:
-    errors = check_resource_name(name, path)
-    if "/" not in name:
-        if name not in _CONTAINER and not is_huge_page(name):
-            errors.append(invalid(path, name, "must be a standard resource for containers"))
-    elif not is_native(name) and not is_extended(name):
-        errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
-    return errors
+    return [invalid(path, name, text) for text in container_resource_name_texts(name)]
+
+
+def validate_quantity(name: str, quantity: str, path: Path, errors: Errors) -> None:
+    """Not negative, and whole when the resource is counted (upstream: ValidateResourceQuantityValue)."""
+    if quantities.sign(quantity) < 0:
+        errors.append(invalid(path, quantity, "must be greater than or equal to 0"))
+    if is_integer_resource(name) and not quantities.is_whole(quantity):
+        errors.append(invalid(path, quantity, "must be an integer"))
 
 
 def check_quota_resource_name(name: str, path: Path) -> list[FieldError]:
@@ -79,17 +105,17 @@ def check_quota_resource_name(name: str, path: Path) -> list[FieldError]:
 
 
 def check_resource_quantity(name: str, value: str, path: Path) -> list[FieldError]:
-    """Not negative, and whole where the resource is counted."""
+    """The errors of ``validate_quantity``."""
     errors: list[FieldError] = []
-    if compare(value, "0") < 0:
-        errors.append(invalid(path, value, "must be greater than or equal to 0"))
-    if (name in _INTEGER or is_extended(name)) and not is_whole(value):
-        errors.append(invalid(path, value, "must be an integer"))
+    validate_quantity(name, value, path, errors)
     return errors
 
 
 def round_resource_list(amounts: Object | None) -> None:
-    """Rounds amounts up to a thousandth, as decoding does."""
-    for name, value in steps((amounts or {}).items()):
-        if amounts is not None and isinstance(value, str):
-            amounts[name] = rounded_to_milli(value)
+    """Rounds amounts up to a thousandth, as upstream's decoding does."""
+    if not amounts:
+        return
+    for name, quantity in steps(amounts.items()):
+        rounded = quantities.rounded_to_milli(quantity)
+        if rounded is not quantity:
+            amounts[name] = rounded

@@ -1,7 +1,7 @@
 """The declarative form of validations: small combinators over field paths (upstream: ``apimachinery/pkg/api/validate``).
 
 A rule is any callable ``rule(value, path, errors, ctx)`` that appends FieldErrors to the list ``errors``; ``ctx`` is
-whatever the caller hands to the outermost rule (a StrategyContext, options, or None).  Combinators make rules of rules and
+whatever the caller gives to the outermost rule (a StrategyContext, options, or None).  Combinators make rules of rules and
 evaluate them in the order they are written, so the order of a declaration is the order of the causes::
 
     PORT = struct(
@@ -19,10 +19,9 @@ evaluate them in the order they are written, so the order of a declaration is th
     errors: list[FieldError] = []
     SPEC(obj["spec"], Path("spec"), errors, None)
 
-Cheap at run time: the combinators are closures made once at import.  A rule with an attribute ``ok`` (a predicate on the
-value) is not entered, and no path made, while the predicate holds; ``check``, ``enum`` and the ranges have one.
-``message`` functions take a value and return a list of texts, empty when the value is good (upstream's
-``IsDNS1123Label`` form; see ``names.py``); they are memoised there since the same strings come again and again.
+They are cheap: the combinators are closures, made once at import.  A rule may have an attribute ``ok``, a predicate on the value;
+while it holds, the rule is not called and no path is made.  ``check``, ``enum`` and the ranges have one.  Message functions
+return the error texts for a value, none when it is valid, as upstream's ``IsDNS1123Label``; ``names.py`` has them, cached.
 """
 
 from __future__ import annotations
@@ -39,6 +38,12 @@ Rule = Callable[[Tree, Path, Errors, Tree], None]
 Messages = Callable[[Tree], Iterable[str]]
 
 
+def unless(ok: Callable[[Tree], object], rule: Rule) -> Rule:
+    """The rule, which need not be entered for values of which the predicate holds."""
+    rule.ok = ok  # type: ignore[attr-defined]
+    return rule
+
+
 def _sequence(rules: tuple[Rule, ...]) -> Rule:
     if len(rules) == 1:
         return rules[0]
@@ -50,7 +55,7 @@ def _sequence(rules: tuple[Rule, ...]) -> Rule:
     oks = [getattr(rule, "ok", None) for rule in rules]
     if rules and all(oks):
         checks = tuple(ok for ok in oks if ok is not None)
-        sequence.ok = lambda value: all(ok(value) for ok in checks)  # type: ignore[attr-defined]
+        return unless(lambda value: all(ok(value) for ok in checks), sequence)
     return sequence
 
 
@@ -65,12 +70,12 @@ def struct(*rules: Rule) -> Rule:
 
 
 def all_of(*rules: Rule) -> Rule:
-    """The same value against several rules; every one reports."""
+    """Applies several rules to a value and reports all errors."""
     return _sequence(rules)
 
 
 def first_of(*rules: Rule) -> Rule:
-    """The same value against several rules, until one of them reports something."""
+    """Applies several rules to a value, up to the first that reports an error."""
 
     def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
         before = len(errors)
@@ -83,7 +88,7 @@ def first_of(*rules: Rule) -> Rule:
 
 
 def at(name: str, *rules: Rule, zero: Tree = None) -> Rule:
-    """A named field against rules, when it is present.  With ``zero``, an absent field counts as that value."""
+    """Applies rules to a field when it is present.  With ``zero``, an absent field counts as that value."""
     rule = _sequence(rules)
     ok = getattr(rule, "ok", None)
     part = "." + name
@@ -106,7 +111,7 @@ def at(name: str, *rules: Rule, zero: Tree = None) -> Rule:
 
 
 def unless_empty(name: str, *rules: Rule) -> Rule:
-    """A named field against rules, when it is present and not "", 0, [] or {}."""
+    """Applies rules to a field when it is present and not "", 0, [] or {}."""
     rule = _sequence(rules)
     part = "." + name
 
@@ -134,7 +139,7 @@ def required(name: str, detail: str = "", *, then: Rule | None = None) -> Rule:
 
 
 def each(rule: Rule) -> Rule:
-    """Every element of a list: ``path[i]``."""
+    """Applies a rule to every element of a list, at ``path[i]``."""
     ok = getattr(rule, "ok", None)
 
     def validate(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
@@ -163,7 +168,7 @@ def unique(key: Callable[[Tree], Tree], name: str = "") -> Rule:
 
 
 def when(predicate: Callable[[Tree, Tree], bool], rule: Rule, otherwise: Rule | None = None) -> Rule:
-    """The rule only where ``predicate(value, ctx)`` holds."""
+    """Applies the rule where ``predicate(value, ctx)`` holds."""
 
     def validate(value: object, path: Path, errors: Errors, ctx: object) -> None:
         if predicate(value, ctx):
@@ -181,8 +186,7 @@ def check(messages: Messages, origin: str = "") -> Rule:
         for text in messages(value):
             errors.append(field.invalid(path, value, text, origin))
 
-    validate.ok = lambda value: not messages(value)  # type: ignore[attr-defined]
-    return validate
+    return unless(lambda value: not messages(value), validate)
 
 
 def holds(predicate: Callable[[Tree], bool], detail: str) -> Rule:
@@ -192,8 +196,7 @@ def holds(predicate: Callable[[Tree], bool], detail: str) -> Rule:
         if not predicate(value):
             errors.append(field.invalid(path, value, detail))
 
-    validate.ok = predicate  # type: ignore[attr-defined]
-    return validate
+    return unless(predicate, validate)
 
 
 def enum(*values: str, in_order: bool = False) -> Rule:
@@ -205,8 +208,7 @@ def enum(*values: str, in_order: bool = False) -> Rule:
         if value not in allowed:
             errors.append(not_supported(path, value, listed))
 
-    validate.ok = allowed.__contains__  # type: ignore[attr-defined]
-    return validate
+    return unless(allowed.__contains__, validate)
 
 
 def in_range(low: int, high: int) -> Rule:
@@ -217,8 +219,7 @@ def in_range(low: int, high: int) -> Rule:
         if not low <= value <= high:
             errors.append(field.invalid(path, value, text))
 
-    validate.ok = lambda value: low <= value <= high  # type: ignore[attr-defined]
-    return validate
+    return unless(lambda value: low <= value <= high, validate)
 
 
 def minimum(low: int, detail: str = "") -> Rule:
@@ -229,8 +230,7 @@ def minimum(low: int, detail: str = "") -> Rule:
         if value < low:
             errors.append(field.invalid(path, value, text, "minimum"))
 
-    validate.ok = lambda value: value >= low  # type: ignore[attr-defined]
-    return validate
+    return unless(lambda value: value >= low, validate)
 
 
 nonnegative = minimum(0)
@@ -244,8 +244,7 @@ def max_length(limit: int) -> Rule:
         if len(value.encode()) > limit:
             errors.append(field.too_long(path, limit))
 
-    validate.ok = lambda value: len(value) * 4 <= limit  # type: ignore[attr-defined]
-    return validate
+    return unless(lambda value: len(value) * 4 <= limit, validate)
 
 
 def max_items(limit: int) -> Rule:
@@ -255,12 +254,11 @@ def max_items(limit: int) -> Rule:
         if len(value) > limit:
             errors.append(field.too_many(path, len(value), limit))
 
-    validate.ok = lambda value: len(value) <= limit  # type: ignore[attr-defined]
-    return validate
+    return unless(lambda value: len(value) <= limit, validate)
 
 
 def child(path: Path, part: str) -> Path:
-    """``Path.child`` for a part that already starts with its dot; below the empty path the dot goes."""
+    """``Path.child`` for a part that already starts with its dot; below the empty path the dot is dropped."""
     return Path(part, path) if path._part or path._parent is not None else Path(part[1:], path)
 
 

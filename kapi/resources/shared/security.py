@@ -42,7 +42,7 @@ def containers_with_paths(spec: Object, path: Path) -> list[tuple[Object, Path]]
 
 
 def every_container(spec: Object) -> Iterator[Object]:
-    """The same without paths."""
+    """Every container of a spec, without paths."""
     for part in _PARTS:
         yield from steps(spec.get(part) or ())
 
@@ -160,7 +160,7 @@ CONTAINER = struct(
 
 
 def host_sysctl(name: str, spec: Object, path: Path) -> FieldError | None:
-    """A sysctl of a namespace that the pod shares with its host."""
+    """The error of a sysctl in a namespace that the pod shares with its host."""
     dotted = name.replace("/", ".") if "/" in name and name.find("/") < (name.find(".") % (len(name) + 1)) else name
     if spec.get("hostNetwork") and dotted.startswith("net."):
         return field.invalid(path, name, "may not be specified when 'hostNetwork' is true")
@@ -205,7 +205,7 @@ _SELINUX_RECURSIVE = enum("Recursive")
 
 
 def validate_pod_security(spec: Object, spec_path: Path, errors: Errors, ctx: PodOptions) -> None:
-    """The pod's own context.  Host namespaces belong to it inside upstream, so their errors are found below it."""
+    """The pod's own context.  Host namespaces are fields of it in upstream's internal type, so their errors have its path."""
     context = spec.get("securityContext") or {}
     path = spec_path.child("securityContext")
     if context:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
-from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 from kapi.resources.shared.metadata import validate_label_name, validate_labels
 from kapi.resources.shared.names import is_label_key, is_label_value
@@ -22,7 +21,6 @@ def validate_label_selector(
     errors: Errors,
     *,
     allow_invalid_values: bool = False,
-    allow_unknown_operators: bool = False,
 ) -> None:
     if not selector:
         return
@@ -30,27 +28,47 @@ def validate_label_selector(
     if labels:
         validate_labels(labels, path.child("matchLabels"), errors)
     for i, term in enumerate(steps(selector.get("matchExpressions") or ())):
-        here = path.child("matchExpressions").index(i)
-        operator, values = term.get("operator", ""), term.get("values") or []
-        if operator in ("In", "NotIn"):
-            if not values:
-                text = "must be specified when `operator` is 'In' or 'NotIn'"
-                errors.append(field.required(here.child("values"), text))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(field.forbidden(here.child("values"), text))
-        elif not allow_unknown_operators:
-            errors.append(field.invalid(here.child("operator"), operator, "not a valid selector operator"))
-        validate_label_name(term.get("key", ""), here.child("key"), errors)
-        if not allow_invalid_values:
-            for j, value in enumerate(values):
-                for text in is_label_value(value):
-                    errors.append(field.invalid(here.child("values").index(j), value, text))
+        validate_requirement(
+            term,
+            path.child("matchExpressions").index(i),
+            errors,
+            allow_invalid_values=allow_invalid_values,
+        )
+
+
+def validate_requirement(
+    term: Selector,
+    path: Path,
+    errors: Errors,
+    *,
+    compares: bool = False,
+    allow_invalid_values: bool = False,
+) -> None:
+    """One term: operator, key and values of labels.  ``compares``: labels of nodes may be greater or less than a number."""
+    operator, values = term.get("operator", ""), term.get("values") or []
+    if operator in ("In", "NotIn"):
+        if not values:
+            text = "must be specified when `operator` is 'In' or 'NotIn'"
+            errors.append(field.required(path.child("values"), text))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(field.forbidden(path.child("values"), text))
+    elif compares and operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            errors.append(field.required(path.child("values"), text))
+    else:
+        errors.append(field.invalid(path.child("operator"), operator, "not a valid selector operator"))
+    validate_label_name(term.get("key", ""), path.child("key"), errors)
+    if not allow_invalid_values:
+        for i, value in enumerate(values):
+            for text in is_label_value(value):
+                errors.append(field.invalid(path.child("values").index(i), value, text))
 
 
 def has_invalid_values(selector: Selector | None) -> bool:
-    """A selector stored before values were checked may stay as it is."""
+    """Whether a stored selector has values that were not checked when it was stored, and may stay."""
     terms = (selector or {}).get("matchExpressions") or ()
     return any(is_label_value(value) for term in terms for value in steps(term.get("values") or ()))
 
@@ -73,7 +91,7 @@ def is_convertible(selector: Selector) -> bool:
 
 
 def is_empty(selector: Selector | None) -> bool:
-    """Nothing is asked for: matches everything (or, when absent, nothing)."""
+    """Whether a selector has no terms: it matches everything (or nothing, when it is absent)."""
     return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
@@ -97,20 +115,3 @@ def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
         if not ok:
             return False
     return True
-
-
-def format_selector(selector: Selector | None) -> str:
-    """The text of a selector as the scale subresource and field labels show it: sorted terms, comma separated."""
-    if not selector:
-        return ""
-    terms = [(key, f"{key}={value}") for key, value in steps((selector.get("matchLabels") or {}).items())]
-    for term in steps(selector.get("matchExpressions") or ()):
-        key, values = term.get("key", ""), ",".join(ordered(term.get("values") or ()))
-        shown = {
-            "In": f"{key} in ({values})",
-            "NotIn": f"{key} notin ({values})",
-            "Exists": key,
-            "DoesNotExist": f"!{key}",
-        }
-        terms.append((key, shown.get(term.get("operator", ""), key)))
-    return ",".join(text for _, text in steps(ordered(terms, key=lambda pair: pair[0])))

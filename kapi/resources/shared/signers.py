@@ -7,7 +7,7 @@ from kapi.machinery.field import Path
 from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors
 
-_DOMAIN, _PATH = 253, 253 + 63 + 1
+_MAX_DOMAIN, _MAX_PATH = 253, 253 + 63 + 1  # bytes
 
 
 def is_kubernetes_signer(name: str) -> bool:
@@ -24,8 +24,8 @@ def validate_signer_name(name: str, path: Path, errors: Errors) -> None:
         errors.append(field.invalid(path, name, text))
         return
     domain, _, rest = name.partition("/")
-    if len(domain) > _DOMAIN:
-        errors.append(field.too_long(path, _DOMAIN))
+    if len(domain) > _MAX_DOMAIN:
+        errors.append(field.too_long(path, _MAX_DOMAIN))
     labels = domain.split(".")
     for label in labels:
         texts = is_dns1123_label(label)
@@ -42,5 +42,5 @@ def validate_signer_name(name: str, path: Path, errors: Errors) -> None:
             errors.append(field.invalid(path, rest, f'validating label "{label}": {text}'))
         if texts:
             break
-    if len(name) > _DOMAIN + _PATH + 1:
-        errors.append(field.too_long(path, _DOMAIN + _PATH + 1))
+    if len(name) > _MAX_DOMAIN + _MAX_PATH + 1:
+        errors.append(field.too_long(path, _MAX_DOMAIN + _MAX_PATH + 1))

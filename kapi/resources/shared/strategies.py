@@ -1,4 +1,4 @@
-"""The usual strategy of a type, written as attributes: what most types extend (upstream: ``pkg/registry/*/*/strategy.go``)."""
+"""Base classes of strategies, configured by class attributes (upstream: ``pkg/registry/*/*/strategy.go``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kapi.resources.shared.rules import Errors, same
 
 
 class UpdateRules(Enum):
-    """Rules that the object of an update may have to keep."""
+    """Groups of rules for the object of an update."""
 
     NEW_METADATA = "the metadata, as of a new object"
     CHANGED_METADATA = "what may change in the metadata"
@@ -28,9 +28,9 @@ _NEW_METADATA, _CHANGED_METADATA = UpdateRules.NEW_METADATA, UpdateRules.CHANGED
 
 
 class PlainStrategy(Strategy):
-    """A type with metadata, maybe a spec and a status.  A type overrides ``default``, ``prepare``, ``check`` ...
+    """The strategy of a type with metadata, and maybe spec and status.
 
-    Class attributes say what the base does around them.
+    A type overrides ``default``, ``prepare``, ``check`` ...; class attributes configure the rest.
     """
 
     namespaced: ClassVar[bool] = True
@@ -42,7 +42,7 @@ class PlainStrategy(Strategy):
     #: finalizers without a domain must be standard ones
     qualified_finalizers: ClassVar[bool] = True
     covers_metadata = covers_metadata_changes = True
-    #: what an update is held against, in this order
+    #: the rules for updates, in this order
     update_rules: ClassVar[tuple[UpdateRules, ...]] = (_CHANGED_METADATA, UpdateRules.TYPE)
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -53,13 +53,13 @@ class PlainStrategy(Strategy):
         cls.covers_metadata_changes = as_here and _CHANGED_METADATA in cls.update_rules
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        """What the type does to the object before validation; ``old`` is None on create."""
+        """Changes the object before validation; ``old`` is None on create."""
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        """Appends what is wrong with the object apart from metadata, on create and on update."""
+        """Appends the errors of the object except its metadata, on create and on update."""
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        """Appends what is wrong with a change; by default what is wrong with the new object."""
+        """Appends the errors of an update; by default those of the new object."""
         self.check(obj, old, errors, ctx)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
@@ -99,21 +99,21 @@ class PlainStrategy(Strategy):
 
 
 class PlainStatusStrategy(Strategy):
-    """A status subresource: everything but the status, and what the type says, stays as it was."""
+    """The strategy of a status subresource: the parts in ``kept`` stay as they were."""
 
     reset_fields: tuple[str, ...] = ("spec",)
-    #: top-level parts a status write never changes
+    #: top-level parts that a status write never changes
     kept: ClassVar[tuple[str, ...]] = ("spec",)
-    #: labels, annotations, finalizers and owners stay as well
+    #: whether labels, annotations, finalizers and owners stay as well
     keeps_metadata: ClassVar[bool] = False
-    #: the type asks what is wrong with the metadata, besides what is asked for every type
-    judges_metadata: ClassVar[bool] = True
+    #: whether changes of the metadata are validated by the strategy, and not only by the registry
+    validates_metadata: ClassVar[bool] = True
     covers_metadata_changes = True
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         as_here = cls.validate_update is PlainStatusStrategy.validate_update
-        cls.covers_metadata_changes = as_here and cls.judges_metadata
+        cls.covers_metadata_changes = as_here and cls.validates_metadata
 
     def __init__(self, parent: Strategy) -> None:
         self.parent = parent
@@ -124,10 +124,10 @@ class PlainStatusStrategy(Strategy):
         self.parent.default(obj)
 
     def prepare(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
-        """What the type does besides keeping parts."""
+        """Changes the object before validation, besides keeping parts."""
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        """Appends what is wrong with the new status."""
+        """Appends the errors of the new status."""
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
         for part in self.kept:
@@ -138,14 +138,14 @@ class PlainStatusStrategy(Strategy):
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
         errors: list[FieldError] = []
-        if self.judges_metadata:
+        if self.validates_metadata:
             validate_metadata_update(obj, old, errors, qualified_finalizers=self.qualified_finalizers)
         self.check_update(obj, old, errors, ctx)
         return errors
 
 
 def keep(obj: Object, old: Object, part: str) -> None:
-    """Gives the object the old one's part, or none where the old one has none."""
+    """Replaces a part of the object by the old one's, or drops it when the old one has none."""
     before = [obj.get(part)]
     if part in old:
         obj[part] = tree.copy(old[part])

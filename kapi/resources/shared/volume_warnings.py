@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
+from kapi.resources.shared.names import is_label_value
 
 _ANNOTATIONS = {
     "volume.beta.kubernetes.io/storage-class": 'deprecated since v1.8; use "storageClassName" attribute instead',
@@ -17,7 +21,8 @@ _SOURCES = {
     "glusterfs": ("glusterfs", "v1.25", "v1.26"),
     "rbd": ("rbd", "v1.28", "v1.31"),
 }
-#: labels of nodes that have a new name, or none
+_TERMS = Path("spec").child("nodeAffinity", "required", "nodeSelectorTerms")
+#: deprecated labels of nodes
 NODE_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
@@ -42,26 +47,30 @@ def persistent_volume_warnings(volume: Object) -> list[str]:
         )
     required = (spec.get("nodeAffinity") or {}).get("required") or {}
     for i, term in enumerate(steps(required.get("nodeSelectorTerms") or [])):
-        path = f"spec.nodeAffinity.required.nodeSelectorTerms[{i}]"
-        warnings += node_selector_term_warnings(term, path)
+        warnings += node_term_warnings(term, _TERMS.index(i))
     for name, (shown, deprecated, gone) in _SOURCES.items():
         if spec.get(name) is not None:
             warnings.append(f"spec.{shown}: deprecated in {deprecated}, non-functional in {gone}+")
     return warnings
 
 
-def node_selector_term_warnings(term: Object, path: str) -> list[str]:
-    warnings: list[str] = []
-    for i, expression in enumerate(steps(term.get("matchExpressions") or [])):
-        text = NODE_LABELS.get(expression.get("key", ""))
-        if text:
-            warnings.append(f"{path}.matchExpressions[{i}].key: {expression['key']} is {text}")
-    return warnings
+def node_term_warnings(term: Object, path: Path, *, check_values: bool = False) -> Iterator[str]:
+    """Deprecated node labels in the expressions of a node selector's term, or of a label selector over nodes.
+
+    ``check_values``: also label values that are invalid, which some terms may have.
+    """
+    for i, expression in enumerate(steps(term.get("matchExpressions") or ())):
+        key, here = expression.get("key", ""), path.child("matchExpressions").index(i)
+        if key in NODE_LABELS:
+            yield f"{here.child('key')}: {key} is {NODE_LABELS[key]}"
+        for j, value in enumerate(steps(expression.get("values") or ()) if check_values else ()):
+            for text in is_label_value(value):
+                yield f"{here.child('values').index(j)}: {value} is invalid, {text}"
 
 
-def node_selector_warnings(selector: Object | None, path: str) -> list[str]:
-    """Old node labels in a label selector over nodes."""
-    warnings = node_selector_term_warnings(selector or {}, path)
+def node_selector_warnings(selector: Object | None, path: Path) -> list[str]:
+    """Deprecated node labels in a label selector over nodes."""
+    warnings = list(node_term_warnings(selector or {}, path))
     for key in steps((selector or {}).get("matchLabels") or {}):
         if key in NODE_LABELS:
             warnings.append(f"{path}.matchLabels.{key}: {NODE_LABELS[key]}")

@@ -1,30 +1,26 @@
 """The volumes of a pod (upstream: ``core/validation`` ValidateVolumes).
 
-``SOURCES`` lists every kind of volume in upstream's order with its rule.  Most rules are declarations; those that a
-PersistentVolume shares have public names.
+``SOURCES`` lists every kind of volume in upstream's order with its rule.  The rules of sources that persistent volumes have, too,
+are in ``volume_sources.py``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 
 from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
-from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 from kapi.resources.shared.claim_template import validate_claim_template
 from kapi.resources.shared.containers import validate_pull_policy
-from kapi.resources.shared.names import is_dns1123_label, is_dns1123_subdomain, subdomain_name
+from kapi.resources.shared.names import is_dns1123_label, subdomain_name
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import (
     FILE_MODE,
     validate_descending,
     validate_mode,
-    validate_no_backsteps,
 )
 from kapi.resources.shared.projected import validate_downward_file, validate_key_to_path, validate_projected
 from kapi.resources.shared.rules import (
@@ -33,52 +29,40 @@ from kapi.resources.shared.rules import (
     at,
     check,
     each,
-    enum,
-    not_supported,
     required,
     struct,
     unless_empty,
 )
-
-
-@cache
-def _iqn() -> Callable[[str], object]:
-    import re2  # for those alone who use it
-
-    search: Callable[[str], object] = re2.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)\z").search
-    return search
-
+from kapi.resources.shared.volume_sources import (
+    AWS_DISK,
+    AZURE_DISK,
+    CEPHFS,
+    FLEX,
+    GCE_DISK,
+    GLUSTERFS,
+    NFS,
+    PHOTON,
+    PORTWORX,
+    RBD,
+    SCALE_IO,
+    VSPHERE,
+    fibre_channel,
+    flocker,
+    host_path,
+    initiator_texts,
+    quobyte,
+    validate_csi_driver_name,
+)
 
 _ONE_TYPE = "may not specify more than 1 volume type"
-_INITIATORS: dict[str, Callable[[str], object]] = {
-    "iqn": lambda name: _iqn()(name),
-    "eui": re.compile(r"eui.[A-Za-z0-9]{16}\Z").match,
-    "naa": re.compile(r"naa.[A-Za-z0-9]{32}\Z").match,
-}
 _NAME_TOO_LONG = (
     "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters"
     " if iscsi.initiatorName is specified."
 )
-HOST_PATH_TYPES = (
-    "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
-)  # fmt: skip
-_PARTITION = "must be between 1 and 255, inclusive"
 
 
 def _mode_texts(mode: int) -> tuple[str, ...]:
     return () if 0 <= mode <= 0o777 else (FILE_MODE,)
-
-
-def _partition_texts(number: int) -> tuple[str, ...]:
-    return () if 0 <= number <= 255 else (_PARTITION,)
-
-
-def initiator_texts(name: str, first: str = "must be valid format starting with iqn, eui, or naa") -> tuple[str, ...]:
-    """An iSCSI qualified name, by the form that its first letters choose."""
-    form = _INITIATORS.get(name[:3])
-    if form is None:
-        return (first,)
-    return () if form(name) else ("must be valid format",)
 
 
 def _iscsi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -98,77 +82,8 @@ def _iscsi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
         errors.append(field.invalid(path.child("initiatorname"), initiator, text))
 
 
-def fibre_channel(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    names, ids, lun = source.get("targetWWNs"), source.get("wwids"), source.get("lun")
-    here = path.child("targetWWNs")
-    if not names and not ids:
-        errors.append(field.required(here, "must specify either targetWWNs or wwids, but not both"))
-    if names and ids:
-        errors.append(field.invalid(here, names, "targetWWNs and wwids can not be specified simultaneously"))
-    if names and lun is None:
-        errors.append(field.required(path.child("lun"), "lun is required if targetWWNs is specified"))
-    elif names and lun is not None and not 0 <= lun <= 255:
-        errors.append(field.invalid(path.child("lun"), lun, "must be between 0 and 255, inclusive"))
-
-
-def quobyte(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    registry = source.get("registry", "")
-    text = "must be a host:port pair or multiple pairs separated by commas"
-    if not registry:
-        errors.append(field.required(path.child("registry"), text))
-    elif len(source.get("tenant", "")) >= 65:
-        tenant = "must be a UUID and may not exceed a length of 64 characters"
-        errors.append(field.required(path.child("tenant"), tenant))
-    else:
-        for pair in registry.split(","):
-            host, colon, port = pair.rpartition(":")
-            if not colon or (":" in host and not (host.startswith("[") and host.endswith("]"))):
-                errors.append(field.invalid(path.child("registry"), registry, text))
-    if not source.get("volume"):
-        errors.append(field.required(path.child("volume")))
-
-
-def flocker(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    name, uuid = source.get("datasetName", ""), source.get("datasetUUID")
-    if not name and not uuid:
-        errors.append(field.required(path, "one of datasetName and datasetUUID is required"))
-    if name and uuid:
-        text = "datasetName and datasetUUID can not be specified simultaneously"
-        errors.append(field.invalid(path, "resource", text))
-    if "/" in name:
-        errors.append(field.invalid(path.child("datasetName"), name, "must not contain '/'"))
-
-
-def flex_options(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    for key in steps(ordered(source.get("options") or ())):
-        namespace = "." + key.partition("/")[0].lower()
-        if namespace.endswith((".kubernetes.io", ".k8s.io")):
-            text = "kubernetes.io and k8s.io namespaces are reserved"
-            errors.append(field.invalid(path.child("options").key(key), key, text))
-
-
-def azure_disk_uri(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    kind, uri = source.get("kind"), source.get("diskURI", "")
-    managed = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
-    blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
-    if kind == "Managed" and not uri.startswith("/subscriptions/"):
-        errors.append(not_supported(path.child("diskURI"), uri, (managed,)))
-    if kind is not None and kind != "Managed" and not uri.startswith("https://"):
-        errors.append(not_supported(path.child("diskURI"), uri, (blob,)))
-
-
-def csi_driver_name(name: str, path: Path, errors: Errors) -> None:
-    if not name:
-        errors.append(field.required(path))
-        return
-    if len(name.encode()) > 63:
-        errors.append(field.too_long(path, 63))
-    for text in is_dns1123_subdomain(name.lower()):
-        errors.append(field.invalid(path, name, text))
-
-
 def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    csi_driver_name(source.get("driver", ""), path.child("driver"), errors)
+    validate_csi_driver_name(source.get("driver", ""), path.child("driver"), errors)
     secret = source.get("nodePublishSecretRef")
     if secret is None:
         return
@@ -179,27 +94,10 @@ def _csi(source: Object, path: Path, errors: Errors, ctx: object) -> None:
         errors.append(field.invalid(path.child("name"), name, text))
 
 
-def _host_path(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    where = source.get("path", "")
-    if not where:
-        errors.append(field.required(path.child("path")))
-        return
-    validate_no_backsteps(where, path.child("path"), errors)
-    kind = source.get("type")
-    if kind is not None and kind not in HOST_PATH_TYPES:
-        errors.append(not_supported(path.child("type"), kind, HOST_PATH_TYPES))
-
-
 def _git_repo(source: Object, path: Path, errors: Errors, ctx: object) -> None:
     if not source.get("repository"):
         errors.append(field.required(path.child("repository")))
     validate_descending(source.get("directory", ""), path.child("directory"), errors)
-
-
-def _absolute(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    where = source.get("path", "")
-    if not where.startswith("/"):
-        errors.append(field.invalid(path.child("path"), where, "must be an absolute path"))
 
 
 def _downward(source: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -234,28 +132,9 @@ def _secret_ref(source: Object, path: Path, errors: Errors, ctx: object) -> None
 _MODE = at("defaultMode", check(_mode_texts))
 _ITEMS = at("items", each(validate_key_to_path))
 
-GCE_DISK = struct(required("pdName"), at("partition", check(_partition_texts)))
-AWS_DISK = struct(required("volumeID"), at("partition", check(_partition_texts)))
-NFS = struct(required("server"), required("path"), _absolute)
-GLUSTERFS = struct(required("endpoints"), required("path"))
-RBD = struct(required("monitors"), required("image"))
-CEPHFS = struct(required("monitors"))
-FLEX = struct(required("driver"), flex_options)
-VSPHERE = struct(required("volumePath"))
-PHOTON = struct(required("pdID"))
-PORTWORX = struct(required("volumeID"))
-SCALE_IO = struct(required("gateway"), required("system"), required("volumeName"))
-AZURE_DISK = struct(
-    required("diskName"),
-    required("diskURI"),
-    at("cachingMode", enum("None", "ReadOnly", "ReadWrite")),
-    at("kind", enum("Dedicated", "Managed", "Shared")),
-    azure_disk_uri,
-)
-
 #: (name, name in the path of "more than one" errors, name in the path of other errors, rule)
 SOURCES: tuple[tuple[str, str, str, Rule], ...] = (
-    ("hostPath", "hostPath", "hostPath", _host_path),
+    ("hostPath", "hostPath", "hostPath", host_path),
     ("gitRepo", "gitRepo", "gitRepo", _git_repo),
     ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk", GCE_DISK),
     ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore", AWS_DISK),
@@ -327,7 +206,7 @@ def _validate_source(volume: Object, path: Path, errors: Errors, ctx: PodOptions
 
 
 def _claim_name(volume: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
-    """The claim of an ephemeral volume is named after pod and volume."""
+    """The name of an ephemeral volume's claim, which consists of those of pod and volume, must be valid."""
     pod, name = (ctx.metadata or {}).get("name"), volume.get("name")
     if pod and name:
         for text in subdomain_name(f"{pod}-{name}"):
@@ -335,7 +214,7 @@ def _claim_name(volume: Object, path: Path, errors: Errors, ctx: PodOptions) -> 
 
 
 def validate_volumes(volumes: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> Mapping[str, Object]:
-    """Appends what is wrong; returns the good volumes by name, for mounts to look up."""
+    """Appends the errors; returns the valid volumes by name, for the rules of mounts."""
     good: dict[str, Object] = {}
     pod = (ctx.metadata or {}).get("name")
     created = {f"{pod}-{volume.get('name', '')}" for volume in steps(volumes) if pod and "ephemeral" in volume}

@@ -60,7 +60,7 @@ class CSIDriverStrategy(PlainStrategy):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
-        # the generation counts changes only: a new driver has none
+        # upstream sets the generation only on changes, not on create
         self.prepare(obj, None, ctx)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:

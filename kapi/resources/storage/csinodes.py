@@ -11,9 +11,9 @@ from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
 from kapi.resources.shared.names import is_label_key
-from kapi.resources.shared.persistent_volumes import check_csi_driver_name
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStrategy
+from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
 _DRIVERS = Path("spec").child("drivers")
 _MAX_NODE_ID = 256  # bytes
@@ -25,7 +25,7 @@ def _drivers(obj: Object) -> list[Object]:
 
 def _driver(driver: Object, seen: set[str], path: Path, errors: Errors) -> None:
     name, node = driver.get("name") or "", driver.get("nodeID") or ""
-    errors += check_csi_driver_name(name, path.child("name"))
+    validate_csi_driver_name(name, path.child("name"), errors)
     if not node:
         errors.append(required(path.child("nodeID")))
     if len(node.encode()) > _MAX_NODE_ID:

@@ -43,7 +43,7 @@ class CSIStorageCapacityStrategy(PlainStrategy):
         return errors
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
-        return node_selector_warnings(obj.get("nodeTopology"), "nodeTopology")
+        return node_selector_warnings(obj.get("nodeTopology"), Path("nodeTopology"))
 
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         return self.warnings_on_create(obj, ctx)

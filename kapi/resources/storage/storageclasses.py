@@ -52,7 +52,7 @@ def validate_parameters(parameters: dict[str, str], path: Path, errors: Errors, 
 
 
 def _topologies(terms: list[Object], path: Path, errors: Errors) -> None:
-    # upstream's list of terms seen begins with as many empty ones as there are terms
+    # upstream's list of earlier terms begins with an empty one for each term
     seen: dict[frozenset[tuple[str, frozenset[str]]], int] = {frozenset(): len(terms)}
     for i, term in enumerate(steps(terms)):
         here = path.index(i).child("matchLabelExpressions")

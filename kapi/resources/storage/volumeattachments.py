@@ -14,9 +14,10 @@ from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
 from kapi.resources.shared.names import subdomain_name
-from kapi.resources.shared.persistent_volumes import check_csi_driver_name, default_volume_source, validate_volume_spec
+from kapi.resources.shared.persistent_volumes import default_volume_source, validate_volume_spec
 from kapi.resources.shared.rules import Errors, check
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
+from kapi.resources.shared.volume_sources import validate_csi_driver_name
 
 _SPEC, _STATUS = Path("spec"), Path("status")
 _SOURCE = _SPEC.child("source")
@@ -73,7 +74,7 @@ class VolumeAttachmentStrategy(PlainStrategy):
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
         source = spec.get("source") or {}
-        errors += check_csi_driver_name(spec.get("attacher") or "", _SPEC.child("attacher"))
+        validate_csi_driver_name(spec.get("attacher") or "", _SPEC.child("attacher"), errors)
         _source(source, errors)
         check(subdomain_name)(spec.get("nodeName") or "", _SPEC.child("nodeName"), errors, ctx)
         _status(obj.get("status") or {}, errors)
@@ -106,7 +107,7 @@ class VolumeAttachmentStatusStrategy(PlainStatusStrategy):
     keeps_metadata = True
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
-        # upstream holds a status against the same rules as the whole
+        # upstream applies the rules of the whole object to a status, too
         return self.parent.validate_update(obj, old, ctx)
 
 

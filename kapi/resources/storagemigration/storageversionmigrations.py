@@ -1,4 +1,4 @@
-"""StorageVersionMigration (storagemigration.k8s.io/v1beta1): a resource that is to be written anew (KEP-4192).
+"""StorageVersionMigration (storagemigration.k8s.io/v1beta1): a request to store all objects of a resource anew (KEP-4192).
 
 Upstream: ``pkg/apis/storagemigration/validation``, ``pkg/registry/storagemigration``.  The controller that does so is the
 kube-controller-manager's."""

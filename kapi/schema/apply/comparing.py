@@ -1,4 +1,4 @@
-"""Which fields two objects of a shape differ in (upstream: SMD ``typed/compare.go``)."""
+"""The fields in which two objects of one type differ (upstream: structured-merge-diff ``typed/compare.go``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Comparison:
         return fieldset.union(self.modified, self.added)
 
     def without(self, reset: Set) -> Comparison:
-        """Leaves out fields and all that is below them."""
+        """The comparison without the fields of a set and everything below them."""
         if not reset:
             return self
         return Comparison(
@@ -54,7 +54,7 @@ def compare(shape: Shape, old: object, new: object) -> Comparison:
 
 
 def _compare(shape: Shape, old: object, new: object, out: Comparison) -> bool:
-    """Fills ``out`` with what lies below two present values; True when the value itself is a modified leaf."""
+    """Adds the differences below two values to ``out``; returns True when the value itself is a modified leaf."""
     form, new_form = shape.form(old), shape.form(new)
     modified = _compare_as(shape, form, old, new, out)
     if new_form != form:
@@ -98,7 +98,7 @@ def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> No
 
 
 def _descend(shape: Shape, element: str, old: object, new: object, out: Comparison) -> None:
-    """Of two values that differ."""
+    """Adds the differences of two unequal values under ``element``."""
     if not isinstance(old, COMPOUND) and not isinstance(new, COMPOUND):
         out.modified[element] = MEMBER  # a leaf, whatever its shape
         return
@@ -142,7 +142,7 @@ def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparis
 
 
 def _whole(shape: Shape, value: object) -> Set:
-    """The node of a value that the other side has not at all: every path in it, containers too."""
+    """The set node of a value that only one side has: every path in it, containers included."""
     form = shape.form(value)
     if form == MAP and not shape.map_atomic and value and isinstance(value, dict):
         node: Set = {".": MEMBER}

@@ -11,7 +11,7 @@ from kapi.schema.apply.fieldset import Path, Set, from_paths, show
 
 
 class Manager(NamedTuple):
-    """Who owns fields.  Updates have one entry for each API version; an applier has one for all versions."""
+    """An owner of fields.  For updates there is one for each API version, for an applier one for all versions."""
 
     name: str
     operation: str  # "Apply" or "Update"
@@ -27,7 +27,7 @@ class Manager(NamedTuple):
 
     @property
     def identifier(self) -> tuple[str, ...]:
-        """What conflicts are sorted by: the parts in the order of upstream's serialised identifier."""
+        """The sort key of conflicts: the parts in the order of upstream's serialised identifier."""
         return (gotext.quote(self.name), self.operation, self.api_version, self.subresource)
 
 
@@ -38,7 +38,7 @@ class Conflict:
 
 
 class Conflicts(Exception):
-    """An apply without force met fields of others."""
+    """An apply without ``force`` would change fields of other managers."""
 
     def __init__(self, conflicts: list[Conflict]) -> None:
         super().__init__(message(conflicts))

@@ -1,4 +1,4 @@
-"""Sets of field paths, kept in the very form in which ``managedFields`` store them (upstream: SMD ``fieldpath``).
+"""Sets of field paths, in the form in which ``managedFields`` store them (upstream: structured-merge-diff ``fieldpath``).
 
 A set is a tree of dicts whose keys are path elements: ``f:<name>`` a field, ``k:{...}`` an item of an associative
 list, ``v:<json>`` an item of a set, ``i:<n>`` a position.  A node is a member of the set if it is empty or holds
@@ -15,7 +15,7 @@ import orjson
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.freeing import free_now
-from kapi.machinery.memo import remember
+from kapi.machinery.memo import memoized
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
@@ -25,7 +25,7 @@ Set = dict[str, Tree]
 Path = tuple[str, ...]
 
 _MEMBER: Object = {}
-_MAX_SORTED_AT_ONCE = 1000  # elements that are not sorted at once
+_MAX_SORTED_AT_ONCE = 1000  # elements; more are sorted with checkpoints
 
 
 class BadSet(ValueError):
@@ -38,7 +38,7 @@ def is_member(node: Set) -> bool:
 
 
 def make_node(member: bool, children: Set) -> Set | None:
-    """A node of these parts; None when nothing is left of it.  ``children`` holds no ``"."`` and is not copied."""
+    """A node of these parts, or None if it would be empty.  ``children`` has no ``"."`` and is not copied."""
     if not children:
         return _MEMBER if member else None
     return {".": _MEMBER, **children} if member else children
@@ -73,7 +73,7 @@ def union(one: Set, other: Set) -> Set:
 
 
 def union_all(sets: Iterable[Set]) -> Set:
-    """Paths in any of the sets.  Pairs are joined first, so that no set is copied once for each of the others."""
+    """Paths in any of the sets.  Sets are joined in pairs, so that none is copied as often as there are others."""
     left = list(sets)
     while len(left) > 1:
         pairs = [union(one, other) for one, other in zip(left[::2], left[1::2], strict=False)]
@@ -157,7 +157,7 @@ def recursive_difference(one: Set, other: Set) -> Set:
 
 
 def include_matches(one: Set, pattern: Set) -> Set:
-    """Only the paths a pattern names or leads below: ``{}`` at a node of the pattern means everything below it."""
+    """The paths that match a pattern; ``{}`` at a node of the pattern stands for everything below it."""
     left: Set = {}
     for element, node in steps(one.items()):
         if element == "." or element not in pattern:
@@ -195,7 +195,7 @@ def show(path: Path) -> str:
     return "".join(map(show_element, path))
 
 
-@remember(4096)
+@memoized(4096)
 def show_element(element: str) -> str:
     kind, _, content = element.partition(":")
     if kind == "f":
@@ -220,7 +220,7 @@ def _show_value(value: object) -> str:
     return gotext.text(value)
 
 
-@remember(8192)
+@memoized(8192)
 def order(element: str) -> tuple[Tree, ...]:
     """The sort key of a path element: fields by name, then keys, then values, then positions."""
     kind = element[:2]
@@ -253,7 +253,7 @@ def canonical(fields: Set) -> Set:
     if not fields:
         return _MEMBER
     elements = sorted(fields) if len(fields) < _MAX_SORTED_AT_ONCE else ordered(fields)
-    if elements[-1] >= "g":  # others than fields and ".": their order is not that of the text
+    if elements[-1] >= "g":  # other kinds than fields and ".", which do not sort by their text
         elements = [e for e in steps(elements) if e == "."] + ordered(
             (e for e in steps(elements) if e != "."), key=order
         )
@@ -261,7 +261,7 @@ def canonical(fields: Set) -> Set:
 
 
 def decode(stored: object) -> Set:
-    """Reads a ``fieldsV1``: checks and normalises path elements, drops kinds of elements that are not known.
+    """Decodes a ``fieldsV1``: checks and normalises path elements, drops elements of unknown kinds.
 
     Raises BadSet where upstream's decoder fails.
     """
@@ -293,7 +293,7 @@ def _decode(stored: Object) -> Set:
     return fields
 
 
-@remember(8192)
+@memoized(8192)
 def parse_element(text: str) -> str | None:
     """A path element in its normal form, or None for a kind that is not known."""
     if len(text) < 2:

@@ -1,4 +1,4 @@
-"""The annotation of client-side apply, and the move from it to server-side apply (KEP 555, "CSA to SSA migration")."""
+"""The annotation of client-side apply, and the migration from it to server-side apply (KEP-555)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import Shape
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-MAX_ANNOTATIONS = 256 * 1024
+_MAX_ANNOTATIONS_BYTES = 256 * 1024  # of all annotations of an object
 
 
 def _annotation(obj: Object) -> str:
@@ -19,7 +19,7 @@ def _annotation(obj: Object) -> str:
 
 
 def owned_fields(shape: Shape, live: Object, api_version: str) -> Set | None:
-    """Fields that client-side apply set and that have not changed since; None when the annotation says nothing of use."""
+    """Fields that client-side apply has set and that are unchanged; None without a usable annotation."""
     text = _annotation(live)
     if not text:
         return None
@@ -39,7 +39,7 @@ def owned_fields(shape: Shape, live: Object, api_version: str) -> Set | None:
 
 
 def refreshed(obj: Object, applied: Object) -> Object:
-    """The object with its annotation, if it has one, brought up to what was applied now."""
+    """The object with its annotation, if it has one, set to the configuration that is applied now."""
     if not _annotation(obj):
         return obj
     metadata = dict(applied.get("metadata") or {})
@@ -53,6 +53,6 @@ def refreshed(obj: Object, applied: Object) -> Object:
     text = orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode() + "\n"
     text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     annotations = {**obj["metadata"]["annotations"], ANNOTATION: text}
-    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATIONS:
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MAX_ANNOTATIONS_BYTES:
         del annotations[ANNOTATION]
     return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}

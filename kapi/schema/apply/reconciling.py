@@ -1,4 +1,4 @@
-"""Field sets of a shape that has become atomic, or granular (upstream: SMD ``typed/reconcile_schema.go``)."""
+"""Field sets after a schema has changed to atomic (upstream: structured-merge-diff ``typed/reconcile_schema.go``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kapi.schema.apply.typed import MEMBER
 
 
 def reconcile(shape: Shape, fields: Set) -> Set:
-    """The set as the schema of today has it: what has become atomic since is owned as a whole."""
+    """The set under the current schema: a list or map that has become atomic is owned as a whole."""
     changed = _reconcile(shape, fields)
     return fields if changed is None else changed
 

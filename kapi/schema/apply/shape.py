@@ -1,4 +1,4 @@
-"""What a type looks like to a merge: scalar, list or map, atomic or granular, with which keys (upstream: SMD ``schema``).
+"""The schema of a type for merges: scalar, list or map, atomic or granular, keys (upstream: structured-merge-diff ``schema``).
 
 Shapes are derived from ``kapi.schema.types`` on first use and linked lazily, since types may be recursive.
 """
@@ -22,17 +22,17 @@ _SCALARS = {
     Kind.TIME: "untyped",
     Kind.MICRO_TIME: "untyped",
 }
-#: without a ``type`` in their schemas: any form will do, and decoding has the last word
+#: kinds without a ``type`` in their schemas: any form is allowed here, decoding checks them
 _TYPELESS = frozenset((Kind.ANY, Kind.INT_OR_STRING, Kind.QUANTITY))
 
 
-#: Shapes by their types' identities.  Weak, since each shape leads here: those of a definition that is gone are freed
-#: at once, where the garbage collector would find hundreds of thousands of objects in one go.
+#: Shapes by the ``id`` of their types.  Weak, since each shape refers to this mapping: without cycles the shapes of a removed
+#: definition are freed at once, and the garbage collector does not find hundreds of thousands of objects in one run.
 Shapes = WeakValueDictionary[int, "Shape"]
 
 
 class Shape:
-    """The forms a value may take here.  Several at once only for values without a schema."""
+    """The forms that a value may have; several only for values without a schema."""
 
     __slots__ = (
         "scalar",
@@ -105,7 +105,7 @@ class Shape:
 
     @property
     def elem(self) -> Shape | None:
-        """The shape of list items and of entries without a declared field; None: nothing undeclared is allowed."""
+        """The shape of list items and of undeclared entries; None when undeclared entries are not allowed."""
         elem = self._elem
         if isinstance(elem, Type):
             elem = self._elem = shape_of(elem, self._shapes)
@@ -113,7 +113,7 @@ class Shape:
 
     @property
     def item(self) -> Shape:
-        """The shape of list items, which lists of any kind have."""
+        """The shape of list items, never None."""
         if self is UNTYPED or self is DEDUCED or (self.is_list and self.is_map):
             return UNTYPED
         return self.elem or UNTYPED
@@ -138,7 +138,7 @@ class Shape:
         return shape
 
     def form(self, value: object) -> int:
-        """Which of the forms a value has; the first possible one for null and for values that do not fit."""
+        """SCALAR, LIST or MAP: the form of a value; the first possible one for null and for values that do not fit."""
         kind = type(value)
         if kind is dict:
             if self.is_map:
@@ -158,28 +158,28 @@ def _without_schema(atomic: bool) -> Shape:
     return shape
 
 
-#: Values of no known type, below a list or in a raw extension: one leaf.
-UNTYPED = _without_schema(True)
-#: Values of no known type elsewhere: maps are granular, lists atomic.
-DEDUCED = _without_schema(False)
+#: values of no known type below a list or in a raw extension: a single leaf
+UNTYPED = _without_schema(atomic=True)
+#: values of no known type elsewhere: maps are granular, lists atomic
+DEDUCED = _without_schema(atomic=False)
 
 
 def shape_of(type_: Type, shapes: Shapes) -> Shape:
-    """The shape of a type; ``shapes`` knows those that are in use."""
+    """The shape of a type, from ``shapes`` if it has one."""
     found = shapes.get(id(type_))
     if found is None:
         found = shapes[id(type_)] = Shape(type_, shapes)
     return found
 
 
-#: structs to Go
+#: kinds that are structs in Go
 _STRUCTS = frozenset([Kind.STRUCT, Kind.TIME, Kind.MICRO_TIME])
 
 
 def zero_value(type_: Type) -> Tree:
-    """What an empty object of a type holds: the fields that Go writes even when they hold nothing.
+    """The empty object of a type, with the fields that Go writes although they are empty.
 
-    ``omitempty`` has no effect on a struct that is held by value; ``omitzero`` has.
+    ``omitempty`` has no effect on a struct that is held by value; ``omitzero`` has one.
     """
     if type_.kind is not Kind.STRUCT:
         return _ZEROES.get(type_.kind)

@@ -1,7 +1,7 @@
-"""What of a value decides which fields it has: two values of one structure have the same field set.
+"""A key for the cache of field sets: two values with the same structure have the same field set.
 
-What clients create is mostly alike: the pods of a controller differ in what their fields hold, seldom in which they have.
-A structure is found with a fraction of the work that the set takes, so the sets can be remembered by it.
+New objects are mostly alike: the pods of a controller differ in the values of their fields, seldom in which fields they have.
+To find a structure takes a fraction of the time that its field set takes.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.apply.shape import Shape
 
-_MAX_PARTS = 1000  # of one structure: who has more is seldom alike, and to look for its structure takes long
+_MAX_PARTS = 1000  # of one structure: larger values are seldom alike, and their structure takes long
 #: names, each followed by the structure below it or by the JSON type of an empty value
 Structure = tuple[Tree, ...]
 
 
 class TooManyParts(TypeError):
-    """A structure that is not worth being remembered, as one that cannot be hashed."""
+    """The structure is too large to be a key of the cache; a TypeError, as for one that is not hashable."""
 
 
 def structure(shape: Shape, value: Object) -> Structure:
-    """Of a granular map.  Not hashable when a list is addressed by what is no scalar.  Raises TooManyParts."""
+    """The structure of a granular map.  It is not hashable if a list has a key that is no scalar.  Raises TooManyParts."""
     return _structure(shape, value, [_MAX_PARTS])
 
 
 def _structure(shape: Shape, value: Object, left: list[int]) -> Structure:
-    """``left`` is how many parts it may still have."""
+    """``left`` has the number of parts that are still allowed."""
     left[0] -= len(value)
     if left[0] < 0:
         raise TooManyParts
@@ -47,7 +47,7 @@ def _structure(shape: Shape, value: Object, left: list[int]) -> Structure:
 
 
 def _items(shape: Shape, items: list[Tree], left: list[int]) -> Structure:
-    """Of an associative list or a set: how each item is addressed, and what is in it."""
+    """The structure of an associative list or a set: the key of each item, and the structure of what is in it."""
     left[0] -= len(items)
     if left[0] < 0:
         raise TooManyParts
@@ -66,5 +66,5 @@ def _items(shape: Shape, items: list[Tree], left: list[int]) -> Structure:
 
 
 def _scalar(value: object) -> Tree:
-    """A value, and its type where equality ignores it: 1, 1.0 and True are different keys."""
+    """A value with its type, since 1, 1.0 and True are different keys."""
     return value if type(value) is str else (type(value), value)

@@ -1,6 +1,6 @@
-"""Walks over a value and its shape: validate, field set, merge, remove (upstream: SMD ``typed``).
+"""Walks over a value and its shape: validate, field set, merge, remove (upstream: structured-merge-diff ``typed``).
 
-Values are plain JSON trees; a value that is not there at all is ABSENT, which is not the same as null.
+Values are plain JSON trees; a missing value is ABSENT, which is not null.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class SchemaError(ValueError):
 
 
 class _BadItem(ValueError):
-    """A list item that cannot be addressed."""
+    """A list item that has no path element."""
 
 
 # -- list items ---------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def item_element(shape: Shape, item: object) -> str:
 
 
 def elements(shape: Shape, items: list[Tree]) -> dict[str, list[Tree]]:
-    """Items by path element, in order of appearance; items that have none are left out."""
+    """Items by path element, in their order; items without a path element are left out."""
     found: dict[str, list[Tree]] = {}
     for item in steps(items):
         try:
@@ -179,12 +179,12 @@ def _syntax(value: object) -> str:
 
 
 def field_set(shape: Shape, value: object) -> Set:
-    """Every leaf and every item that a value mentions."""
+    """The set of all leaves and list items of a value."""
     return _fields(shape, value)[1]
 
 
 def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
-    """Whether the value itself is a leaf, and the set below it."""
+    """(whether the value itself is a leaf, the set below it)."""
     form = shape.form(value)
     if form == SCALAR:
         return True, MEMBER
@@ -228,7 +228,7 @@ COMPOUND = (dict, list)
 
 
 def merge(shape: Shape, live: object, config: object) -> Tree:
-    """The live value with all that the configuration mentions put in.  Parts of both are shared, neither changes.
+    """The live value with the values of the configuration.  It shares parts of both; neither is changed.
 
     Raises SchemaError when lists cannot be merged.
     """
@@ -270,18 +270,18 @@ def _merge(shape: Shape, live: object, config: object, path: str, errors: list[t
 
 
 def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, errors: list[tuple[str, str]]) -> Tree:
-    """Items of both; items of the configuration keep its order, those of the live list go where they stood."""
-    wanted: Object = {}
+    """The items of both lists: those of the configuration in its order, the others where they are in the live list."""
+    configured: Object = {}
     for i, item in enumerate(steps(config)):
         try:
             element = item_element(shape, item)
         except _BadItem as error:
             errors.append((path, f"element {i}: {error}"))
             continue
-        if element in wanted:
+        if element in configured:
             errors.append((path, f"duplicate entries for key {show_element(element)}"))
             continue
-        wanted[element] = item
+        configured[element] = item
     there: list[str] = []
     current: Object = {}
     for i, item in enumerate(steps(live)):
@@ -291,12 +291,12 @@ def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, 
             errors.append((path, f"element {i}: {error}"))
             continue
         there.append(element)
-        # an item that stands there twice is not merged into: the new one takes its place
+        # duplicate items are not merged: the configured one replaces them
         current[element] = None if element in current else item
     if errors:
         return ABSENT
 
-    order = list(wanted)
+    order = list(configured)
     shared = iter([element for element in steps(order) if element in current])
     next_shared = next(shared, None)
     child = shape.item
@@ -306,7 +306,7 @@ def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, 
     def take(element: str) -> None:
         done.add(element)
         below: list[tuple[str, str]] = []
-        result = _merge(child, current.get(element, ABSENT), wanted[element], path + show_element(element), below)
+        result = _merge(child, current.get(element, ABSENT), configured[element], path + show_element(element), below)
         if result is not ABSENT:
             merged.append(result)
 
@@ -320,12 +320,12 @@ def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, 
                 right += 1
                 next_shared = next(shared, None)
                 continue
-            if element in wanted and next_shared is not None and next_shared != element:
-                left += 1  # its turn comes with the configuration's order
+            if element in configured and next_shared is not None and next_shared != element:
+                left += 1  # it follows later, in the order of the configuration
                 continue
         if left < len(there):
             element = there[left]
-            if element not in wanted:
+            if element not in configured:
                 merged.append(live[left])
                 left += 1
                 continue
@@ -344,7 +344,7 @@ def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, 
 
 
 def remove(shape: Shape, value: object, fields: Set) -> Tree:
-    """The value without the fields and items of a set; a container that loses everything becomes null."""
+    """The value without the fields and items of a set; a container that becomes empty is null."""
     form = shape.form(value)
     if form == SCALAR or not fields:
         return value
@@ -379,7 +379,7 @@ def remove(shape: Shape, value: object, fields: Set) -> Tree:
 
 
 def with_named_fields(shape: Shape | None, fields: Set) -> Set:
-    """The set with every declared field that leads to a member made a member too."""
+    """The set plus each declared field that is the parent of a member (upstream: ``EnsureNamedFieldsAreMembers``)."""
     grown: Set = {}
     for element, node in steps(fields.items()):
         if element == "." or not node:

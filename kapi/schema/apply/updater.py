@@ -1,4 +1,4 @@
-"""Who owns what after a write, and what an apply makes of an object (upstream: SMD ``merge.Updater``)."""
+"""Ownership of fields after a write, and the result of an apply (upstream: structured-merge-diff ``merge.Updater``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kapi.schema.apply.shape import Shape
 
 
 class Owned(msgspec.Struct):
-    """What one manager owns, in the version it last spoke."""
+    """The fields of one manager, in the API version of its last write."""
 
     fields: Set
     api_version: str
@@ -27,22 +27,22 @@ Managers = dict[Manager, Owned]
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A version of the type other than the one that is written: managers may have entries in it."""
+    """Another version of the type than the written one, in which managers may have entries."""
 
     shape: Shape
-    from_hub: Callable[[Object], Object]  # an object of the written version in this one
+    from_hub: Callable[[Object], Object]  # converts from the written version to this one
     to_hub: Callable[[Object], Object]
 
 
 class Updater(msgspec.Struct):
-    """Works on objects of one version.  ``reset`` are fields a write here never owns, ``only`` (if any) all it may own."""
+    """Works on objects of one version.  A write never owns fields of ``reset``, and only fields of ``only`` if given."""
 
     shape: Shape
     api_version: str
     reset: Set
     only: Set | None = None
     version: Callable[[str], Version | None] = lambda api_version: None
-    strict: bool = False  # every manager's version must be there, and what is written must fit it
+    strict: bool = False  # every manager's version must exist, and the object must fit its schema
 
     def filtered(self, fields: Set) -> Set:
         if self.only is not None:
@@ -56,9 +56,9 @@ class Updater(msgspec.Struct):
     def update(
         self, old: Object, new: Object, managers: Managers, difference: comparing.Comparison | None = None
     ) -> tuple[Set, Managers]:
-        """What the write set, and what remains of the others' ownership (the writer's own earlier entry included).
+        """(the fields that the write set, the other managers' remaining fields, the writer's former entry included).
 
-        ``difference`` is that of the objects, if it is known.
+        ``difference`` is ``compare(old, new)`` if the caller knows it.
         """
         managers = self.reconciled(old, managers)
         difference, managers = self._take(old, new, managers, None, True, difference)
@@ -67,7 +67,7 @@ class Updater(msgspec.Struct):
     def apply(
         self, live: Object, config: Object, managers: Managers, manager: Manager, force: bool
     ) -> tuple[Object | None, Managers]:
-        """The object with the configuration applied (None when that changes nothing) and who owns what then.
+        """(the object with the configuration applied, or None if that changes nothing; the managers).
 
         Raises Conflicts, SchemaError.
         """
@@ -94,7 +94,7 @@ class Updater(msgspec.Struct):
         force: bool,
         own: comparing.Comparison | None = None,
     ) -> tuple[comparing.Comparison, Managers]:
-        """Takes changed and removed fields away from everyone but the writer."""
+        """Removes changed and removed fields from all managers but the writer.  Raises Conflicts without ``force``."""
         own = own or self.compare(old, new)
         differences: dict[str, tuple[Set, Set]] = {self.api_version: (own.changed, own.removed)}
         left: Managers = {}
@@ -108,11 +108,11 @@ class Updater(msgspec.Struct):
             if difference is None:
                 version = self.version(owned.api_version)
                 if version is None:
-                    continue  # a version nobody serves any more
-                there = version.from_hub(new)
+                    continue  # a version that is not served any more
+                converted = version.from_hub(new)
                 if self.strict:
-                    typed.validate(version.shape, there, allow_duplicates=True)
-                compared = comparing.compare(version.shape, version.from_hub(old), there).without(self.reset)
+                    typed.validate(version.shape, converted, allow_duplicates=True)
+                compared = comparing.compare(version.shape, version.from_hub(old), converted).without(self.reset)
                 difference = differences[owned.api_version] = (compared.changed, compared.removed)
             fields = owned.fields
             changed, removed = difference
@@ -131,7 +131,7 @@ class Updater(msgspec.Struct):
         return own, left
 
     def reconciled(self, live: Object, managers: Managers) -> Managers:
-        """Drops entries of versions that are gone and follows lists and maps that became atomic."""
+        """The managers without entries of removed versions, and with lists and maps that became atomic as a whole."""
         result: Managers = {}
         fitting: set[str] = set()  # versions that the object is known to fit
         for manager, owned in steps(managers.items()):
@@ -142,7 +142,7 @@ class Updater(msgspec.Struct):
                     raise typed.SchemaError([("", text)])
                 continue
             if self.strict and owned.api_version != self.api_version and owned.api_version not in fitting:
-                typed.validate(shape, self._to(owned.api_version, live), allow_duplicates=True)
+                typed.validate(shape, self._from_hub(owned.api_version, live), allow_duplicates=True)
                 fitting.add(owned.api_version)
             fields = reconciling.reconcile(shape, owned.fields)
             result[manager] = owned if fields is owned.fields else replace(owned, fields=fields)
@@ -154,29 +154,29 @@ class Updater(msgspec.Struct):
         version = self.version(api_version)
         return None if version is None else version.shape
 
-    def _to(self, api_version: str, obj: Tree) -> Tree:
+    def _from_hub(self, api_version: str, obj: Tree) -> Tree:
         version = None if api_version == self.api_version else self.version(api_version)
         return obj if version is None or obj is None else version.from_hub(obj)
 
-    def _back(self, api_version: str, obj: Tree) -> Tree:
+    def _to_hub(self, api_version: str, obj: Tree) -> Tree:
         version = None if api_version == self.api_version else self.version(api_version)
         return obj if version is None or obj is None else version.to_hub(obj)
 
     def _prune(self, merged: Object, managers: Managers, last: Owned | None) -> Object:
-        """Removes what the applier named last time and does not name now, unless somebody else owns it."""
+        """Removes fields that the applier's last configuration had and this one has not, unless another manager owns them."""
         if last is None or not last.fields:
             return merged
         version = last.api_version
         shape = self._shape(version)
         if shape is None:
             return merged
-        there = self._to(version, merged)
-        pruned = typed.remove(shape, there, typed.with_named_fields(shape, last.fields))
-        pruned = self._add_back_owned(there, pruned, version, managers)
-        # what nobody owned, or only updates did, stays unless the applier itself had named it
-        gone = fieldset.difference(_named(shape, there), _named(shape, pruned))
+        converted = self._from_hub(version, merged)
+        pruned = typed.remove(shape, converted, typed.with_named_fields(shape, last.fields))
+        pruned = self._add_back_owned(converted, pruned, version, managers)
+        # fields without an owner stay unless the applier's last configuration had them
+        gone = fieldset.difference(_named(shape, converted), _named(shape, pruned))
         gone = fieldset.intersection(gone, typed.with_named_fields(shape, last.fields))
-        result: Object = self._back(version, typed.remove(shape, there, gone))
+        result: Object = self._to_hub(version, typed.remove(shape, converted, gone))
         return result
 
     def _add_back_owned(self, merged: object, pruned: object, pruned_version: str, managers: Managers) -> Tree:
@@ -196,7 +196,7 @@ class Updater(msgspec.Struct):
         return pruned
 
     def _between(self, source: str, target: str, obj: object) -> Tree:
-        return obj if source == target else self._to(target, self._back(source, obj))
+        return obj if source == target else self._from_hub(target, self._to_hub(source, obj))
 
 
 def _named(shape: Shape, value: object) -> Set:

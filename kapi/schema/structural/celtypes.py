@@ -1,5 +1,7 @@
-"""What expressions see of a schema: declared types, sizes, and values (upstream: apiserver ``cel/common/schemas.go``,
-``values.go``, ``cel/escaping.go``, ``cel/limits.go``)."""
+"""CEL declarations of a structural schema: types, sizes, and conversion of values.
+
+Upstream: apiserver ``cel/common/schemas.go``, ``values.go``, ``cel/escaping.go``, ``cel/limits.go``.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Tree
 from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string, required_properties
 
-MAX_REQUEST = 3 * 1024 * 1024
+MAX_REQUEST_BYTES = 3 * 1024 * 1024
 _RESERVED = frozenset(
     "true false null in as break const continue else for function if import let loop package namespace return var void while".split()  # noqa: E501
 )
@@ -29,7 +31,7 @@ Convert = Callable[[Tree], Tree]
 
 
 def escape(name: str) -> str | None:
-    """A property's name as expressions write it; None when they cannot."""
+    """A property's name in expressions; None when it cannot be written there."""
     if name in _RESERVED:
         return f"__{name}__"
     out: list[str] = []
@@ -55,17 +57,20 @@ def escape(name: str) -> str | None:
     return text if _IDENTIFIER.fullmatch(text) else None
 
 
-class Declared:
-    """The declared form of a schema: its CEL type, least serialized size, most elements, and how values convert."""
+class DeclType:
+    """The declaration of a schema (upstream: ``DeclType``): CEL type, limits, and the conversion of values.
 
-    __slots__ = ("type", "least", "most", "elem", "fields", "convert")
+    ``min_serialized_size`` is in bytes; ``max_elements`` is the largest length of a string, list or map.
+    """
 
-    def __init__(self, type: CelType, least: int, most: int = 0) -> None:
+    __slots__ = ("type", "min_serialized_size", "max_elements", "elem", "fields", "convert")
+
+    def __init__(self, type: CelType, min_serialized_size: int, max_elements: int = 0) -> None:
         self.type = type
-        self.least = least
-        self.most = most
-        self.elem: Declared | None = None
-        self.fields: dict[str, Declared] = {}
+        self.min_serialized_size = min_serialized_size
+        self.max_elements = max_elements
+        self.elem: DeclType | None = None
+        self.fields: dict[str, DeclType] = {}
         self.convert: Convert | None = None
 
 
@@ -77,11 +82,11 @@ def with_metadata(schema: Schema) -> Schema:
     return {**schema, "properties": properties}
 
 
-def declare(schema: Schema, is_root: bool = False) -> Declared | None:
-    """The declared form; None for a schema expressions cannot look into."""
+def declare(schema: Schema, is_root: bool = False) -> DeclType | None:
+    """The declaration of a schema; None when expressions cannot access its values."""
     if int_or_string(schema):
         length = schema.get("maxLength")
-        return Declared(t.DYN, 1, max(length, 0) * 4 if length is not None else MAX_REQUEST - 2)
+        return DeclType(t.DYN, 1, max(length, 0) * 4 if length is not None else MAX_REQUEST_BYTES - 2)
     if is_root:
         schema = with_metadata(schema)
     type_ = schema.get("type")
@@ -93,39 +98,43 @@ def declare(schema: Schema, is_root: bool = False) -> Declared | None:
     if type_ == "string":
         return _string(schema)
     if type_ == "boolean":
-        return Declared(t.BOOL, 4, 0)
+        return DeclType(t.BOOL, 4, 0)
     if type_ == "number":
-        found = Declared(t.DOUBLE, 1, 0)
+        found = DeclType(t.DOUBLE, 1, 0)
         found.convert = _to_double
         return found
     if type_ == "integer":
-        found = Declared(t.INT, 1, 0)
+        found = DeclType(t.INT, 1, 0)
         found.convert = _to_int
         return found
     return None
 
 
-def _array(schema: Schema) -> Declared | None:
+def _array(schema: Schema) -> DeclType | None:
     items = schema.get("items")
     elem = declare(items, embedded(items)) if isinstance(items, dict) else None
     if elem is None:
         return None
     most = schema.get("maxItems")
-    found = Declared(
-        t.list_of(elem.type), 2, max(most, 0) if most is not None else (MAX_REQUEST - 2) // (elem.least + 1)
+    found = DeclType(
+        t.list_of(elem.type),
+        2,
+        max(most, 0) if most is not None else (MAX_REQUEST_BYTES - 2) // (elem.min_serialized_size + 1),
     )
     found.elem = elem
     found.convert = _list_converter(schema, elem.convert)
     return found
 
 
-def _map(schema: Schema, extra: Schema) -> Declared | None:
+def _map(schema: Schema, extra: Schema) -> DeclType | None:
     elem = declare(extra, embedded(extra))
     if elem is None:
         return None
     most = schema.get("maxProperties")
-    found = Declared(
-        t.map_of(t.STRING, elem.type), 2, max(most, 0) if most is not None else (MAX_REQUEST - 2) // (elem.least + 6)
+    found = DeclType(
+        t.map_of(t.STRING, elem.type),
+        2,
+        max(most, 0) if most is not None else (MAX_REQUEST_BYTES - 2) // (elem.min_serialized_size + 6),
     )
     found.elem = elem
     if elem.convert is not None:
@@ -136,13 +145,13 @@ def _map(schema: Schema, extra: Schema) -> Declared | None:
 _counter = 0
 
 
-def _struct(schema: Schema) -> Declared:
+def _struct(schema: Schema) -> DeclType:
     global _counter
     _counter += 1
     properties = schema.get("properties") or {}
     required = required_properties(schema)
     struct = StructType(f"object{_counter}")
-    found = Declared(struct, 2)
+    found = DeclType(struct, 2)
     for name, prop in steps(properties.items(), 8):
         field = declare(prop, embedded(prop))
         if field is None:
@@ -151,36 +160,36 @@ def _struct(schema: Schema) -> Declared:
         if escaped is not None:
             struct.fields[escaped] = StructField(name, field.type, field.convert)
             found.fields[escaped] = field
-            if name in _RESERVED:  # after a dot the language takes them as they are, too
+            if name in _RESERVED:  # after a dot the unescaped name is valid too
                 struct.fields[name] = struct.fields[escaped]
                 found.fields[name] = field
         if name in required and prop.get("default") is None:
-            found.least += len(name.encode()) + field.least + 4
+            found.min_serialized_size += len(name.encode()) + field.min_serialized_size + 4
     return found
 
 
-def _string(schema: Schema) -> Declared:
+def _string(schema: Schema) -> DeclType:
     format_, length = schema.get("format"), schema.get("maxLength")
     if format_ == "byte":
-        found = Declared(t.BYTES, 2, max(length, 0) if length is not None else MAX_REQUEST - 2)
+        found = DeclType(t.BYTES, 2, max(length, 0) if length is not None else MAX_REQUEST_BYTES - 2)
         found.convert = _to_bytes
     elif format_ == "duration":
-        found = Declared(t.DURATION, 3, 32)
+        found = DeclType(t.DURATION, 3, 32)
         found.convert = _to_duration
     elif format_ == "date":
-        found = Declared(t.TIMESTAMP, 12, 12)
+        found = DeclType(t.TIMESTAMP, 12, 12)
         found.convert = _to_date
     elif format_ == "date-time":
-        found = Declared(t.TIMESTAMP, 21, 32)
+        found = DeclType(t.TIMESTAMP, 21, 32)
         found.convert = _to_timestamp
     elif length is not None:
-        found = Declared(t.STRING, 2, max(length, 0) * 4)
+        found = DeclType(t.STRING, 2, max(length, 0) * 4)
     elif schema.get("enum"):
-        found = Declared(
+        found = DeclType(
             t.STRING, 2, max((len(item.encode()) for item in schema["enum"] if isinstance(item, str)), default=0)
         )
     else:
-        found = Declared(t.STRING, 2, MAX_REQUEST - 2)
+        found = DeclType(t.STRING, 2, MAX_REQUEST_BYTES - 2)
     return found
 
 
@@ -250,13 +259,13 @@ def _map_converter(elem: Convert) -> Convert:
     return convert
 
 
-def sizes(root: Declared) -> SizeOf:
-    """The declared size of what is at a path below a variable of the root's type."""
+def sizes(root: DeclType) -> SizeOf:
+    """A function that returns the declared size at a path below a variable of the root's type."""
 
     def size_of(path: tuple[str, ...], type_: CelType) -> Range | None:
         if not path:
             return None
-        node: Declared | None = root
+        node: DeclType | None = root
         for name in path[1:]:
             assert node is not None
             if name in ("@items", "@values"):
@@ -268,9 +277,9 @@ def sizes(root: Declared) -> SizeOf:
             if node is None:
                 return None
         assert node is not None
-        return Range(0, node.most)
+        return Range(0, node.max_elements)
 
     return size_of
 
 
-_KEY = Declared(t.STRING, 2, MAX_REQUEST - 2)
+_KEY = DeclType(t.STRING, 2, MAX_REQUEST_BYTES - 2)

@@ -8,7 +8,7 @@ from kapi.cel.sizes import SizeOf
 from kapi.cel.syntax import idents
 from kapi.machinery.freeing import has_parts
 from kapi.machinery.tree import Object
-from kapi.schema.structural.celtypes import Declared, sizes
+from kapi.schema.structural.celtypes import DeclType, sizes
 from kapi.schema.structural.field_path import field_path
 from kapi.schema.structural.structure import Schema
 
@@ -24,7 +24,7 @@ def base() -> Environment:
 
 
 class Rule:
-    """A compiled rule.  ``error`` and ``message_error`` say why a part could not be compiled."""
+    """A compiled rule.  ``error`` and ``message_error`` are compile errors of the rule and its message, or ""."""
 
     __slots__ = ("source", "program", "error", "uses_old", "message", "message_error", "path", "optional_old")
 
@@ -40,7 +40,7 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """How errors name the rule."""
+        """The rule's name in errors."""
         return str(self.source.get("message") or self.source.get("rule") or "").strip()
 
     def default_message(self) -> str:
@@ -51,7 +51,7 @@ class Rule:
 has_parts(Rule, "source", "program", "message")
 
 
-def compile_rules(schema: Schema, declared: Declared) -> list[Rule]:
+def compile_rules(schema: Schema, declared: DeclType) -> list[Rule]:
     """The rules of one node of a schema."""
     variables = {"self": declared.type, "oldSelf": declared.type}
     plain = base().extend(variables)

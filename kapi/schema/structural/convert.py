@@ -1,4 +1,4 @@
-"""Structural schemas as kapi's Types: for decoding, server-side apply, OpenAPI (upstream: ``schema/kubeopenapi.go``)."""
+"""Conversion of structural schemas to Types for decoding, apply and OpenAPI (upstream: ``schema/kubeopenapi.go``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCALARS = {"string": Kind.STRING, "integer": Kind.INTEGER, "number": Kind.NUMBE
 
 
 def type_of(schema: Schema | None, name: str) -> Type:
-    """The type of a whole custom resource; ``schema`` is kept on it as it is."""
+    """The type of a custom resource; its attribute ``schema`` is the given schema."""
     given = schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     found = _convert(given)
     if found.kind is not Kind.STRUCT:

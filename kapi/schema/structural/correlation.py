@@ -1,4 +1,4 @@
-"""Which part of the old object a part of the new one corresponds to (upstream: apiserver ``cel/common/equality.go``)."""
+"""Correlation of the new object's parts with the old one's, for ratcheting (upstream: apiserver ``cel/common/equality.go``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kapi.machinery.tree import Tree
 from kapi.schema.structural.metrics import RATCHETING
 from kapi.schema.structural.structure import Schema
 
-#: there is no old value here
+#: the old value where there is none
 ABSENT: Tree = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 
 
@@ -33,7 +33,7 @@ def same(one: object, other: object) -> bool:
 
 
 def is_unchanged(value: object, old: object) -> bool:
-    """``same``, of a part that is not valid: it may stay so."""
+    """``same``, with its duration measured: called for an invalid part, which may stay if it is unchanged."""
     began = time.monotonic()
     try:
         return same(value, old)
@@ -42,7 +42,7 @@ def is_unchanged(value: object, old: object) -> bool:
 
 
 def identity(value: object) -> Tree:
-    """What two JSON values have in common exactly if they are the same."""
+    """A hashable key of a JSON value: two keys are equal exactly if the values are ``same``."""
     if isinstance(value, dict):
         return (dict, frozenset((name, identity(item)) for name, item in steps(value.items())))
     if isinstance(value, list):
@@ -64,7 +64,7 @@ def _key(item: object, names: list[str], schema: Schema) -> tuple[Tree, ...] | N
 
 
 def old_items(old: object, schema: Schema) -> dict[tuple[Tree, ...], Tree]:
-    """The old elements of a keyed list by their keys; empty for other lists, whose elements have no identity."""
+    """The old elements of an associative list by their keys; empty for other lists, whose elements have no keys."""
     names = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") != "map" or not names or not isinstance(old, list):
         return {}
@@ -77,7 +77,7 @@ def old_items(old: object, schema: Schema) -> dict[tuple[Tree, ...], Tree]:
 
 
 def old_item(before: dict[tuple[Tree, ...], Tree], schema: Schema, item: object) -> Tree:
-    """The old element of the same key, or ABSENT."""
+    """The old element with the key of ``item``, or ABSENT."""
     if not before:
         return ABSENT
     key = _key(item, schema.get("x-kubernetes-list-map-keys") or [], schema)

@@ -12,7 +12,7 @@ from kapi.schema.structural.structure import Schema, additional
 
 
 class FieldPathError(ValueError):
-    """A field path that leads nowhere."""
+    """A field path that the schema does not have."""
 
 
 _PART = re.compile(
@@ -27,7 +27,7 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 def field_path(text: str, schema: Schema, *, arrays: bool = True) -> tuple[Path, Schema]:
-    """The path ``.a.b['c']`` names and the schema there.  Raises FieldPathError in upstream's words."""
+    """(path, schema at it) of a text like ``.a.b['c']``.  Raises FieldPathError with upstream's text."""
     path = Path("")
     parts = iter(steps(_PART.finditer(text)))
 

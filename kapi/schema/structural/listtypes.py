@@ -1,4 +1,4 @@
-"""Sets have no duplicates, keyed lists no two elements of one key (upstream: ``schema/listtype``)."""
+"""Finds duplicates in lists of type set, and duplicate keys in lists of type map (upstream: ``schema/listtype``)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Tree
 from kapi.schema.structural.structure import Schema, additional
 
-_NOTHING = object()
-
 
 def list_errors(path: Path, schema: Schema | None, value: object) -> list[FieldError]:
-    """Every duplicate, by index."""
+    """The errors of all duplicates."""
     errors: list[FieldError] = []
     if schema:
         _walk(path, schema, value, errors)

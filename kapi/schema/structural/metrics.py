@@ -1,4 +1,4 @@
-"""What comparing old parts with new ones takes (upstream: apiextensions-apiserver ``validation/metrics.go``)."""
+"""The duration of comparisons for ratcheting (upstream: apiextensions-apiserver ``validation/metrics.go``)."""
 
 from __future__ import annotations
 

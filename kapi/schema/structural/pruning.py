@@ -1,22 +1,22 @@
-"""Unknown fields go, defaults come (upstream: apiextensions-apiserver ``schema/pruning``, ``schema/defaulting``)."""
+"""Pruning of unknown fields, and defaulting (upstream: apiextensions-apiserver ``schema/pruning``, ``schema/defaulting``)."""
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import copy
-from kapi.schema.structural.structure import Schema, additional, embedded, preserves
+from kapi.schema.structural.structure import Schema, additional, anywhere, embedded, preserves
 
 _META = frozenset(("apiVersion", "kind", "metadata"))
 _ROOT: Schema = {"x-kubernetes-embedded-resource": True}
 
 
 def root(schema: Schema | None) -> Schema:
-    """The schema as that of a whole object: metadata is the system's."""
+    """The schema of a whole object, whose metadata the server defines."""
     return {**(schema or {}), **_ROOT}
 
 
 def prune(obj: object, schema: Schema | None, is_root: bool = True) -> list[str]:
-    """Removes what the schema does not know, in place; returns the sorted paths of what went."""
+    """Removes fields that the schema does not know, in place; returns their sorted paths."""
     unknown: list[str] = []
     _prune(obj, root(schema) if is_root else schema, "", unknown)
     unknown.sort()
@@ -83,17 +83,7 @@ def _keep(value: object, schema: Schema, path: str, unknown: list[str]) -> None:
 
 def has_defaults(schema: Schema | None) -> bool:
     """Whether defaulting could change anything."""
-    checkpoint()
-    if not schema:
-        return False
-    if schema.get("default") is not None:
-        return True
-    items = schema.get("items")
-    if isinstance(items, dict) and has_defaults(items):
-        return True
-    if has_defaults(additional(schema)):
-        return True
-    return any(has_defaults(field) for field in (schema.get("properties") or {}).values())
+    return anywhere(schema, lambda part: part.get("default") is not None)
 
 
 def _null_to_default(value: object, schema: Schema | None) -> bool:

@@ -1,5 +1,7 @@
-"""``x-kubernetes-validations``: compiling a schema's rules and running them over objects (upstream: apiextensions
-``schema/cel``, KEP-2876, KEP-4008)."""
+"""Validation with the rules of ``x-kubernetes-validations``.
+
+Upstream: apiextensions ``schema/cel``, KEP-2876, KEP-4008 (ratcheting).
+"""
 
 from __future__ import annotations
 
@@ -10,41 +12,46 @@ from kapi.cel import PER_CALL_LIMIT, RUNTIME_BUDGET, BudgetExceeded, EvaluationE
 from kapi.cel.frame import Frame
 from kapi.cel.metrics import EVALUATION
 from kapi.cel.values import NONE, Optional
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import (
-    _OMIT as OMITTED,
+    OMIT,
+    FieldError,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
 )
-from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.machinery.freeing import has_parts
 from kapi.machinery.tree import Object, Tree
-from kapi.schema.structural.celtypes import Declared, declare, escape
+from kapi.schema.structural.celtypes import DeclType, declare, escape
 from kapi.schema.structural.compiled_rules import Rule, compile_rules
 from kapi.schema.structural.correlation import ABSENT, is_unchanged, old_item, old_items
-from kapi.schema.structural.structure import Schema, additional, embedded
+from kapi.schema.structural.structure import Schema, additional, anywhere, embedded
 
-MAX_MESSAGE = 5 * 1024
+_MAX_MESSAGE_BYTES = 5 * 1024  # of a message from messageExpression
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
 class Budget:
-    """The cost all rules of one object may run up; ``spent`` when nothing more may run.
+    """The cost limit of all rules of one object; ``spent`` when no further rule may run.
 
-    ``seconds``: after them TimeExceeded is raised.
+    After ``seconds`` (0: no limit) an evaluation raises TimeExceeded.
     """
 
-    __slots__ = ("rest", "deadline")
+    __slots__ = ("remaining", "deadline")
 
-    def __init__(self, rest: int = RUNTIME_BUDGET, seconds: float = 0.0) -> None:
-        self.rest = rest
+    def __init__(self, remaining: int = RUNTIME_BUDGET, seconds: float = 0.0) -> None:
+        self.remaining = remaining
         self.deadline = time.monotonic() + seconds if seconds else 0.0
 
     @property
     def spent(self) -> bool:
-        return self.rest < 0
+        return self.remaining < 0
 
 
 class _Ratchet:
-    """Whether errors of a part may be let through because it did not change."""
+    """A part of the new object with its old value: errors of an unchanged part become warnings (ratcheting)."""
 
     __slots__ = ("current", "parent", "value", "parent_value")
 
@@ -67,11 +74,11 @@ _NEVER = _Ratchet(None, ABSENT, None, ABSENT)
 
 
 class RuleValidator:
-    """The rules of a schema node and of all below it."""
+    """The rules of a schema node and of all nodes below it."""
 
     __slots__ = ("schema", "rules", "convert", "items", "extra", "fields", "is_root")
 
-    def __init__(self, schema: Schema, declared: Declared | None, is_root: bool) -> None:
+    def __init__(self, schema: Schema, declared: DeclType | None, is_root: bool) -> None:
         self.schema = schema
         self.is_root = is_root
         self.convert = declared.convert if declared is not None else None
@@ -99,9 +106,9 @@ class RuleValidator:
     def validate(
         self, path: Path, value: object, old: object, budget: Budget, warn: Callable[[str], None] | None = None
     ) -> list[FieldError]:
-        """Errors of all rules over a value; ``old`` is None or ABSENT when there is none.
+        """The errors of all rules for a value; ``old`` is None or ABSENT when there is none.
 
-        With ``warn`` unchanged parts that fail are warned of instead (an update).
+        With ``warn`` (an update) errors of unchanged parts are warnings.
         """
         errors: list[FieldError] = []
         before = ABSENT if old is None else old
@@ -126,7 +133,7 @@ class RuleValidator:
         if value is None or budget.spent:
             return
         if self.rules:
-            self._run(path, value, None if old is ABSENT else old, ratchet, budget, warn, errors)
+            self._run_rules(path, value, None if old is ABSENT else old, ratchet, budget, warn, errors)
             if budget.spent:
                 return
         if isinstance(value, list):
@@ -151,7 +158,7 @@ class RuleValidator:
                 if budget.spent:
                     return
 
-    def _run(
+    def _run_rules(
         self,
         path: Path,
         value: object,
@@ -163,9 +170,9 @@ class RuleValidator:
     ) -> None:
         type_ = self.schema.get("type") or ""
         shown = str(path) or "<nil>"
-        if budget.rest <= 0:
+        if budget.remaining <= 0:
             errors.append(invalid(shown, type_, _OUT_OF_BUDGET))
-            budget.rest = -1
+            budget.remaining = -1
             return
         try:
             mine = value if self.convert is None else self.convert(value)
@@ -184,10 +191,10 @@ class RuleValidator:
                 variables["oldSelf"] = NONE if old is None else Optional(before)
             elif old is not None:
                 variables["oldSelf"] = before
-            if not self._one(rule, path, value, variables, ratchet, budget, warn, errors):
+            if not self._run_rule(rule, path, value, variables, ratchet, budget, warn, errors):
                 return
 
-    def _one(
+    def _run_rule(
         self,
         rule: Rule,
         path: Path,
@@ -198,7 +205,7 @@ class RuleValidator:
         warn: Callable[[str], None] | None,
         errors: list[FieldError],
     ) -> bool:
-        """False when nothing more may run."""
+        """Runs one rule; False when no further rule may run."""
         assert rule.program is not None
         type_ = self.schema.get("type") or ""
         shown = str(path) or "<nil>"
@@ -211,11 +218,11 @@ class RuleValidator:
             raise
         except EvaluationError as error:
             failure = error
-        if frame.cost > budget.rest:
+        if frame.cost > budget.remaining:
             errors.append(invalid(shown, type_, _OUT_OF_BUDGET))
-            budget.rest = -1
+            budget.remaining = -1
             return False
-        budget.rest -= frame.cost
+        budget.remaining -= frame.cost
         if failure is not None:
             return _evaluation_failed(shown, type_, failure, rule, budget, errors)
         if result is True:
@@ -226,11 +233,11 @@ class RuleValidator:
             detail, stop = _message(rule, variables, budget)
             if stop is not None:
                 _add(invalid(str(target) or "<nil>", type_, stop), rule, ratchet, warn, errors)
-                budget.rest = -1
+                budget.remaining = -1
                 return False
         if detail is None:
             detail = rule.default_message()
-        bad = OMITTED if type_ in ("object", "array") else value
+        bad = OMIT if type_ in ("object", "array") else value
         _add(_reason(str(target) or "<nil>", bad, detail, rule.source.get("reason")), rule, ratchet, warn, errors)
         return True
 
@@ -265,7 +272,7 @@ def _evaluation_failed(
                 f"'{text}': no further validation rules will be run due to call cost exceeds limit for rule: {rule.text}",
             )
         )
-        budget.rest = -1
+        budget.remaining = -1
         return False
     if text.startswith("no such overload"):
         errors.append(
@@ -281,7 +288,7 @@ def _evaluation_failed(
 
 
 def _message(rule: Rule, variables: Object, budget: Budget) -> tuple[str | None, str | None]:
-    """(message or None, what ends all validation or None)."""
+    """(message or None, error that ends all validation or None)."""
     assert rule.message is not None
     frame = Frame(variables, 0, PER_CALL_LIMIT, budget.deadline)
     try:
@@ -289,25 +296,25 @@ def _message(rule: Rule, variables: Object, budget: Budget) -> tuple[str | None,
     except TimeExceeded:
         raise
     except BudgetExceeded:
-        budget.rest -= frame.cost
+        budget.remaining -= frame.cost
         source = rule.source.get("messageExpression")
         return (
             None,
             f'no further validation rules will be run due to call cost exceeds limit for messageExpression: "{source}"',
         )
     except EvaluationError:
-        budget.rest -= frame.cost
+        budget.remaining -= frame.cost
         return None, None
-    if frame.cost > budget.rest:
+    if frame.cost > budget.remaining:
         return (
             None,
             "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run",
         )
-    budget.rest -= frame.cost
+    budget.remaining -= frame.cost
     if not isinstance(value, str):
         return None, None
     value = value.strip()
-    if not value or "\n" in value or len(value.encode()) > MAX_MESSAGE:
+    if not value or "\n" in value or len(value.encode()) > _MAX_MESSAGE_BYTES:
         return None, None
     return value, None
 
@@ -324,17 +331,7 @@ def _reason(path: str, value: object, detail: str, reason: str | None) -> FieldE
 
 def has_rules(schema: Schema | None) -> bool:
     """Whether there is any rule in the schema."""
-    checkpoint()
-    if not schema:
-        return False
-    if schema.get("x-kubernetes-validations"):
-        return True
-    items = schema.get("items")
-    if isinstance(items, dict) and has_rules(items):
-        return True
-    if has_rules(additional(schema)):
-        return True
-    return any(has_rules(field) for field in (schema.get("properties") or {}).values())
+    return anywhere(schema, lambda part: part.get("x-kubernetes-validations"))
 
 
 def validator(schema: Schema | None, is_root: bool = True) -> RuleValidator | None:

@@ -1,8 +1,10 @@
-"""What makes a schema structural (upstream: apiextensions-apiserver ``schema/validation.go``, ``complete.go``)."""
+"""The rules for structural schemas (upstream: apiextensions-apiserver ``schema/validation.go``, ``complete.go``)."""
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from collections.abc import Callable
+
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.schema.structural.patterns import pattern_error
@@ -16,7 +18,7 @@ _FALSE_TEXT = "must be false to be structural"
 
 
 def conversion_error(schema: Schema) -> str:
-    """Why the schema cannot be looked at structurally; "" when it can."""
+    """Why a schema cannot be converted to a structural one; "" when it can."""
     for key, name in (
         ("id", "id"),
         ("$schema", "schema"),
@@ -53,7 +55,7 @@ def _children(schema: Schema) -> list[Schema]:
 
 
 def structural_errors(path: Path, schema: Schema) -> list[FieldError]:
-    """Every rule that is broken, sorted by text."""
+    """The errors of a schema that is not structural, sorted by text."""
     errors: list[FieldError] = []
     _invariants(schema, "root", path, errors)
     _complete_values(schema, schema, path, path, errors)
@@ -67,8 +69,23 @@ def additional(schema: Schema) -> Schema | None:
     return value if isinstance(value, dict) else None
 
 
+def anywhere(schema: Schema | None, holds: Callable[[Schema], object]) -> bool:
+    """Whether something holds of the schema, or of that of an item or a field, however deep."""
+    checkpoint()
+    if not schema:
+        return False
+    if holds(schema):
+        return True
+    items = schema.get("items")
+    if isinstance(items, dict) and anywhere(items, holds):
+        return True
+    if anywhere(additional(schema), holds):
+        return True
+    return any(anywhere(field, holds) for field in (schema.get("properties") or {}).values())
+
+
 def required_properties(schema: Schema) -> set[str]:
-    """The properties that must be there; it may name many others, which mean nothing."""
+    """The required properties; names in ``required`` that are no properties have no effect."""
     properties = schema.get("properties") or {}
     return {name for name in steps(schema.get("required") or ()) if name in properties}
 

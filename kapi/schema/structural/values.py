@@ -1,7 +1,7 @@
-"""A value against the OpenAPI keywords of its schema (upstream: kube-openapi ``validation/validate``, with ratcheting as
-in apiextensions ``validation/ratcheting.go``, KEP-4008).
+"""Validation of a value by the OpenAPI keywords of its schema.
 
-On an update a failing part that is equal to the correlated part of the old object is let through.
+On an update, errors of a part that is equal to the correlated part of the old object are dropped (ratcheting).
+Upstream: kube-openapi ``validation/validate``, apiextensions ``validation/ratcheting.go``, KEP-4008.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from kapi.schema.structural.patterns import matches, pattern_error
 from kapi.schema.structural.structure import Schema
 
 NO_PATH = "<nil>"
-_CHECKS_AT_ONCE = 64
-_LONG_ENUM_VALUES = 16
-_EXACT, _EPSILON = (1 << 53) - 1, 1e-9  # of what upstream takes for a whole number
+_CHECKS_PER_CHECKPOINT = 64
+_MAX_SCANNED_ENUM = 16  # values of an enum; more are looked up in a set
+_MAX_EXACT, _EPSILON = (1 << 53) - 1, 1e-9  # upstream's limits for quotients that count as whole
 _FLOAT_MAX = 3.4028235677973366e38  # beyond it a float64 rounds to no float32
 
 
-class Outcome:
-    """Errors, and how many checks went well: anyOf reports the alternative that came closest."""
+class Result:
+    """The errors of a value, and how many checks passed: anyOf reports the alternative with the most."""
 
     __slots__ = ("errors", "matched")
 
@@ -47,7 +47,7 @@ class Outcome:
         self.errors: builtins.list[FieldError] = []
         self.matched = 0
 
-    def merge(self, other: Outcome) -> None:
+    def merge(self, other: Result) -> None:
         self.errors.extend(other.errors)
         self.matched += other.matched
 
@@ -62,8 +62,8 @@ def value_errors(
 ) -> builtins.list[FieldError]:
     """The errors of a value, each once; ``base`` is the path fields are reported under, ``old`` the value before an update.
 
-    ``either``: whether an int-or-string must be one of the two; a default need not.
-    Raises TimeExceeded after ``seconds`` (0: takes as long as it takes).
+    ``either``: whether an int-or-string is checked to be one of the two, which a default is not.
+    Raises TimeExceeded after ``seconds`` (0: no limit).
     """
     if schema is None:
         return []
@@ -86,15 +86,15 @@ class _Validator:
             return self.base or NO_PATH
         return f"{self.base}.{name}" if self.base else name
 
-    def fault(self, out: Outcome, path: str, value: object, text: str) -> None:
+    def fault(self, out: Result, path: str, value: object, text: str) -> None:
         out.errors.append(invalid(self.field(path), value, text))
 
-    def general(self, out: Outcome, text: str) -> None:
+    def general(self, out: Result, text: str) -> None:
         out.errors.append(invalid(self.base or NO_PATH, "", text))
 
-    def check(self, value: object, schema: Schema, path: str, old: object) -> Outcome:
+    def check(self, value: object, schema: Schema, path: str, old: object) -> Result:
         self.checks += 1
-        if not self.checks % _CHECKS_AT_ONCE:
+        if not self.checks % _CHECKS_PER_CHECKPOINT:
             checkpoint()
             if self.deadline and time.monotonic() > self.deadline:
                 raise TimeExceeded()
@@ -103,8 +103,8 @@ class _Validator:
             out.errors = []
         return out
 
-    def all(self, value: object, schema: Schema, path: str, old: object) -> Outcome:
-        out = Outcome()
+    def all(self, value: object, schema: Schema, path: str, old: object) -> Result:
+        out = Result()
         self.type(out, value, schema, path)
         if value is None:
             self.enum(out, value, schema, path)
@@ -124,44 +124,44 @@ class _Validator:
         out.matched += 3
         return out
 
-    def type(self, out: Outcome, value: object, schema: Schema, path: str) -> None:
-        wanted = _types(schema)
+    def type(self, out: Result, value: object, schema: Schema, path: str) -> None:
+        expected = _types(schema)
         if not self.either and schema.get("x-kubernetes-int-or-string"):
-            wanted = []
+            expected = []
         out.matched += 1
         if value is None:
-            if wanted and "null" not in wanted and not schema.get("nullable"):
-                self.wrong_type(out, path, ",".join(wanted), "null")
+            if expected and "null" not in expected and not schema.get("nullable"):
+                self.wrong_type(out, path, ",".join(expected), "null")
             return
-        if not wanted:
+        if not expected:
             return
         kind, shape = _kind(value)
         format_ = _format(schema) if self.either else schema.get("format") or ""
-        numeric = "number" in wanted or "integer" in wanted
-        whole = isinstance(value, float) and value.is_integer() and "integer" in wanted
-        widened = kind == "integer" and "number" in wanted
+        numeric = "number" in expected or "integer" in expected
+        whole = isinstance(value, float) and value.is_integer() and "integer" in expected
+        widened = kind == "integer" and "number" in expected
         textual = kind in ("string", "array")
-        if format_ and not textual and not (kind in wanted or shape == format_ or whole or widened):
+        if format_ and not textual and not (kind in expected or shape == format_ or whole or widened):
             self.wrong_type(out, path, format_, shape)
             return
         if not numeric and format_ and textual:
             return
-        if not (kind in wanted or whole or widened):
-            self.wrong_type(out, path, ",".join(wanted), kind)
+        if not (kind in expected or whole or widened):
+            self.wrong_type(out, path, ",".join(expected), kind)
 
-    def wrong_type(self, out: Outcome, path: str, wanted: str, found: str) -> None:
+    def wrong_type(self, out: Result, path: str, expected: str, found: str) -> None:
         out.errors.append(
-            type_invalid(self.field(path), found, f"{path} in body must be of type {wanted}: {quote(found)}")
+            type_invalid(self.field(path), found, f"{path} in body must be of type {expected}: {quote(found)}")
         )
 
-    def enum(self, out: Outcome, value: object, schema: Schema, path: str) -> None:
+    def enum(self, out: Result, value: object, schema: Schema, path: str) -> None:
         allowed = schema.get("enum")
         if not allowed:
             return
-        if value is None:  # no value at all to upstream, and equal to none
+        if value is None:  # null equals no value of an enum in upstream
             out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, _supported(allowed)))
             return
-        if len(allowed) <= _LONG_ENUM_VALUES:
+        if len(allowed) <= _MAX_SCANNED_ENUM:
             if not any(same(value, item) for item in allowed):
                 out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, _supported(allowed)))
             return
@@ -171,7 +171,7 @@ class _Validator:
         if identity(value) not in known[0]:
             out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, known[1]))
 
-    def text(self, out: Outcome, value: str, schema: Schema, path: str) -> None:
+    def text(self, out: Result, value: str, schema: Schema, path: str) -> None:
         longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
         if longest is not None and len(value) > longest:
             out.errors.append(too_long(self.field(path), longest))
@@ -187,7 +187,7 @@ class _Validator:
                 type_invalid(self.field(path), value, f"{path} in body must be of type {format_}: {quote(value)}")
             )
 
-    def number(self, out: Outcome, value: float, schema: Schema, path: str) -> None:
+    def number(self, out: Result, value: float, schema: Schema, path: str) -> None:
         self.within(out, "Checked", value, schema, path)
         factor = schema.get("multipleOf")
         if factor is not None:
@@ -195,30 +195,30 @@ class _Validator:
                 factor = _bound(factor, value)
             if factor <= 0:
                 self.fault(
-                    out, path, factor, f"factor MultipleOf declared for {path} must be positive: {_shown(factor)}"
+                    out, path, factor, f"factor MultipleOf declared for {path} must be positive: {_number_text(factor)}"
                 )
             elif not _multiple(value, factor):
-                self.fault(out, path, value, f"{path} in body should be a multiple of {_shown(factor)}")
+                self.fault(out, path, value, f"{path} in body should be a multiple of {_number_text(factor)}")
         least, most = schema.get("minimum"), schema.get("maximum")
         if least is not None:
             if self.within(out, "Minimum boundary", least, schema, path):
                 least = _bound(least, value)
             if schema.get("exclusiveMinimum"):
                 if value <= least:
-                    self.fault(out, path, value, f"{path} in body should be greater than {_shown(least)}")
+                    self.fault(out, path, value, f"{path} in body should be greater than {_number_text(least)}")
             elif value < least:
-                self.fault(out, path, value, f"{path} in body should be greater than or equal to {_shown(least)}")
+                self.fault(out, path, value, f"{path} in body should be greater than or equal to {_number_text(least)}")
         if most is not None:
             if self.within(out, "Maximum boundary", most, schema, path):
                 most = _bound(most, value)
             if schema.get("exclusiveMaximum"):
                 if value >= most:
-                    self.fault(out, path, value, f"{path} in body should be less than {_shown(most)}")
+                    self.fault(out, path, value, f"{path} in body should be less than {_number_text(most)}")
             elif value > most:
-                self.fault(out, path, value, f"{path} in body should be less than or equal to {_shown(most)}")
+                self.fault(out, path, value, f"{path} in body should be less than or equal to {_number_text(most)}")
         out.matched += 1
 
-    def within(self, out: Outcome, what: str, value: float, schema: Schema, path: str) -> bool:
+    def within(self, out: Result, what: str, value: float, schema: Schema, path: str) -> bool:
         """Whether a number fits the type and format: int32, int64, float."""
         kind, format_ = schema.get("type"), schema.get("format")
         if kind == "integer":
@@ -233,7 +233,7 @@ class _Validator:
         self.general(out, f"{what} value must be of type {kind} {how} in {path}")
         return False
 
-    def list(self, out: Outcome, value: builtins.list[Tree], schema: Schema, path: str, old: object) -> None:
+    def list(self, out: Result, value: builtins.list[Tree], schema: Schema, path: str, old: object) -> None:
         items = schema.get("items")
         if isinstance(items, dict):
             before = old_items(old, schema)
@@ -248,7 +248,7 @@ class _Validator:
             self.fault(out, path, "", f"{path} in body shouldn't contain duplicates")
         out.matched += 1
 
-    def object(self, out: Outcome, value: Object, schema: Schema, path: str, old: object) -> None:
+    def object(self, out: Result, value: Object, schema: Schema, path: str, old: object) -> None:
         least, most = schema.get("minProperties"), schema.get("maxProperties")
         if least is not None and len(value) < least:
             self.fault(out, path, len(value), f"{path} in body should have at least {least} properties")
@@ -272,7 +272,7 @@ class _Validator:
             if name not in value:
                 out.errors.append(required(self.field(f"{path}.{name}")))
 
-    def combined(self, out: Outcome, value: Tree, schema: Schema, path: str, old: Tree) -> None:
+    def combined(self, out: Result, value: Tree, schema: Schema, path: str, old: Tree) -> None:
         any_of = schema.get("anyOf")
         if any_of:
             self.any_of(out, value, any_of, path, old)
@@ -293,8 +293,8 @@ class _Validator:
         if isinstance(negated, dict) and not self.check(value, negated, path, ABSENT).errors:
             self.general(out, f"{quote(path)} must not validate the schema (not)")
 
-    def any_of(self, out: Outcome, value: Tree, parts: builtins.list[Schema], path: str, old: Tree) -> None:
-        best: Outcome | None = None
+    def any_of(self, out: Result, value: Tree, parts: builtins.list[Schema], path: str, old: Tree) -> None:
+        best: Result | None = None
         for part in parts:
             result = self.check(value, part, path, old)
             if not result.errors:
@@ -306,7 +306,7 @@ class _Validator:
         if best is not None:
             out.merge(best)
 
-    def one_of(self, out: Outcome, value: Tree, parts: builtins.list[Schema], path: str, old: Tree) -> None:
+    def one_of(self, out: Result, value: Tree, parts: builtins.list[Schema], path: str, old: Tree) -> None:
         good, best = 0, None
         for part in parts:
             result = self.check(value, part, path, old)
@@ -350,7 +350,7 @@ def _kind(value: object) -> tuple[str, str]:
 
 
 def _bound(bound: float, value: float) -> float:
-    """What upstream compares a number with: a whole one with a whole one, which cuts off a fraction."""
+    """The bound with which upstream compares a number: for an integer the fraction is cut off."""
     return int(bound) if isinstance(value, int) else bound
 
 
@@ -358,18 +358,18 @@ def _multiple(value: float, factor: float) -> bool:
     if isinstance(value, int) and float(factor).is_integer():
         return value % int(factor) == 0
     quotient = value / factor if factor >= 1 else 1 / factor * value
-    if abs(quotient) > _EXACT:
+    if abs(quotient) > _MAX_EXACT:
         return False
     whole = float(int(quotient))
     difference = abs(quotient - whole)
     return difference == 0 or difference / (abs(quotient) + abs(whole)) < _EPSILON
 
 
-def _shown(number: float) -> str:
+def _number_text(number: float) -> str:
     return format_double(float(number))
 
 
 def _supported(allowed: list[Tree]) -> str:
-    """In the order of the schema."""
+    """The detail of an error, with the values in the order of the schema."""
     texts = (item if isinstance(item, str) else orjson.dumps(item).decode() for item in steps(allowed))
     return "supported values: " + ", ".join(map(quote, texts))

@@ -1,5 +1,7 @@
-"""EncryptionConfiguration: which resources are encrypted with what (upstream: ``apis/apiserver/validation``
-``validation_encryption.go``, ``server/options/encryptionconfig/config.go``)."""
+"""EncryptionConfiguration: the providers of each resource.
+
+Upstream: ``apis/apiserver/validation/validation_encryption.go``, ``server/options/encryptionconfig/config.go``.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,14 @@ _NOT_STORED = ("apiserveripinfo", "serviceipallocations", "servicenodeportalloca
 
 
 class EncryptionError(ValueError):
-    """What is wrong with a file, each on a line."""
+    """The errors of a file, one on each line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """For resources: pairs of group and resource, "*" for all.  The first provider writes, all read."""
+    """The providers of some resources.  The first provider encrypts, all can decrypt."""
 
-    resources: frozenset[tuple[str, str]]
+    resources: frozenset[tuple[str, str]]  # pairs of group and resource, "*" for all
     providers: tuple[Provider, ...]
 
     def concerns(self, group: str, resource: str) -> bool:
@@ -55,7 +57,7 @@ def load_encryption(content: bytes) -> list[Rule]:
 
 
 class _Reader:
-    """Collects what is wrong."""
+    """Reads a file and collects its errors."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []
@@ -183,7 +185,7 @@ class _Reader:
             require()
         except ImportError as error:
             self.errors.append(f"{at}: {error}: install kapi[kms]")
-        path = path[1:] if path.startswith("/@") else path  # a name that is in no file system
+        path = path[1:] if path.startswith("/@") else path  # an abstract socket (Linux), which is not in a file system
         return [Kms(name, path, timeout)] if len(self.errors) == before else []
 
     def _invalid(self, at: str, value: object, why: str) -> None:
@@ -218,7 +220,7 @@ class _Reader:
 
 
 def _overlap(one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether one of two pairs says all that the other does."""
+    """Whether one of two pairs covers the other."""
     wide = (one if "*" in one else other) if "*" in one or "*" in other else None
     if wide is None:
         return False

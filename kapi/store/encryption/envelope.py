@@ -1,5 +1,6 @@
-"""What KMS v2 stores: the value, encrypted with a key that is derived anew for each write from a seed, and the seed, encrypted by
-the plugin (upstream: apiserver ``kmsv2/envelope.go``, ``encrypt/aes/aes_extended_nonce.go``).
+"""The stored form of KMS v2 (upstream: apiserver ``kmsv2/envelope.go``, ``encrypt/aes/aes_extended_nonce.go``).
+
+It consists of the value, encrypted with a key that each write derives from a seed, and of the seed, encrypted by the plugin.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from kapi.plugins.wire import (
 )
 from kapi.store.encryption.providers import Undecryptable
 
-SEED = 32  # bytes
-_INFO_BYTES = 32  # bytes that make a key out of a seed
-_NONCE_BYTES = 12  # bytes
+SEED_BYTES = 32
+_INFO_BYTES = 32  # random bytes that derive a key from a seed
+_NONCE_BYTES = 12
 _KEY, _SEED_TYPE = 0, 1  # what the plugin has encrypted: the key itself (until 1.28), or a seed
-_MAX_KEY_ID = 1024  # bytes
-_MAX_SOURCE = 1024  # bytes
-_MAX_ANNOTATIONS = 32 * 1024  # bytes
+_MAX_KEY_ID_BYTES = 1024
+_MAX_SOURCE_BYTES = 1024
+_MAX_ANNOTATIONS_BYTES = 32 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An encrypted seed as the plugin gave it, and what it needs to decrypt it."""
+    """An encrypted seed (upstream: DEK source), with the key id and annotations that the plugin needs to decrypt it."""
 
     key_id: str
     ciphertext: bytes
@@ -46,7 +47,7 @@ class Source:
 
     @classmethod
     def make(cls, key_id: str, ciphertext: bytes, annotations: Mapping[str, bytes], kind: int = _SEED_TYPE) -> Source:
-        """Raises ValueError for what upstream would not store."""
+        """Raises ValueError where upstream would refuse to store it."""
         problem = key_id_problem(key_id)
         if problem:
             raise ValueError(f"failed to validate key id: {problem[1]}")
@@ -54,36 +55,36 @@ class Source:
             raise ValueError(f"unknown encryptedDEKSourceType: {kind}")
         if not ciphertext:
             raise ValueError("failed to validate encrypted DEK source: encrypted DEK source is empty")
-        if len(ciphertext) > _MAX_SOURCE:
+        if len(ciphertext) > _MAX_SOURCE_BYTES:
             raise ValueError(
                 f"failed to validate encrypted DEK source: encrypted DEK source is {len(ciphertext)} bytes, which exceeds "
-                f"the max size of {_MAX_SOURCE}"
+                f"the max size of {_MAX_SOURCE_BYTES}"
             )
         size = sum(len(key) + len(value) for key, value in annotations.items())
-        if size > _MAX_ANNOTATIONS:
+        if size > _MAX_ANNOTATIONS_BYTES:
             raise ValueError(
                 f"failed to validate annotations: total size of annotations is {size}, which exceeds the max size of "
-                f"{_MAX_ANNOTATIONS}"
+                f"{_MAX_ANNOTATIONS_BYTES}"
             )
         return cls(key_id, ciphertext, tuple(sorted(annotations.items())), kind)
 
 
 def key_id_problem(key_id: str) -> tuple[str, str] | None:
-    """What metrics call it, and what is wrong; None when nothing is."""
+    """The error's label in metrics and its text; None for a valid key id."""
     if not key_id:
         return "empty", "keyID is empty"
-    if len(key_id.encode()) > _MAX_KEY_ID:
-        return "too_long", f"keyID is {len(key_id.encode())} bytes, which exceeds the max size of {_MAX_KEY_ID}"
+    if len(key_id.encode()) > _MAX_KEY_ID_BYTES:
+        return "too_long", f"keyID is {len(key_id.encode())} bytes, which exceeds the max size of {_MAX_KEY_ID_BYTES}"
     return None
 
 
 def hashed(key_id: str) -> str:
-    """As metrics and errors show a key id, which may be a secret of its own."""
+    """A key id as metrics and errors show it: hashed, because it may be secret."""
     return f"sha256:{hashlib.sha256(key_id.encode()).hexdigest()}" if key_id else ""
 
 
 def split(data: bytes) -> tuple[Source, bytes]:
-    """The source of the key and the ciphertext of a stored value.  Raises Undecryptable."""
+    """The source and the ciphertext of a stored value.  Raises Undecryptable."""
     try:
         fields = decode(data)
         source = Source.make(last_text(fields, 2), last_bytes(fields, 3), decode_map(fields, 4), last_number(fields, 5))
@@ -96,21 +97,21 @@ def split(data: bytes) -> tuple[Source, bytes]:
 
 
 def tail_of(source: Source) -> bytes:
-    """What stands behind the ciphertext in a stored value."""
+    """The part of a stored value after the ciphertext."""
     return encode([
         (2, source.key_id.encode()), (3, source.ciphertext), *encode_map(4, dict(source.annotations)), (5, source.kind)
     ])  # fmt: skip
 
 
 def seal(seed: bytes, tail: bytes, plain: bytes, key: bytes) -> bytes:
-    """The stored value; ``key`` is authenticated, ``tail`` names the seed."""
+    """Encrypts ``plain`` into a stored value; ``key`` is authenticated, ``tail`` (of ``tail_of``) identifies the seed."""
     info, nonce = os.urandom(_INFO_BYTES), os.urandom(_NONCE_BYTES)
     sealed = AESGCM(_derived(seed, info)).encrypt(nonce, plain, key)
     return encode([(1, info + nonce + sealed)]) + tail
 
 
 def unseal(source: Source, secret: bytes, sealed: bytes, key: bytes) -> bytes:
-    """Raises Undecryptable."""
+    """Decrypts the ciphertext ``sealed`` with the decrypted source, ``secret``.  Raises Undecryptable."""
     if source.kind == _SEED_TYPE:
         if len(sealed) < _INFO_BYTES:
             raise Undecryptable("the stored data was shorter than the required size")

@@ -1,10 +1,11 @@
-"""The provider kms of EncryptionConfiguration, version 2: a plugin keeps the key that encrypts the seeds of keys.
+"""The provider kms of EncryptionConfiguration, version 2: a plugin holds the key that encrypts seeds.
 
 Upstream: apiserver ``server/options/encryptionconfig/config.go`` (kmsv2PluginProbe), ``kmsv2/envelope.go``, KEP-3299.
 
-Writes use one seed until the plugin names another key id; they need no call.  The plugin's status is asked all the time: while
-it is well the seed may be used for three more minutes, afterwards writes fail.  Reads need the plugin once for each seed, before
-what is read is fed to caches; what it cannot decrypt then is kept apart as unreadable, and loaded again when it can.
+Writes use one seed until the plugin returns another key id, so they need no call of the plugin.  Its status is requested
+regularly; three minutes after the last healthy one the seed expires, and writes fail.  Reads need the plugin once for each
+seed, before the objects are passed to the caches.  Objects whose seed it cannot decrypt are unreadable, and loaded again when
+it can.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from kapi.plugins.calls import PluginError
 from kapi.plugins.wire import WireError
 from kapi.request.reactor import Reactor
-from kapi.store.encryption.envelope import SEED, Source, hashed, key_id_problem, seal, split, tail_of, unseal
+from kapi.request.repeated import Repeated
+from kapi.store.encryption.envelope import SEED_BYTES, Source, hashed, key_id_problem, seal, split, tail_of, unseal
 from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, DATA_KEY_SECONDS, KmsMeter
 from kapi.store.encryption.plugin import Plugin
 from kapi.store.encryption.providers import PREFIX, Undecryptable
 from kapi.store.errors import NotEncryptable
 
 _log = Logger()
-_WELL, _ILL = 20.0, 3.0  # seconds between two looks at a plugin
-_SEED_USABLE_SECONDS = 180.0  # seconds that a seed may be used for writes after the plugin was well
-_MAX_SEEDS = 10_000  # of reads
-_MAX_MISSING = 1000  # seeds that the plugin did not decrypt, which are asked for again
-_MAX_CALLS = 16  # calls
+_HEALTHY_SECONDS, _UNHEALTHY_SECONDS = 20.0, 3.0  # until the next probe of a plugin
+_SEED_USABLE_SECONDS = 180.0  # a seed may be used for writes for so long after the plugin was healthy
+_MAX_SEEDS = 10_000  # decrypted seeds kept for reads
+_MAX_MISSING = 1000  # seeds that the plugin failed to decrypt, kept to try them again
+_MAX_CALLS = 16  # calls at a time
 _VERSIONS = ("v2", "v2beta1")
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """What writes use now."""
+    """The seed that writes use now."""
 
     source: Source
     seed: bytes
@@ -49,12 +50,12 @@ class _Write:
 
 
 class Kms:
-    """A Provider.  ``path`` is that of the plugin's socket, ``timeout`` in seconds of each call."""
+    """A Provider.  ``path`` is that of the plugin's socket, ``timeout`` the time in seconds for each call."""
 
     def __init__(self, name: str, path: str, timeout: float) -> None:
         self.name, self.path, self.timeout = name, path, timeout
         self.prefix = PREFIX + b"kms:v2:" + name.encode() + b":"
-        #: why it is not well; empty when it is
+        #: why it is unhealthy; empty when it is healthy
         self.problem = f"kmsv2 Provider {name} is not healthy, error: its status is not known yet"
         self._version = ""
         self._write: _Write | None = None
@@ -64,17 +65,17 @@ class Kms:
         self._plugin: Plugin
         self._meter: KmsMeter
         self._recovered: Callable[[], None] = lambda: None
-        self._loop = LoopingCall(self._look)
+        self._probing: Repeated | None = None
         self._next = 0.0  # reactor seconds
 
-    # -- life
+    # -- starting and stopping
 
     def begin(
         self, reactor: Reactor, meter: KmsMeter, recovered: Callable[[], None], before: Kms | None = None
     ) -> None:
-        """Connects.  ``recovered`` is called when something can be decrypted that could not before.
+        """Connects.  ``recovered`` is called when seeds can be decrypted that could not before.
 
-        ``before`` is a provider of the same name that this one takes over from.
+        ``before`` is a provider of the same name and socket that this one replaces.
         """
         self._reactor, self._meter, self._recovered = reactor, meter, recovered
         if before is not None:
@@ -83,22 +84,22 @@ class Kms:
         self._plugin = Plugin(
             reactor, self.path, self.timeout, lambda *what: meter.latency.observe(what[2], self.name, what[0], what[1])
         )
-        self._loop.clock = reactor
-        self._loop.start(1.0, now=False).addErrback(
-            lambda failure: _log.failure("looking at {name}", failure, name=self.name)
+        self._probing = Repeated(
+            lambda: Deferred.fromCoroutine(self._probe_if_due()), reactor, f"probing the KMS plugin {self.name}"
         )
+        self._probing.start(1.0)
 
     def end(self) -> None:
-        if self._loop.running:
-            self._loop.stop()
+        if self._probing is not None:
+            self._probing.stop()
         self._plugin.close()
 
-    async def _look(self) -> None:
+    async def _probe_if_due(self) -> None:
         if self._reactor.seconds() >= self._next:
-            await self.look()
+            await self.probe()
 
-    async def look(self) -> None:
-        """Asks for the plugin's status, and for what it could not decrypt before; never fails."""
+    async def probe(self) -> None:
+        """Requests the plugin's status, and lets it decrypt the seeds that it could not before; never fails."""
         try:
             problems = await self._check()
         except CancelledError:
@@ -108,16 +109,21 @@ class Kms:
                 f"failed to perform status section of the healthz check for KMS Provider {self.name}, error: {error}"
             ]
         except Exception as error:
-            _log.failure("looking at the KMS plugin {name} failed", name=self.name)
+            _log.failure("probing the KMS plugin {name} failed", name=self.name)
             problems = [str(error) or type(error).__name__]
         text = "; ".join(problems)
         if text and text != self.problem:
             _log.error("kms plugin failed health check probe {name}: {why}", name=self.name, why=text)
         self.problem = text
-        self._next = self._reactor.seconds() + (_ILL if text else _WELL)
+        self._next = self._reactor.seconds() + (_UNHEALTHY_SECONDS if text else _HEALTHY_SECONDS)
         if not text and self._missing:
             missing, self._missing = self._missing, set()
-            if await self._fetch(missing):
+            try:
+                fetched = await self._fetch(missing)
+            except BaseException:
+                self._miss(missing)
+                raise
+            if fetched:
                 self._recovered()
 
     async def _check(self) -> list[str]:
@@ -147,7 +153,7 @@ class Kms:
         return [f"kmsv2 Provider {self.name} is not healthy, error: {problem}" for problem in problems]
 
     async def _rotate(self, key_id: str, until: float) -> str:
-        """Makes a seed of that key unless there is one; why it could not be made, in which case the old one stays."""
+        """Makes a seed for the key id unless it is the present one.  Returns why that failed, "" for success."""
         write = self._write
         if write is not None and write.source.key_id == key_id:
             self._write = _Write(write.source, write.seed, write.tail, write.mark, until)
@@ -210,7 +216,7 @@ class Kms:
         self._meter.sources.set(len(self._seeds), self.name)
 
     async def prepare(self, values: Iterable[bytes]) -> None:
-        """Has the plugin decrypt the seeds that stored values need; those it cannot are asked for again later."""
+        """Lets the plugin decrypt the seeds that stored values need; those that it cannot are tried again later."""
         wanted: dict[Source, None] = {}
         for data in values:
             if data.startswith(self.prefix):
@@ -224,7 +230,7 @@ class Kms:
             await self._fetch(wanted)
 
     async def _fetch(self, wanted: Iterable[Source]) -> int:
-        """How many were decrypted.  When none of those asked at once was, the others are left for later."""
+        """Decrypts seeds; returns how many succeeded.  When all calls of a batch fail, the other seeds are left for later."""
         rest, done = list(wanted), 0
         while rest:
             batch, rest = rest[:_MAX_CALLS], rest[_MAX_CALLS:]
@@ -257,7 +263,7 @@ class Kms:
 def _new_seed() -> bytes:
     began = time.perf_counter()
     try:
-        return os.urandom(SEED)
+        return os.urandom(SEED_BYTES)
     except OSError:
         DATA_KEY_FAILURES.add()
         raise
@@ -266,7 +272,7 @@ def _new_seed() -> bytes:
 
 
 def _without_revision(data: bytes, begin: int) -> bytes:
-    """A stored value ends with its revision in the clear, and the type of its source before that is not a digit."""
+    """Cuts the revision, which is not encrypted, off the end of a stored value.  The byte before it is no digit but a type."""
     end = len(data)
     while end > begin and 0x30 <= data[end - 1] <= 0x39:
         end -= 1

@@ -1,4 +1,4 @@
-"""Figures of KMS v2 (upstream: apiserver ``envelope/metrics/metrics.go``).  Rows of key ids have a bound."""
+"""The metrics of KMS v2 (upstream: apiserver ``envelope/metrics/metrics.go``).  The number of key ids in them is limited."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from kapi.machinery.meters import Counter, Gauge, Histogram, exponential
 
-#: of the process, as they are upstream (apiserver ``storage/value/metrics.go``)
+#: counted for the whole process, as upstream (apiserver ``storage/value/metrics.go``)
 DATA_KEY_SECONDS = Histogram(
     "apiserver_storage_data_key_generation_duration_seconds",
     "[ALPHA] Latencies in seconds of data encryption key(DEK) generation operations.",

@@ -1,7 +1,7 @@
 """The ciphers of EncryptionConfiguration: aescbc, aesgcm, secretbox and none (upstream: ``storage/value/encrypt``).
 
-What is stored begins with ``k8s:enc:<provider>:v1:<key name>:``; the key under which it is stored is authenticated where the
-cipher can, so that a value copied elsewhere cannot be read.
+Stored values begin with ``k8s:enc:<provider>:v1:<key name>:``.  AES-GCM also authenticates the store key, so that a value that
+was copied to another key cannot be read.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.padding import PKCS7
 
 PREFIX = b"k8s:enc:"
-_BLOCK_BYTES = 16  # bytes
-_NONCE_BYTES = 12  # bytes
+_BLOCK_BYTES = 16
+_NONCE_BYTES = 12
 
 
 class Undecryptable(ValueError):
@@ -24,22 +24,22 @@ class Undecryptable(ValueError):
 
 
 class Provider(Protocol):
-    """``prefix`` is what its values begin with; empty for plain text."""
+    """Encrypts and decrypts values.  ``prefix`` is what its stored values begin with; empty for plain text."""
 
     prefix: bytes
 
     @property
     def current(self) -> bytes:
-        """What writes are marked with: another text for each key."""
+        """Identifies the encryption key that writes use now."""
 
     def mark(self, data: bytes) -> bytes:
-        """The same of a stored value that begins with the prefix."""
+        """Identifies in the same way the encryption key of a stored value that begins with the prefix."""
 
     def encrypt(self, plain: bytes, key: bytes) -> bytes:
-        """Raises NotEncryptable."""
+        """The stored value without the prefix; ``key`` is the store key.  Raises NotEncryptable."""
 
     def decrypt(self, data: bytes, key: bytes) -> bytes:
-        """Raises Undecryptable."""
+        """The plain text of a stored value without its prefix.  Raises Undecryptable."""
 
 
 class _OneKey:
@@ -68,7 +68,7 @@ class Identity(_OneKey):
 
 
 class AesGcm(_OneKey):
-    """A random nonce for each value: rotate the key before two thousand million writes."""
+    """AES-GCM with a random nonce for each value: rotate the key before 2,000,000,000 writes."""
 
     def __init__(self, name: str, secret: bytes) -> None:
         self.prefix = PREFIX + b"aesgcm:v1:" + name.encode() + b":"

@@ -1,7 +1,7 @@
-"""From the halves of an object to what is stored, and back (upstream: ``storage/value/transformer.go``).
+"""Transforms objects to their stored form and back (upstream: ``storage/value/transformer.go``).
 
-The store puts a revision between two halves.  Encrypted, the first half is the provider's prefix with the ciphertext of both, and
-the second is empty.
+The store inserts the revision between two halves of an object, head and tail.  When encrypted, the head is the provider's
+prefix and the ciphertext of both halves, and the tail is empty.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from kapi.store.value import Value
 _log = Logger()
 _NONE: tuple[Provider, ...] = ()
 _MAX_WRITTEN = 1000  # objects
-_LENGTH_BYTES = 4  # bytes that say how long the first half is
-#: before plain text that must not be read: no JSON begins so
+_LENGTH_BYTES = 4  # for the length of the head
+#: put before plain text where no provider may read that; no JSON begins like this, so the object is unreadable
 _REFUSED = b"\0not encrypted: "
 _LABELS = ("resource", "transformation_type", "transformer_prefix")
 
 
 class Encryption:
-    """What is encrypted with what.  Keys begin with group (``core`` for the one without a name) and resource.
+    """The transformer of one store.  Keys begin with group (``core`` for the core group) and resource.
 
-    With ``main``, that of another store in the process, they count together; each has rules, and so plugins, of its own.
+    ``main`` is that of another store in this process: both then share the metrics, but not the rules and plugins.
     """
 
     def __init__(self, rules: Sequence[Rule], main: Encryption | None = None) -> None:
@@ -46,9 +46,9 @@ class Encryption:
         self._meter: KmsMeter = KmsMeter() if main is None else main._meter
         self._reactor: Reactor | None = None
         self._recovered: Callable[[], None] = lambda: None
-        #: key -> what was just written, sealed and in halves: its change comes soon, and need not be decrypted
+        #: key -> the value just written: encrypted, head, tail; so its change, which arrives soon, need not be decrypted
         self._written: dict[str, tuple[bytes, bytes, bytes]] = {}
-        #: key -> the prefix it is stored with, of resources that have a rule
+        #: key -> the ``Provider.mark`` of the stored value, for resources with a rule
         self._stored: dict[str, bytes] = {}
         self.operations: Counter = _operations() if main is None else main.operations
         self.seconds: Histogram = _seconds() if main is None else main.seconds
@@ -59,7 +59,7 @@ class Encryption:
         self._meter.register(registry)
 
     def replace(self, rules: Sequence[Rule]) -> None:
-        """From now on these count."""
+        """Replaces the rules."""
         before = {(plugin.name, plugin.path): plugin for plugin in self.plugins}
         self._rules = tuple(rules)
         self._known.clear()
@@ -67,25 +67,25 @@ class Encryption:
             return
         for plugin in self.plugins:
             plugin.begin(self._reactor, self._meter, self._recovered, before.get((plugin.name, plugin.path)))
-            Deferred.fromCoroutine(plugin.look()).addErrback(_log_failure)
+            Deferred.fromCoroutine(plugin.probe()).addErrback(_log_failure)
         for plugin in before.values():
             plugin.end()
 
-    # -- plugins that keep keys
+    # -- KMS plugins
 
     @property
     def plugins(self) -> list[Kms]:
         return [one for rule in self._rules for one in rule.providers if isinstance(one, Kms)]
 
     async def begin(self, reactor: Reactor, recovered: Callable[[], None]) -> None:
-        """Asks the plugins for their keys, once: one that is away is asked again while the server runs.
+        """Connects to the plugins and probes each once; unhealthy ones are probed again while the server runs.
 
         ``recovered`` is called when stored values can be decrypted that could not before.
         """
         self._reactor, self._recovered = reactor, recovered
         for plugin in self.plugins:
             plugin.begin(reactor, self._meter, recovered)
-        await gatherResults([Deferred.fromCoroutine(plugin.look()) for plugin in self.plugins])
+        await gatherResults([Deferred.fromCoroutine(plugin.probe()) for plugin in self.plugins])
 
     def end(self) -> None:
         if self._reactor is not None:
@@ -94,11 +94,11 @@ class Encryption:
                 plugin.end()
 
     def problem(self) -> str:
-        """Why a plugin is not well; empty when all are."""
+        """Why plugins are unhealthy; empty when all are healthy."""
         return "; ".join(plugin.problem for plugin in self.plugins if plugin.problem)
 
     async def prepare(self, values: Iterable[StoredObject | Change]) -> None:
-        """Gets the keys that values need, before they are revealed."""
+        """Lets the plugins decrypt the seeds that values need; call it before values are decrypted."""
         plugins = self.plugins
         if plugins:
             data = [value.data for value in values if value.data.startswith(PREFIX)]
@@ -106,7 +106,7 @@ class Encryption:
                 await plugin.prepare(data)
 
     def _of(self, key: str) -> tuple[str, tuple[Provider, ...]]:
-        """The resource as metrics show it, and its providers."""
+        """The resource of a key, as in metrics, and its providers."""
         place = key[: key.find("/", key.find("/") + 1)]
         found = self._known.get(place)
         if found is None:
@@ -116,10 +116,10 @@ class Encryption:
             found = self._known[place] = (f"{resource}.{group}" if group else resource, providers)
         return found
 
-    def conceal(self, key: str, head: bytes, tail: bytes) -> tuple[bytes, bytes]:
-        """The halves as they are stored.  Raises NotEncryptable."""
+    def to_storage(self, key: str, head: bytes, tail: bytes) -> tuple[bytes, bytes]:
+        """The stored form of the halves.  Raises NotEncryptable."""
         resource, providers = self._of(key)
-        if not providers or not providers[0].prefix or head.startswith(PREFIX):  # the latter: as it was stored
+        if not providers or not providers[0].prefix or head.startswith(PREFIX):  # the latter is the stored form already
             return head, tail
         provider, begun = providers[0], time.perf_counter()
         try:
@@ -129,16 +129,16 @@ class Encryption:
             raise
         self._count(resource, "to_storage", provider.prefix, begun, "OK")
         sealed = provider.prefix + sealed
-        if len(self._written) >= _MAX_WRITTEN:  # writes that failed, or whose change came by another way
+        if len(self._written) >= _MAX_WRITTEN:  # these are of failed writes, or their changes arrived in a reload
             self._written.clear()
         self._written[key] = (sealed, head, tail)
         return sealed, b""
 
-    def reveal(self, key: str, revision: int, data: bytes) -> bytes:
-        """What memory holds; what cannot be decrypted stays as it is, which no reader takes for an object."""
+    def from_storage(self, key: str, revision: int, data: bytes) -> bytes:
+        """The object of a stored value.  A value that cannot be decrypted is returned unchanged; it is unreadable for caches."""
         resource, providers = self._of(key)
         if not data.startswith(PREFIX):
-            if not providers or not revision:  # the latter: something that no kapi wrote
+            if not providers or not revision:  # the latter was not written by kapi
                 return data
             return data if any(not one.prefix for one in providers) else _REFUSED + data
         text = b"%d" % revision
@@ -165,7 +165,7 @@ class Encryption:
         if status == "OK":
             self.seconds.observe(time.perf_counter() - begun, resource, kind, shown)
 
-    # -- what is stored with another provider than the one that writes now
+    # -- values that were stored with another encryption key than writes use now
 
     def stale(self, key: str) -> bool:
         """Whether writing the same object again would change what is stored."""
@@ -179,7 +179,7 @@ class Encryption:
         self._stored.clear()
 
     def note(self, key: str, data: bytes | None) -> None:
-        """What is stored now, as it is stored; None: nothing."""
+        """Notes the stored value of a key; None: the key was deleted."""
         if data is None:
             self._stored.pop(key, None)
             return
@@ -189,14 +189,17 @@ class Encryption:
             self._stored[key] = next(known, PREFIX if data.startswith(PREFIX) else b"")
 
     def following(self, follower: Follower) -> Follower:
-        return Revealed(follower, self)
+        """A follower that decrypts and passes everything to ``follower``."""
+        return DecryptingFollower(follower, self)
 
     def object(self, obj: StoredObject | Value) -> StoredObject:
-        return StoredObject(obj.key, obj.revision, self.reveal(obj.key, obj.revision, obj.data))
+        return StoredObject(obj.key, obj.revision, self.from_storage(obj.key, obj.revision, obj.data))
 
     def changes(self, changes: Iterable[Change]) -> list[Change]:
         return [
-            Change(change.revision, change.kind, change.key, self.reveal(change.key, change.revision, change.data))
+            Change(
+                change.revision, change.kind, change.key, self.from_storage(change.key, change.revision, change.data)
+            )
             for change in changes
         ]
 
@@ -220,11 +223,11 @@ def _seconds() -> Histogram:
 
 
 def _log_failure(failure: Failure) -> None:
-    _log.failure("asking a KMS plugin failed", failure)
+    _log.failure("probing a KMS plugin failed", failure)
 
 
-class Revealed:
-    """A follower that is fed plain text from a store that holds ciphertext."""
+class DecryptingFollower:
+    """Passes decrypted objects and changes to a follower."""
 
     def __init__(self, follower: Follower, encryption: Encryption) -> None:
         self._follower = follower

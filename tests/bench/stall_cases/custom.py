@@ -86,7 +86,7 @@ def _applied(schema: Object, spec: Callable[[], Any]) -> Callable[[Place], Case]
 
 def _converted(place: Place) -> Case:
     """A large object is asked for in a version that a webhook makes of it."""
-    made = _resource(_OPEN, lambda: {"l": many(_entry, SIZE - 10_000)})(place)
+    made = _resource(OPEN, lambda: {"l": many(_entry, SIZE - 10_000)})(place)
     defined, created = made.before[0], made.request
     assert isinstance(defined.body, dict) and isinstance(created.body, dict)
     versions = defined.body["spec"]["versions"]
@@ -113,7 +113,7 @@ def _rules(count: int) -> Object:
 _KEYED = array(struct({"k": TEXT, "v": TEXT}, required=["k"]), **{
     "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]})  # fmt: skip
 _SET = array(TEXT, **{"x-kubernetes-list-type": "set"})
-_OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _DEFAULTED = struct({"l": array(struct({f"f{index}": {**TEXT, "default": "d"} for index in range(20)}))})
 _OBJECT_SET = array({**struct({"k": TEXT}), "x-kubernetes-map-type": "atomic"}, **{"x-kubernetes-list-type": "set"})
 
@@ -154,7 +154,7 @@ CASES: dict[str, Callable[[Place], Case]] = {
     ),
     "custom: pruned": _resource(struct({"l": array(struct({}))}), lambda: {"l": many(_entry)}),
     "custom: defaulted": _resource(_DEFAULTED, lambda: {"l": many(lambda i: {}, SIZE // 20)}),
-    "custom: preserved": _resource(_OPEN, lambda: {"l": many(_entry), "d": {}}),
+    "custom: preserved": _resource(OPEN, lambda: {"l": many(_entry), "d": {}}),
     "custom: pattern": _resource(struct({"l": array({**TEXT, "pattern": "^(a|aa|aaa)+$"})}),
         lambda: {"l": ["a" * 1000] * (SIZE // 1003)}),
     "custom: rule over all": _resource(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.bench.stall_cases.case import APPLY, MERGE, SIZE, Case, Object, Place, Request, many
-from tests.bench.stall_cases.custom import API, GROUP, NUMBER, TEXT, array, definition, struct
+from tests.bench.stall_cases.case import APPLY, MERGE, SIZE, STORED, Case, Object, Place, Request, many
+from tests.bench.stall_cases.custom import API, GROUP, NUMBER, OPEN, TEXT, array, definition, struct
 
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _TABLE_OF_OBJECTS = 500
@@ -25,14 +25,24 @@ def _defined(place: Place, make: Callable[[], Object], **version: Any) -> tuple[
 
 
 def _first(
-    make: Callable[[], Object], request: Callable[[str, str], Request], *, before: int = 0, **version: Any
+    make: Callable[[], Object],
+    request: Callable[[str, str], Request],
+    *,
+    before: int = 0,
+    spec: Callable[[], Object] = dict,
+    **version: Any,
 ) -> Callable[[Place], Case]:
-    """The first request that needs the schema: (plural, its path in the namespace) -> request.  ``before``: objects."""
+    """The first request that needs the schema: (plural, its path in the namespace) -> request.
+
+    ``before``: objects, each with ``spec``.
+    """
 
     def case(place: Place) -> Case:
         name, made = _defined(place, make, **version)
         path = place.path(f"/apis/{GROUP}/v1", name)
-        objects = [Request("POST", path, _custom(name, f"o{number}"), patience=30.0) for number in range(before)]
+        objects = [
+            Request("POST", path, _custom(name, f"o{number}", **spec()), patience=30.0) for number in range(before)
+        ]
         return Case(
             request(name, path),
             before=[made.request, *objects],
@@ -87,6 +97,10 @@ def _columns(size: int) -> list[Object]:
     return many(lambda i: {"name": f"c{i}", "type": "string", "jsonPath": f".spec.c{i}"}, size)
 
 
+def _walked() -> Object:
+    return {"l": many(lambda i: {"k": i}, STORED // 4)}
+
+
 _RULE = {"rule": "self.size() < 10"}
 CASES: dict[str, Callable[[Place], Case]] = {
     "schema, properties: create": _first(_properties, _create),
@@ -113,6 +127,9 @@ CASES: dict[str, Callable[[Place], Case]] = {
         "GET", f"{path}/o0", headers={"Accept": _TABLE}), before=1, additionalPrinterColumns=_columns(SIZE // 2)),
     "columns: table of many": _first(lambda: struct({}), lambda name, path: Request(
         "GET", path, headers={"Accept": _TABLE}), before=_TABLE_OF_OBJECTS, additionalPrinterColumns=_columns(100_000)),
+    "columns: found everywhere": _first(lambda: OPEN, lambda name, path: Request(
+        "GET", path, headers={"Accept": _TABLE}), before=20, spec=_walked,
+        additionalPrinterColumns=[{"name": f"c{i}", "type": "string", "jsonPath": f"..x{i}"} for i in range(40)]),
     "columns: table watched": _first(lambda: struct({}), lambda name, path: Request(
         "GET", f"{path}?watch=1&timeoutSeconds=1&resourceVersion=0", headers={"Accept": _TABLE}), before=1,
         additionalPrinterColumns=_columns(SIZE // 2)),

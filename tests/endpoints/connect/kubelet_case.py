@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
-from ipaddress import ip_address
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from twisted.internet import reactor, ssl
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.protocol import Factory, Protocol
@@ -21,31 +15,12 @@ from kapi.core.handlers import built_in_handlers
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
+from tests.certificates import self_signed
 
 PODS = "/api/v1/namespaces/default/pods"
 SERVICES = "/api/v1/namespaces/default/services"
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
-
-
-def certificate() -> tuple[bytes, bytes]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubelet")])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return made.public_bytes(pem), private
 
 
 class Kubelet(Protocol):
@@ -86,7 +61,7 @@ class Channel:
 
 class ConnectCase(TestCase):
     def setUp(self) -> None:
-        self.pem, key = certificate()
+        self.pem, key = self_signed("127.0.0.1")
         pair = ssl.PrivateCertificate.loadPEM(self.pem + key)
         self.factory: Any = Factory.forProtocol(Kubelet)
         self.factory.received, self.factory.answer, self.factory.connections = b"", b"", []

@@ -12,13 +12,13 @@ from kapi.endpoints.connect.kubelet import KubeletSettings, container_of
 from kapi.endpoints.connect.transport import TLS
 from kapi.machinery.status import StatusError
 from kapi.testing.http import MemoryRequest
+from tests.certificates import self_signed
 from tests.endpoints.connect.kubelet_case import (
     OK,
     PODS,
     UPGRADE,
     Channel,
     ConnectCase,
-    certificate,
 )
 
 
@@ -97,7 +97,7 @@ class ConnectTests(ConnectCase):
 
     @inlineCallbacks
     def test_a_kubelet_that_cannot_prove_itself_gets_nothing(self) -> Any:
-        other, _ = certificate()
+        other, _ = self_signed("127.0.0.1")
         self.use(KubeletSettings(tls=TLS(ca=other)))
         request = yield self.ask("GET", f"{PODS}/p/log", None, OK)
         self.assertEqual((request.code, self.factory.received), (500, b""))

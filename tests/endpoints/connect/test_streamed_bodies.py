@@ -14,6 +14,7 @@ from kapi.endpoints.exchange import Exchange
 from kapi.filters.chain import FilterChain
 from tests.endpoints.connect.streamed_case import LARGE, MEGA, PIECE, PODS, StreamedCase
 from tests.server.sockets import rest, send_and_read, until_seen
+from tests.server.test_leaving import reset
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,31 @@ class StreamedBodies(StreamedCase):
         await self.until(lambda: self.connection.lost)
         await self.until(lambda: not self.connections.open)
         self.assertLess(self.connection.size, LARGE)
+
+    async def test_a_client_that_goes_while_the_pod_does_not_read(self) -> None:
+        """Nothing is read from the client meanwhile, so that it must be looked at."""
+        self.pod.reads = False
+        sock = await self.begin(f"Content-Length: {LARGE}")
+
+        def send() -> None:
+            sock.settimeout(1.0)
+            try:
+                for _ in range(LARGE // len(PIECE)):
+                    sock.sendall(PIECE)
+            except TimeoutError:
+                pass
+
+        def swept() -> bool:
+            self.clock.advance(1.0)
+            return not self.connections.open
+
+        await deferToThread(send)
+        reset(sock)
+        await self.until(swept)
+        self.connection.transport.resumeProducing()  # type: ignore[union-attr]
+        await self.until(lambda: self.connection.lost)
+        self.assertLess(self.connection.size, LARGE)
+        self.assertEqual(self.api.runner.pending.size, 0)
 
     async def test_a_pod_that_never_reads_is_given_up(self) -> None:
         self.patch(exchange, "STALL_SECONDS", 0.3)

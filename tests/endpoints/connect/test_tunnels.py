@@ -11,7 +11,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.endpoints.tunnel import LEAVE_TIMEOUT, TunnelBackend
+from kapi.endpoints.tunnel import CLOSE_TIMEOUT, TunnelBackend
 
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n"
 GONE = Failure(ConnectionDone())
@@ -53,7 +53,7 @@ class Tunnels(SynchronousTestCase):
         self.upgrade()
         self.tunnel.connectionLost(GONE)
         self.assertTrue(self.client.disconnecting)
-        self.clock.advance(LEAVE_TIMEOUT - 1)
+        self.clock.advance(CLOSE_TIMEOUT - 1)
         self.assertFalse(self.client.aborted)
         self.clock.advance(1)
         self.assertTrue(self.client.aborted)
@@ -62,7 +62,7 @@ class Tunnels(SynchronousTestCase):
         self.upgrade()
         self.http.channel.connectionLost(GONE)  # type: ignore[attr-defined]
         self.assertTrue(self.backend.disconnecting)
-        self.clock.advance(LEAVE_TIMEOUT - 1)
+        self.clock.advance(CLOSE_TIMEOUT - 1)
         self.assertFalse(self.backend.aborted)
         self.clock.advance(1)
         self.assertTrue(self.backend.aborted)

@@ -262,7 +262,7 @@ class ServiceAllocation(TestCase):
 
     async def test_repair_frees_what_a_crash_left_after_a_grace(self) -> None:
         await self.api()
-        await self.ports.take(30001, "default/gone")
+        await self.ports.allocate(30001, "default/gone")
         orphan = {
             "metadata": {"name": "10.0.0.9", "labels": {"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"}},
             "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "gone"}},
@@ -282,7 +282,7 @@ class ServiceAllocation(TestCase):
         await self.api()
         made = self.call("POST", SERVICES, service("a", type="NodePort"), 201)
         ip, port = made["spec"]["clusterIP"], made["spec"]["ports"][0]["nodePort"]
-        await self.ports.give_back(port)
+        await self.ports.release(port)
         self.call("DELETE", f"{ADDRESSES}/{ip}", expect=200)
         self.memory.turn()
         await self.once(self.repair())
@@ -292,7 +292,7 @@ class ServiceAllocation(TestCase):
         await self.api()
         made = self.call("POST", SERVICES, service("a", type="NodePort"), 201)
         ip, port = made["spec"]["clusterIP"], made["spec"]["ports"][0]["nodePort"]
-        await self.ports.give_back(port)
+        await self.ports.release(port)
         self.call("DELETE", f"{ADDRESSES}/{ip}", expect=200)
         controller = self.repair()
         await self.once(controller)

@@ -8,7 +8,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration import mutatingwebhookconfigurations, validatingwebhookconfigurations
-from tests.resources.rooms import changes, made, problems
+from tests.resources.strategy_kit import changes, made, problems
 
 ROW = validatingwebhookconfigurations.RESOURCE
 RULE: Object = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}

@@ -116,6 +116,8 @@ OWN = "autoscaling.alpha.kubernetes.io/"
     ("name", "text"),
     [
         ("metrics", "["),
+        ("metrics", "[" * 100_000),
+        ("metrics", '[{"type": "Resource", "resource": {"name": "cpu", "targetAverageUtilization": NaN}}]'),
         ("metrics", "{}"),
         ("metrics", "[1]"),
         ("metrics", '[{"type": 5}]'),

@@ -177,9 +177,18 @@ def condition(kind: str, status: str = "True") -> Object:
     return {"type": kind, "status": status, "reason": "A", "message": ""}
 
 
-def issued(key: Any = KEY, start: datetime.datetime = NOW, life: datetime.timedelta = 8 * HOUR, **more: Any) -> Object:
+def issued(
+    key: Any = KEY,
+    start: datetime.datetime = NOW,
+    life: datetime.timedelta = 8 * HOUR,
+    names: bytes | None = None,
+    **more: Any,
+) -> Object:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "p")])
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, start, start + life)
+    if names is not None:
+        extension = x509.UnrecognizedExtension(x509.SubjectAlternativeName.oid, names)
+        builder = builder.add_extension(extension, critical=False)
     chain = builder.sign(KEY, hashes.SHA256()).public_bytes(serialization.Encoding.PEM).decode()
 
     def text(time: datetime.datetime) -> str:
@@ -232,6 +241,7 @@ def test_a_refusal_has_no_certificate(api: MemoryAPI, kind: str) -> None:
             "certificateChain",
             "leaf certificate was not issued to the requested public key",
         ),
+        (issued(names=b"x"), "certificateChain", "leaf certificate does not parse as valid X.509"),
         (issued(start=NOW - HOUR), "notBefore", "must be set to within 5 minutes of kube-apiserver's current time"),
         (
             issued(notBefore="2023-11-14T22:13:21Z"),

@@ -17,6 +17,7 @@ from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 from kapi.resources.certificates.certificatesigningrequests import RESOURCE
 from kapi.resources.definition import Strategy, StrategyContext
+from tests.admission.certificates import make_unreadable_request
 
 CTX = StrategyContext("", "a", user=UserInfo("jane", "7", ("g",), {"k": ("v",)}), now="2024-01-01T00:00:00Z")
 
@@ -80,6 +81,12 @@ def test_the_requester_is_recorded_whatever_the_body_says() -> None:
 def test_what_is_refused(spec: Object, text: str) -> None:
     found = [str(error) for error in RESOURCE.strategy.validate(made(**spec), CTX)]
     assert len(found) == 1 and found[0].startswith(text), found
+
+
+def test_a_subject_that_is_no_text_is_refused() -> None:
+    unreadable = base64.b64encode(make_unreadable_request("n")).decode()
+    (found,) = map(str, RESOURCE.strategy.validate(made(request=unreadable), CTX))
+    assert found.startswith("spec.request: ") and found.endswith(": x509: malformed certificate request")
 
 
 APPROVED = {"type": "Approved", "status": "True"}

@@ -11,7 +11,7 @@ from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.resources.core import configmaps, endpoints, limitranges, namespaces, nodes, resourcequotas, secrets
 from kapi.resources.scheduling import priorityclasses
-from tests.resources.rooms import CTX, changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems
 
 
 def test_a_namespace_is_active_labelled_and_finalized_by_kubernetes() -> None:

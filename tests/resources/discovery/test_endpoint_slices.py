@@ -10,7 +10,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.core import endpoints
 from kapi.resources.discovery import endpointslices
 from kapi.resources.discovery.endpointslices import RESOURCE
-from tests.resources.rooms import CTX, changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems
 
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "

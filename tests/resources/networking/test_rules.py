@@ -8,7 +8,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.networking import ingressclasses, ingresses, ipaddresses, networkpolicies, servicecidrs
-from tests.resources.rooms import CTX, changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems
 
 SERVICE: Object = {"service": {"name": "s", "port": {"number": 80}}}
 LABEL = (

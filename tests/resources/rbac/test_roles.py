@@ -6,7 +6,7 @@ import pytest
 
 from kapi.machinery.tree import Object
 from kapi.resources.rbac import clusterrolebindings, clusterroles, rolebindings, roles
-from tests.resources.rooms import changes, made, problems
+from tests.resources.strategy_kit import changes, made, problems
 
 GROUP = "rbac.authorization.k8s.io"
 RULE: Object = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}

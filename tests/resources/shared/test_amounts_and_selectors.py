@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from kapi.machinery.field import Path
+from kapi.machinery.selectors import selector_text
 from kapi.resources.shared import quantities
 from kapi.resources.shared.images import pull_policy
 from kapi.resources.shared.internal import difference, internal, internal_form
-from kapi.resources.shared.selectors import format_selector, matches, validate_label_selector
+from kapi.resources.shared.printing import label_selector
+from kapi.resources.shared.selectors import matches, validate_label_selector
 from kapi.schema.builtin import definition
 
 
@@ -81,8 +83,20 @@ def test_selectors_match(labels: dict[str, str], result: bool) -> None:
 
 def test_an_empty_selector_matches_all_and_none_nothing() -> None:
     assert matches({}, {"a": "b"}) and not matches(None, {"a": "b"})
-    assert (format_selector({}), format_selector(None)) == ("", "")
-    assert format_selector(SELECTOR) == "app=web,!old,tier in (a,b)"
+
+
+def test_a_selector_is_shown_as_text_in_the_order_of_its_keys() -> None:
+    assert (selector_text({}), selector_text(None)) == ("", "")
+    assert selector_text(SELECTOR) == "app=web,!old,tier in (a,b)"
+    twice = {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["y", "x", "y"]}]}
+    assert selector_text(twice) == "a notin (x,y,y)"
+
+
+def test_a_table_shows_a_selector_that_cannot_be_evaluated_as_an_error() -> None:
+    assert label_selector(None) == label_selector({}) == "<none>"
+    assert label_selector(SELECTOR) == "app=web,!old,tier in (a,b)"
+    assert label_selector({"matchLabels": {"app": "not a label"}}) == "<error>"
+    assert label_selector({"matchExpressions": [{"key": "a", "operator": "Is"}]}) == "<error>"
 
 
 @pytest.mark.parametrize(

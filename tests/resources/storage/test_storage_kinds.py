@@ -17,7 +17,7 @@ from kapi.resources.storage import (
     volumeattachments,
     volumeattributesclasses,
 )
-from tests.resources.rooms import CTX, changes, made, problems
+from tests.resources.strategy_kit import CTX, changes, made, problems
 
 VOLUME: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
 CLAIM: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

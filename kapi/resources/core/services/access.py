@@ -1,4 +1,4 @@
-"""Questions about a Service that its defaults, strategy, validation and allocation all ask.
+"""Accessors of a Service, for its defaults, strategy, validation and allocation.
 
 Upstream: ``pkg/api/service/util.go``, ``pkg/registry/core/service``.
 """
@@ -52,7 +52,7 @@ def may_have_node_ports(service: Object) -> bool:
 
 
 def allocates_node_ports(service: Object) -> bool:
-    """True when a port without a node port is to get one."""
+    """Whether a port without a node port gets one."""
     kind = type_of(service)
     if kind == NODE_PORT:
         return True

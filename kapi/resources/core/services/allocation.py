@@ -1,4 +1,4 @@
-"""Which addresses and ports a Service needs and gives back: decisions only, no I/O.
+"""Which addresses and ports a write allocates and releases: decisions only, no I/O.
 
 Upstream: ``pkg/registry/core/service/storage/alloc.go``, ``ipallocator``, ``portallocator``.
 """
@@ -23,25 +23,25 @@ from kapi.resources.core.services.access import (
     spec_of,
     type_of,
 )
-from kapi.resources.core.services.families import settled_prefer_dual_stack
+from kapi.resources.core.services.families import keeps_prefer_dual_stack
 from kapi.resources.shared.addresses import Address, Network, family_of
 
 
 class AddressPlan(NamedTuple):
-    """Per family an address to take ("" any) and an address to give back."""
+    """The addresses to allocate ("" means any) and to release, by family."""
 
-    take: dict[str, str]
-    give_back: dict[str, str]
+    allocate: dict[str, str]
+    release: dict[str, str]
 
 
 _NOTHING = AddressPlan({}, {})
 
 
 def plan_addresses(new: Object, old: Object | None) -> AddressPlan:
-    """What a create (``old`` None) or an update means for cluster IPs."""
+    """The plan for the cluster IPs of a create (``old`` None) or an update."""
     if old is None or (type_of(old) == EXTERNAL_NAME != type_of(new)):
         return AddressPlan(_all_of(new), {})
-    if settled_prefer_dual_stack(new, old) or cluster_ips(old)[:1] == [HEADLESS]:
+    if keeps_prefer_dual_stack(new, old) or cluster_ips(old)[:1] == [HEADLESS]:
         return _NOTHING
     if type_of(new) == EXTERNAL_NAME:
         return _NOTHING if type_of(old) == EXTERNAL_NAME else AddressPlan({}, owned_addresses(old))
@@ -67,21 +67,21 @@ def owned_addresses(service: Object) -> dict[str, str]:
     return {family_of(ip): ip for ip in steps(cluster_ips(service))}
 
 
-def write_addresses(service: Object, taken: dict[str, str]) -> None:
-    """Puts the addresses that were taken into the Service."""
-    if not taken:
+def write_addresses(service: Object, allocated: dict[str, str]) -> None:
+    """Writes the allocated addresses into the Service."""
+    if not allocated:
         return
     spec = spec_of(service)
     ips = cluster_ips(service)
     for i, family in enumerate(families(service)):
         if i >= len(ips):
             ips.append("")
-        ips[i] = taken.get(family, ips[i])
+        ips[i] = allocated.get(family, ips[i])
     spec["clusterIPs"] = ips
     spec["clusterIP"] = ips[0]
 
 
-def gives_up_node_ports(new: Object, old: Object) -> bool:
+def releases_node_ports(new: Object, old: Object) -> bool:
     return may_have_node_ports(old) and type_of(new) in (EXTERNAL_NAME, CLUSTER_IP)
 
 
@@ -101,12 +101,12 @@ def requested_port(service: Object, number: int) -> int:
 
 
 def _band(size: int, step: int, low: int, high: int) -> int:
-    """How many numbers at the bottom of a range are left to clients as long as there are others."""
+    """The size of a range's lower part, from which numbers are allocated only when the upper part is full."""
     return 0 if size <= low else max(low, min(high, size // step))
 
 
 def _around(first: int, last: int, random: Random) -> Iterator[int]:
-    """Every number of a range once, from a random one on."""
+    """Every number of a range once, starting at a random one."""
     if last < first:
         return
     start = random.randint(first, last)
@@ -128,7 +128,7 @@ def usable_range(network: Network) -> tuple[int, int]:
 
 
 def holds(network: Network, address: Address) -> bool:
-    """Whether a Service may have an address of a range."""
+    """Whether an address is in a range, and a Service may have it."""
     first, last = usable_range(network)
     return address.version == network.version and first <= int(address) <= last
 

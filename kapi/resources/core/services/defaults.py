@@ -16,7 +16,7 @@ _AFFINITY_SECONDS = 10800
 
 
 def default(service: Object) -> None:
-    """Sets what a client may leave out; the object is changed in place."""
+    """Sets the defaults, in place."""
     spec = spec_of(service)
     spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
     _default_affinity(spec)

@@ -1,4 +1,4 @@
-"""Which cluster IPs and IP families a Service asks for, before any address is taken.
+"""Decides which cluster IPs and IP families a Service gets, before addresses are allocated.
 
 Upstream: ``pkg/registry/core/service/storage``: normalizeClusterIPs, patchAllocatedValues, initIPFamilyFields
 (KEP-563, dual stack).  All functions change the new Service in place.
@@ -42,7 +42,7 @@ _SPEC = Path("spec")
 
 
 def normalize_cluster_ips(new: Object, old: Object | None) -> None:
-    """Keeps ``clusterIP`` and ``clusterIPs`` in step when a client touches only one of them."""
+    """Makes ``clusterIP`` and ``clusterIPs`` consistent when a client has changed only one of them."""
     spec = spec_of(new)
     given, listed = spec.get("clusterIP") or "", spec.get("clusterIPs") or []
     if old is None:
@@ -61,7 +61,7 @@ def normalize_cluster_ips(new: Object, old: Object | None) -> None:
 
 
 def keep_allocated(new: Object, old: Object) -> None:
-    """Carries addresses and ports over that the client left out of an update."""
+    """Takes over allocated addresses and ports that the client left out of an update."""
     spec, before = spec_of(new), old.get("spec") or {}
     if wants_cluster_ip(old) and wants_cluster_ip(new):
         if not spec.get("clusterIP") and before.get("clusterIP"):
@@ -81,7 +81,7 @@ def keep_allocated(new: Object, old: Object) -> None:
 
 
 def families_on_read(service: Object, primary: str) -> None:
-    """Fills the families of a Service that was stored without them."""
+    """Sets the families of a Service that was stored without them."""
     spec = spec_of(service)
     normalize_cluster_ips(service, None)
     if type_of(service) == EXTERNAL_NAME:
@@ -105,8 +105,8 @@ def other_family(family: str) -> str:
     return IPV6 if family == IPV4 else IPV4
 
 
-def settled_prefer_dual_stack(new: Object, old: Object | None) -> bool:
-    """True for an update of a PreferDualStack Service that leaves addresses and families alone: nothing to decide."""
+def keeps_prefer_dual_stack(new: Object, old: Object | None) -> bool:
+    """Whether an update leaves addresses and families of a PreferDualStack Service as they are: nothing is to be decided."""
     if old is None or not family_policy(new) or type_of(old) != type_of(new):
         return False
     if type_of(new) not in (CLUSTER_IP, NODE_PORT, LOAD_BALANCER):
@@ -119,9 +119,9 @@ def settled_prefer_dual_stack(new: Object, old: Object | None) -> bool:
 def decide_families(new: Object, old: Object | None, configured: Sequence[str]) -> list[FieldError]:
     """Sets ``ipFamilyPolicy`` and ``ipFamilies``; ``configured`` are the cluster's families, the default one first.
 
-    Returns what makes that impossible.
+    Returns the errors.
     """
-    if type_of(new) == EXTERNAL_NAME or settled_prefer_dual_stack(new, old):
+    if type_of(new) == EXTERNAL_NAME or keeps_prefer_dual_stack(new, old):
         return []
     spec = spec_of(new)
     headless_without_selector = spec.get("clusterIP") == HEADLESS and not spec.get("selector")

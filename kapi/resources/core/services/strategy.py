@@ -1,4 +1,4 @@
-"""How Services are created and updated (upstream: ``pkg/registry/core/service``, ``pkg/api/service/warnings.go``)."""
+"""The strategies of Services (upstream: ``pkg/registry/core/service``, ``pkg/api/service/warnings.go``)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SPEC = Path("spec")
 
 
 class ServiceStrategy(Strategy):
-    """Services; addresses and ports are taken by the lifecycle before ``prepare_for_create`` runs."""
+    """Addresses and ports are allocated by the lifecycle, before ``prepare_for_create``."""
 
     allow_create_on_update = True
     reset_fields = ("status",)
@@ -75,7 +75,7 @@ class ServiceStrategy(Strategy):
 
     def canonicalize(self, obj: Object) -> None:
         if obj["spec"].get("type") == EXTERNAL_NAME:
-            obj["spec"].pop("internalTrafficPolicy", None)  # set by default when the type was another one
+            obj["spec"].pop("internalTrafficPolicy", None)  # a default of the previous type
 
 
 class ServiceStatusStrategy(ServiceStrategy):
@@ -103,7 +103,7 @@ class ServiceStatusStrategy(ServiceStrategy):
 
 
 def drop_fields_of_old_type(new: Object, old: Object) -> None:
-    """Clears what only the old type has, where the client sent it back unchanged."""
+    """Drops fields that the new type does not have, when the client has sent them back unchanged."""
     spec, before = spec_of(new), old.get("spec") or {}
     if wants_cluster_ip(old) and not wants_cluster_ip(new):
         if spec.get("clusterIP") == before.get("clusterIP") and cluster_ips(new) == cluster_ips(old):
@@ -134,7 +134,7 @@ def drop_fields_of_old_type(new: Object, old: Object) -> None:
 
 
 def warnings(service: Object) -> list[str]:
-    """Warnings about fields that are deprecated, ignored or oddly written."""
+    """Warnings about fields that are deprecated, ignored or not in canonical form."""
     spec = service.get("spec") or {}
     texts: list[str] = []
     if TOPOLOGY_HINTS in ((service.get("metadata") or {}).get("annotations") or {}):

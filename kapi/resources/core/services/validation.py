@@ -58,7 +58,7 @@ _family_policy = enum(SINGLE_STACK, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK)
 
 
 def validate_service(service: Object, old: Object | None, errors: Errors) -> None:
-    """Everything but metadata, in upstream's order; ``old`` excuses addresses that were accepted once."""
+    """All rules except those of metadata, in upstream's order; addresses of ``old`` may stay."""
     spec = service.get("spec") or {}
     annotations = (service.get("metadata") or {}).get("annotations") or {}
     mode, hints = annotations.get(TOPOLOGY_MODE), annotations.get(TOPOLOGY_HINTS)
@@ -157,7 +157,7 @@ def _validate_affinity(spec: Object, errors: Errors) -> None:
 
 
 def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
-    """clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy against each other; the allocator asks too."""
+    """Checks clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy for consistency; allocation uses it, too."""
     errors: list[FieldError] = []
     if type_of(service) == EXTERNAL_NAME:
         return errors
@@ -301,7 +301,7 @@ def _validate_traffic_policies(service: Object, spec: Object, errors: Errors) ->
 
 
 def validate_change(service: Object, old: Object, errors: Errors) -> None:
-    """What an update may not change: addresses, families, load balancer class, health check port."""
+    """Fields that an update may not change: addresses, families, load balancer class, health check port."""
     if EXTERNAL_NAME not in (type_of(service), type_of(old)):
         _validate_cluster_ip_change(service, old, errors)
         if is_headless(service) == is_headless(old) and not is_headless(service):

@@ -1,0 +1,103 @@
+"""What a kubeconfig file contains, checked by type (upstream: client-go ``tools/clientcmd/api/v1``).
+
+Relative paths are relative to the file that holds them.  As in client-go, inline data (``*-data``) takes precedence over a file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from pathlib import Path
+from typing import NamedTuple
+
+from kapi.client.config_error import ConfigError
+from kapi.machinery.tree import Object
+
+_LISTS = (("clusters", "cluster"), ("contexts", "context"), ("users", "user"))
+#: what the fields of an entry hold: ``insecure-skip-tls-verify: "false"`` would count as true otherwise
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(
+        ("server", "tls-server-name", "certificate-authority", "certificate-authority-data", "proxy-url"), str
+    ),
+    **dict.fromkeys(("insecure-skip-tls-verify", "disable-compression"), bool),
+    **dict.fromkeys(("cluster", "user", "namespace"), str),
+    **dict.fromkeys(("client-certificate", "client-certificate-data", "client-key", "client-key-data"), str),
+    **dict.fromkeys(("token", "tokenFile", "username", "password", "as", "as-uid"), str),
+    **dict.fromkeys(("exec", "auth-provider", "as-user-extra"), dict),
+    "as-groups": list,
+}
+_JSON_NAMES = {str: "string", bool: "bool", list: "array", dict: "object", int: "number", float: "number"}
+
+
+class Entries(NamedTuple):
+    """The entries of one file, by their names."""
+
+    current_context: str
+    clusters: dict[str, Object]
+    contexts: dict[str, Object]
+    users: dict[str, Object]
+
+
+def read_entries(data: bytes, path: str) -> Entries:
+    """The entries in the content of a file; of those with the same name the first one.  Raises ConfigError."""
+    from kapi.codecs import yaml_reading  # imported only when it is used
+
+    try:
+        tree, _ = yaml_reading.loads(data) if data.strip() else ({}, [])
+    except ValueError as error:
+        raise ConfigError(f"error loading config file: {error}", file=path) from None
+    if tree is None:
+        tree = {}
+    if not isinstance(tree, dict):
+        raise ConfigError("error loading config file: no mapping", file=path)
+    return Entries(str(tree.get("current-context") or ""), *(_named(tree, *names, path) for names in _LISTS))
+
+
+def _named(tree: Object, plural: str, singular: str, path: str) -> dict[str, Object]:
+    items = tree.get(plural) or []
+    if not isinstance(items, list):
+        raise ConfigError("must be a list", file=path, field=plural)
+    found: dict[str, Object] = {}
+    for index, item in enumerate(items):
+        inner = item.get(singular) if isinstance(item, dict) else None
+        if not isinstance(item, dict) or not isinstance(inner, dict | None):
+            raise ConfigError("must be a mapping", file=path, field=f"{plural}[{index}]")
+        name = str(item.get("name") or "")
+        _check_types(inner or {}, f"{plural}[{name}]", path)
+        found.setdefault(name, dict(inner or {}))
+    return found
+
+
+def _check_types(entry: Object, where: str, path: str) -> None:
+    """Raises ConfigError, which does not quote the value: it may be a credential.  Unknown fields may hold anything."""
+    for name, value in entry.items():
+        wanted = _TYPES.get(name)
+        if wanted is not None and value is not None and not isinstance(value, wanted):
+            why = f"cannot unmarshal {_JSON_NAMES.get(type(value), 'value')} into a field of type {_JSON_NAMES[wanted]}"
+            raise ConfigError(why, file=path, field=f"{where}.{name}")
+
+
+def read_pem(entry: Object, name: str, base: Path, path: str) -> bytes:
+    """What the field ``<name>-data`` or the file in the field ``name`` contains; empty without both.  Raises ConfigError."""
+    data, file = entry.get(f"{name}-data"), entry.get(name)
+    if data:
+        try:
+            return base64.b64decode(data, validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise ConfigError("illegal base64 data", file=path, field=f"{name}-data") from None
+    return read_content(base, file, name, path) if file else b""
+
+
+def read_content(base: Path, file: str, name: str, path: str) -> bytes:
+    """The content of a file that the field ``name`` of the kubeconfig ``path`` refers to.  Raises ConfigError."""
+    try:
+        return (base / file).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"unable to read {base / file}: {error.strerror}", file=path, field=name) from None
+
+
+def check_one_method(name: str, token: str, username: str, password: str, path: str) -> None:
+    """Raises ConfigError if the user ``name`` has both a token and a password: client-go does not choose between them."""
+    if token and (username or password):
+        why = f"more than one authentication method found for {name}; found [token basicAuth], only one is allowed"
+        raise ConfigError(why, file=path, field=f"users[{name}]")

@@ -1,0 +1,56 @@
+"""Frames of a watch's client: pings and the close are found wherever reads cut them, the rest is skipped, whatever its size."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wsproto.frame_protocol import CloseReason, FrameProtocol
+
+from kapi.endpoints.watch_websocket import BadFrame, ClientFrames
+from tests.growth.counting import lines
+
+CLIENT = FrameProtocol(client=True, extensions=[])
+contents = st.binary(max_size=300) | st.sampled_from([b"x" * 125, b"x" * 126, b"x" * 65535, b"x" * 65536])
+
+
+@given(st.lists(st.tuples(st.booleans(), contents), max_size=8), st.lists(st.integers(1, 200_000), max_size=6))
+def test_what_is_found_is_what_was_sent(frames: list[tuple[bool, bytes]], cuts: list[int]) -> None:
+    sent = b"".join(
+        bytes(CLIENT.ping(content[:125]) if is_ping else CLIENT.send_data(content, fin=True))
+        for is_ping, content in frames
+    )
+    sent += bytes(CLIENT.close(CloseReason.NORMAL_CLOSURE))
+    received = ClientFrames()
+    found = [received.receive(bytes([byte])) for byte in sent[:3000]] if not cuts else []
+    rest = sent[3000:] if not cuts else sent
+    for cut in cuts:
+        found.append(received.receive(rest[:cut]))
+        rest = rest[cut:]
+    found.append(received.receive(rest))
+    assert received.closed
+    pings = [content[:125] for is_ping, content in frames if is_ping]
+    seen = [content for content in found if content is not None]
+    assert set(seen) <= set(pings)
+    if pings:
+        assert seen[-1] == pings[-1]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x81\x01x",  # not masked
+        b"\xc1\x80\0\0\0\0",  # an extension that was not agreed on
+        b"\x83\x80\0\0\0\0",  # an unknown opcode
+        b"\x09\x80\0\0\0\0",  # a ping in parts
+        b"\x89\xfe\x00\x7e\0\0\0\0",  # a ping that is too long
+    ],
+)
+def test_what_breaks_the_protocol(data: bytes) -> None:
+    with pytest.raises(BadFrame):
+        ClientFrames().receive(data)
+
+
+def test_thousands_of_frames_in_one_read_cost_little_each() -> None:
+    for frame in (b"\x81\x80\0\0\0\0", b"\x00\x81\0\0\0\0x", b"\x89\x80\0\0\0\0"):
+        assert sum(lines(lambda frame=frame: ClientFrames().receive(frame * 1000)).values()) < 20_000  # type: ignore[misc]

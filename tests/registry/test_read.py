@@ -1,0 +1,127 @@
+"""Reading from the registry: how old an answer may be, pages of one snapshot, and what continue tokens hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.selectors import Predicate, parse_labels
+from kapi.machinery.status import BadRequest, Expired, NotFound, StatusError
+from kapi.registry.read import Page, decode_token, encode_token, get, list_page, parse_revision
+from kapi.registry.resource_store import ResourceStore
+from kapi.testing.memory_api import MemoryAPI, succeed
+
+
+@pytest.fixture
+def api() -> MemoryAPI:
+    api: MemoryAPI = succeed(MemoryAPI.started())
+    for name in ("a", "b"):
+        assert api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).code == 201
+    for number in range(4):
+        create(api, "a", f"m{number}")
+    return api
+
+
+def create(api: MemoryAPI, namespace: str, name: str) -> int:
+    """The revision."""
+    body = {"metadata": {"name": name, "labels": {"name": name}}}
+    answer = api.ask("POST", f"/api/v1/namespaces/{namespace}/configmaps", body)
+    return int(answer.json["metadata"]["resourceVersion"])
+
+
+def maps(api: MemoryAPI) -> ResourceStore:
+    return api.registry.stores[GroupResource("", "configmaps")]
+
+
+def listed(api: MemoryAPI, namespace: str = "a", predicate: Predicate | None = None, **asked: object) -> Page:
+    page: Page = succeed(list_page(maps(api), namespace, predicate, **asked))  # type: ignore[arg-type]
+    return page
+
+
+def names(page: Page) -> list[str]:
+    return [entry.name for entry in page.entries]
+
+
+def test_an_object_is_there_or_it_is_not_found(api: MemoryAPI) -> None:
+    assert succeed(get(maps(api), "a", "m0")).name == "m0"
+    with pytest.raises(NotFound, match='configmaps "m0" not found'):
+        succeed(get(maps(api), "b", "m0"))
+
+
+def test_a_read_waits_for_the_revision_it_names(api: MemoryAPI) -> None:
+    newest = create(api, "b", "later")
+    assert succeed(get(maps(api), "b", "later", str(newest))).revision == newest
+
+
+def test_all_pages_are_of_the_first_ones_revision(api: MemoryAPI) -> None:
+    first = listed(api, limit=2)
+    assert (names(first), first.remaining) == (["m0", "m1"], 2)
+    create(api, "a", "m11")
+    api.ask("DELETE", "/api/v1/namespaces/a/configmaps/m3")
+    second = listed(api, limit=2, token=first.continue_)
+    assert (names(second), second.revision, second.continue_) == (["m2", "m3"], first.revision, "")
+    assert names(listed(api)) == ["m0", "m1", "m11", "m2"]
+
+
+def test_what_is_left_is_not_counted_behind_a_selector(api: MemoryAPI) -> None:
+    chosen = Predicate(parse_labels("name!=m1"))
+    page = listed(api, predicate=chosen, limit=2)
+    assert (names(page), page.remaining) == (["m0", "m2"], None)
+    assert names(listed(api, predicate=chosen, limit=2, token=page.continue_)) == ["m3"]
+
+
+def test_a_list_that_may_be_of_any_age_ignores_the_limit(api: MemoryAPI) -> None:
+    page = listed(api, resource_version="0", limit=1)
+    assert (names(page), page.continue_) == (["m0", "m1", "m2", "m3"], "")
+
+
+def test_a_former_state_can_be_listed(api: MemoryAPI) -> None:
+    before = listed(api).revision
+    create(api, "a", "new")
+    page = listed(api, resource_version=str(before), match="Exact")
+    assert (names(page), page.revision) == (["m0", "m1", "m2", "m3"], before)
+
+
+def test_a_state_that_is_forgotten_is_expired_and_its_pages_can_go_on(api: MemoryAPI) -> None:
+    first = listed(api, limit=2)
+    create(api, "a", "m22")
+    api.caches.floor = api.caches.revision  # the history is compacted
+    with pytest.raises(Expired, match="resourceVersion for the provided list is too old"):
+        listed(api, resource_version=str(first.revision), match="Exact")
+    with pytest.raises(Expired) as raised:
+        listed(api, limit=2, token=first.continue_)
+    token = raised.value.continue_token
+    assert names(listed(api, limit=2, token=token)) == ["m2", "m22"], "after the same key, as things are now"
+
+
+def test_a_token_goes_with_no_revision(api: MemoryAPI) -> None:
+    token = listed(api, limit=1).continue_
+    with pytest.raises(BadRequest, match="not allowed when using continue"):
+        listed(api, resource_version="5", token=token)
+
+
+def test_a_token_is_what_it_was_made_of() -> None:
+    token = decode_token(encode_token("a/m0", 7))
+    assert (token.revision, token.key) == (7, "a/m0\0")
+
+
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        ("!", "illegal base64 data"),
+        ("", "unexpected end of JSON input"),
+        ("eA", "invalid character 'x' looking for beginning of value"),
+        ("e30", "server does not recognize this encoded version"),
+    ],
+)
+def test_what_is_no_token_is_refused(token: str, why: str) -> None:
+    with pytest.raises(BadRequest, match=why):
+        decode_token(token)
+
+
+@pytest.mark.parametrize(("listing", "code"), [(True, 400), (False, 500)])
+def test_what_is_no_revision_is_refused_as_upstream_does(listing: bool, code: int) -> None:
+    assert parse_revision("") == 0 and parse_revision("12") == 12
+    with pytest.raises(StatusError) as raised:
+        parse_revision("-1", listing=listing)
+    assert raised.value.code == code and 'strconv.ParseUint: parsing "-1": invalid syntax' in raised.value.message

@@ -1,0 +1,86 @@
+"""Connections to a store's server that do not come about."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.store import primary_connection
+from kapi.store.connections import CONNECT_TIMEOUT, Connections
+from kapi.store.errors import StoreUnavailable
+from kapi.store.primary_connection import RECONNECT_BACKOFF, PrimaryConnection
+
+
+class Attempts:
+    """An address at which nothing answers; the hosts that were tried, and the attempts that still wait."""
+
+    def __init__(self, master: str = "") -> None:
+        self.master = master
+        self.hosts = (("sentinel", 1),)
+        self.tried: list[str] = []
+        self.waiting: list[Deferred[None]] = []
+
+    def endpoint(self, reactor: Any, host: str = "", port: int = 0) -> Any:
+        self.tried.append(host)
+
+        def connect(factory: object) -> Deferred[None]:
+            attempt: Deferred[None] = Deferred(self.waiting.remove)
+            self.waiting.append(attempt)
+            return attempt
+
+        return SimpleNamespace(connect=connect)
+
+
+class Connecting(SynchronousTestCase):
+    def reconnecting(self, address: Attempts) -> tuple[Clock, PrimaryConnection]:
+        """A store whose connection was lost."""
+        clock = Clock()
+        store = PrimaryConnection(address, clock)  # type: ignore[arg-type]
+        store._running = Deferred.fromCoroutine(store._keep_connected())
+        clock.advance(RECONNECT_BACKOFF[0])
+        self.assertEqual(len(address.waiting), 1)
+        return clock, store
+
+    def test_the_end_does_not_wait_for_an_attempt(self) -> None:
+        address = Attempts()
+        clock, store = self.reconnecting(address)
+        self.successResultOf(ensureDeferred(store.stop()))
+        self.assertEqual((address.waiting, clock.getDelayedCalls()), ([], []))
+
+    def test_an_attempt_at_the_former_primary_is_given_up_for_the_next(self) -> None:
+        async def find(reactor: object, address: object) -> tuple[str, int]:
+            return self.primary
+
+        self.patch(primary_connection, "find_primary", find)
+        self.patch(primary_connection, "Sentinels", lambda *of: None)
+        self.primary = ("former", 1)
+        address = Attempts("mymaster")
+        clock, store = self.reconnecting(address)
+        self.primary = ("next", 1)
+        store._named(self.primary)
+        clock.advance(RECONNECT_BACKOFF[0])
+        self.assertEqual((address.tried, len(address.waiting)), (["former", "next"], 1))
+        self.successResultOf(ensureDeferred(store.stop()))
+        self.flushLoggedErrors()
+
+    def test_who_cancels_an_attempt_is_told_so(self) -> None:
+        attempt = ensureDeferred(Connections(Attempts(), Clock()).connect())  # type: ignore[arg-type]
+        attempt.cancel()
+        self.failureResultOf(attempt, CancelledError)
+
+    def test_a_name_that_is_looked_up_for_ever_is_given_up(self) -> None:
+        """The resolver's own limit is that of /etc/resolv.conf, if any; an attempt's begins when an address is known."""
+        clock = Clock()
+        lookup: Deferred[None] = Deferred()
+        endpoint = SimpleNamespace(connect=lambda factory: lookup)
+        address: Any = SimpleNamespace(endpoint=lambda *of: endpoint)
+        connecting = ensureDeferred(Connections(address, clock).connect())
+        clock.advance(CONNECT_TIMEOUT - 1)
+        self.assertNoResult(connecting)
+        clock.advance(1)
+        self.failureResultOf(connecting, StoreUnavailable)
+        self.assertEqual(clock.getDelayedCalls(), [])
