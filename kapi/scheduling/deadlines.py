@@ -47,9 +47,14 @@ class Deadlines:
             slot.pop(waiting, None)
             if not slot:
                 del self._slots[number]
-                self._calls.pop(number).cancel()
+                call = self._calls.pop(number, None)
+                if call is not None:
+                    call.cancel()
 
     def _end(self, number: int) -> None:
         del self._calls[number]
-        for waiting in self._slots.pop(number):
+        # The end of one may end others of the slot: these are removed meanwhile.
+        while (slot := self._slots.get(number)) is not None:
+            waiting = next(iter(slot))
+            self.remove(waiting, number)
             waiting.expire()

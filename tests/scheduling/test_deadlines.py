@@ -71,3 +71,15 @@ class DeadlinesCase(SynchronousTestCase):
         self.clock.advance(10)
         self.assertLessEqual(len(waits.told), 1)
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_whom_the_end_of_another_one_ends_is_not_told(self) -> None:
+        second, third = Waits(self.clock), Waits(self.clock)
+
+        first = Waits(self.clock)
+        first.expire = lambda: self.deadlines.remove(second, number)  # type: ignore[method-assign]
+        number = self.deadlines.add(first, 110.0)
+        for wait in (second, third):
+            self.deadlines.add(wait, 110.0)
+        self.clock.advance(10)
+        self.assertEqual((second.told, third.told), ([], [110.0]))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
