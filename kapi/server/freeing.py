@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from threading import get_ident
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -21,6 +22,7 @@ class Freeing:
 
     def __init__(self, reactor: IReactorTime, call: Call) -> None:
         self._reactor = reactor
+        self._thread = get_ident()
         self._call = call
         #: (time until which it is checked, a list with the tree as its only item)
         self._trees: deque[tuple[float, list[object]]] = deque()
@@ -42,7 +44,9 @@ class Freeing:
         self._trees.clear()
 
     def take(self, tree: object) -> None:
-        """Keeps a tree that is still in use, to free it later."""
+        """Keeps a tree that is still in use, to free it later.  A tree of another thread is left to that thread."""
+        if get_ident() != self._thread:
+            return
         self._trees.append((self._reactor.seconds() + _MAX_SECONDS, [tree]))
         if len(self._trees) > _MAX_TREES:
             self._trees.popleft()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import weakref
 from typing import Any
 from unittest.mock import patch
@@ -51,6 +52,13 @@ class Freed(SynchronousTestCase):
         for call in calls:
             call.called = 1
             call.func(*call.args, **call.kw)
+
+    def test_what_another_thread_makes_is_left_to_it(self) -> None:
+        thread = threading.Thread(target=lambda: free_in_steps(large()))
+        thread.start()
+        thread.join()
+        self.assertFalse(self.freeing.busy())
+        self.assertEqual(self.clock.getDelayedCalls(), [], "the reactor is its own thread's alone")
 
     def test_a_tree_goes_piece_by_piece_after_its_last_use(self) -> None:
         tree = self.watched(large())
