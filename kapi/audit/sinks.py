@@ -74,16 +74,19 @@ class UnionSink:
         return gathered.addCallbacks(lambda outcomes: accepted and all(outcomes), _first_error)
 
     async def stop(self) -> None:
-        """Stops all sinks, one after the other.  Raises nothing: the server's end goes on."""
-        for sink in self._sinks:
-            try:
-                stopping = sink.stop()
-                if stopping is not None:
-                    await stopping
-            except CancelledError:
-                raise
-            except Exception:
-                log.failure("an audit back end was not closed in order")
+        """Stops all sinks at once, as each may take its time.  Raises nothing: the server's end goes on."""
+        await gatherResults([Deferred.fromCoroutine(_stopped(sink)) for sink in self._sinks])
+
+
+async def _stopped(sink: Sink) -> None:
+    try:
+        stopping = sink.stop()
+        if stopping is not None:
+            await stopping
+    except CancelledError:
+        raise
+    except Exception:
+        log.failure("an audit back end was not closed in order")
 
 
 class Blocking:

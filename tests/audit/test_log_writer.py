@@ -33,6 +33,22 @@ def record(number: int, size: int = 0) -> Record:
     return Record(orjson.dumps({"number": number, "text": "x" * size}), METADATA)
 
 
+class Ending:
+    """A sink whose end the test decides."""
+
+    lenient = True
+
+    def __init__(self, name: str, end: Deferred[None], stopped: list[str]) -> None:
+        self.name, self.end, self.stopped = name, end, stopped
+
+    def process(self, *records: Record) -> bool:
+        return True
+
+    def stop(self) -> Deferred[None]:
+        self.stopped.append(self.name)
+        return self.end
+
+
 class Reactor(Clock):
     """Time is the test's; threads are real."""
 
@@ -202,6 +218,17 @@ class Hanging(TestCase):
             await union.stop()
         self.assertEqual((len(sent), closed), (1, [True]))
         self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+
+    async def test_back_ends_end_together(self) -> None:
+        stopped: list[str] = []
+        ends = Deferred[None](), Deferred[None]()
+        union = sinks.UnionSink([Ending("log", ends[0], stopped), Ending("webhook", ends[1], stopped)], self.meter)
+        whole = ensureDeferred(union.stop())
+        self.assertEqual(stopped, ["log", "webhook"], "one that takes its time keeps the other waiting")
+        ends[1].callback(None)
+        self.assertNoResult(whole)
+        ends[0].callback(None)
+        self.successResultOf(whole)
 
     async def test_events_after_the_end_are_lost_and_counted(self) -> None:
         self.hang()
