@@ -44,13 +44,19 @@ class StallMonitor:
         self._reactor_thread = 0
 
     def install(self, reactor: Any) -> None:
-        """Measures a reactor with epoll, does nothing with others; called in the reactor's thread."""
+        """Measures a reactor with epoll, does nothing with others; called in the reactor's thread.
+
+        Where no thread can be started, requests and stacks of long turns stay unknown.
+        """
         poller = getattr(reactor, "_poller", None)
         if poller is None:
             return
         reactor._poller = _Measured(poller, self)
         self._reactor_thread = threading.get_ident()
-        threading.Thread(target=self._watch, name="stalls", daemon=True).start()
+        try:
+            threading.Thread(target=self._watch, name="stalls", daemon=True).start()
+        except RuntimeError as error:  # the limit of processes, which also counts threads
+            log.warn("the stacks of long turns will not be known: {error}", error=error)
         reactor.addSystemEventTrigger("after", "shutdown", self._stopped.set)
 
     def ended(self, now: float) -> None:

@@ -7,6 +7,7 @@ import socket
 import sys
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
@@ -111,6 +112,17 @@ class Stalls(SynchronousTestCase):
         polls = [reactor._poller.poll(0, 300) for _ in range(3)]
         self.assertEqual([len(events) <= 128 for events in polls], [True] * 3)
         self.assertEqual({number for events in polls for number, _ in events}, {here.fileno() for here, _ in pairs})
+
+    def test_without_a_thread_turns_are_measured_all_the_same(self) -> None:
+        """At the limit of processes, which also counts threads."""
+        poller = SimpleNamespace(poll=lambda timeout, events: [], register=None, modify=None, unregister=None)
+        reactor: Any = SimpleNamespace(_poller=poller, addSystemEventTrigger=lambda *_: None)
+        with patch("threading.Thread.start", side_effect=RuntimeError("can't start new thread")):
+            self.monitor.install(reactor)
+        self.assertEqual(reactor._poller.poll(0, 1), [])
+        self.now += 0.3
+        reactor._poller.poll(0, 1)
+        self.assertEqual(sum(self.monitor.turns.counts), 1)
 
     def test_a_reactor_that_cannot_be_measured_is_left_alone(self) -> None:
         self.monitor.install(SimpleNamespace())
