@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from weakref import WeakSet
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -13,14 +14,14 @@ _SECONDS = exponential(1e-8, 10, 10)
 
 
 class QueueMetrics:
-    """The metrics of one queue; ``seconds`` is its clock.  Those of a later queue of the same name are added to them."""
+    """The metrics of one queue; ``seconds`` is its clock.  Those of other queues of the same name are added to them."""
 
     def __init__(self, name: str, seconds: Callable[[], float]) -> None:
         self.name = name
         self._seconds = seconds
         self._added_at: dict[Hashable, float] = {}  # keys that wait
         self._begun_at: dict[Hashable, float] = {}  # keys that are handled
-        METRICS.queues[name] = self
+        METRICS.queues.setdefault(name, WeakSet()).add(self)
 
     def added(self, key: Hashable) -> None:
         METRICS.adds.add(self.name)
@@ -52,10 +53,10 @@ class QueueMetrics:
 
 
 class WorkQueueMetrics(Collector):
-    """The metrics of all queues.  Their number is small: a queue has the name of its controller."""
+    """The metrics of all queues.  Their names are few: a queue has the name of its controller, in each logical cluster."""
 
     def __init__(self) -> None:
-        self.queues: dict[str, QueueMetrics] = {}
+        self.queues: dict[str, WeakSet[QueueMetrics]] = {}
         labels = ("name",)
         self.adds = Counter("workqueue_adds_total", "[BETA] Total number of adds handled by workqueue", labels)
         self.retries = Counter("workqueue_retries_total", "[BETA] Total number of retries handled by workqueue", labels)
@@ -86,9 +87,9 @@ class WorkQueueMetrics(Collector):
             "[BETA] How many seconds has the longest running processor for workqueue been running.",
             labels=["name"],
         )
-        for name, queue in sorted(self.queues.items()):
-            ages = queue.ages()
-            depth.add_metric([name], queue.depth)
+        for name, queues in sorted(self.queues.items()):
+            ages = [age for queue in queues for age in queue.ages()]
+            depth.add_metric([name], sum(queue.depth for queue in queues))
             unfinished.add_metric([name], sum(ages))
             longest.add_metric([name], max(ages, default=0.0))
         yield from (depth, unfinished, longest)

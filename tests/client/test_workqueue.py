@@ -192,19 +192,45 @@ class WorkQueues(TestCase):
         queue = WorkQueue(self.clock, self.id(), handle, 2)
         for key in ("slow", "fails", "last"):
             queue.add(key)
-        figures = METRICS.queues[self.id()]
-        self.assertEqual(figures.depth, 3)
+        self.assertEqual(self.figure("depth"), 3)
         self.clock.advance(2)
-        self.assertEqual((figures.depth, calls), (0, ["slow", "fails", "last"]))
+        self.assertEqual((self.figure("depth"), calls), (0, ["slow", "fails", "last"]))
         self.clock.advance(3)
-        self.assertIn(3.0, figures.ages())
+        self.assertGreaterEqual(self.figure("longest_running_processor_seconds"), 3.0)
         slow.callback(None)
-        self.assertEqual(figures.ages(), [])
+        self.assertEqual(self.figure("unfinished_work_seconds"), 0)
         self.assertEqual(METRICS.retries.rows[(self.id(),)], 1)
         self.assertGreaterEqual(METRICS.adds.rows[(self.id(),)], 3)
         self.assertGreaterEqual(METRICS.queue_duration.rows[(self.id(),)][-1], 6.0)
         queue.stop()
-        self.assertEqual(figures.depth, 0)
+        self.assertEqual(self.figure("depth"), 0)
+
+    async def test_queues_of_one_name_are_counted_together(self) -> None:
+        """As those of one controller in several logical clusters."""
+        never: Deferred[float | None] = Deferred()
+
+        async def handle(key: str) -> float | None:
+            return await never
+
+        first, second = (WorkQueue(self.clock, self.id(), handle, 1) for _ in range(2))
+        for queue in (first, second):
+            queue.add("runs")
+        self.clock.advance(2)
+        for key in ("one", "two", "three"):
+            first.add(key)
+        self.assertEqual(self.figure("depth"), 3)
+        second.add("one")
+        self.assertEqual(self.figure("depth"), 4)
+        self.clock.advance(1)
+        self.assertEqual(self.figure("unfinished_work_seconds"), 2 * self.figure("longest_running_processor_seconds"))
+        first.stop()
+        self.assertEqual(self.figure("depth"), 1)
+
+    def figure(self, name: str) -> float:
+        """A gauge of the queues with this test's name."""
+        [family] = [family for family in METRICS.collect() if family.name == f"workqueue_{name}"]
+        [value] = [sample.value for sample in family.samples if sample.labels == {"name": self.id()}]
+        return value
 
 
 class SlicedWorkQueues(WorkQueues):
