@@ -60,7 +60,8 @@ class Spans:
 
     def longest(self, begin: float, end: float) -> tuple[float, float]:
         """Milliseconds of the longest that was under way between the two; and without the waits for cores, of any of them."""
-        found = [(since, till) for since, till in self.ended if till.time >= begin and since.time <= end]
+        ended = list(self.ended)  # another thread adds to it
+        found = [(since, till) for since, till in ended if till.time >= begin and since.time <= end]
         whole = max((till.time - since.time for since, till in found), default=0.0)
         own = max((till.time - since.time - till.waited + since.waited for since, till in found), default=0.0)
         return whole * 1000, max(own, 0.0) * 1000
