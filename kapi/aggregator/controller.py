@@ -6,6 +6,7 @@ Upstream: kube-aggregator ``apiserver.go``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from twisted.internet.interfaces import IReactorTime
@@ -21,6 +22,7 @@ from kapi.client.interface import Client
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
+from kapi.server.lifecycle import retried
 
 
 class APIServiceController:
@@ -69,6 +71,7 @@ class APIServiceController:
             spread=spread,
         )
         self._openapi = OpenAPIDownload(reactor, backend_client, openapi or RemoteDocuments())
+        self._reactor = reactor
         self._stops: list[Callable[[], None]] = []
 
     @property
@@ -79,7 +82,7 @@ class APIServiceController:
     async def start(self) -> None:
         """Returns when every served group version has its APIService."""
         self._stops.append(self._services.watch(self._on_service))
-        await self._registration.start()
+        await retried("autoregistration", self._registration.start, self._reactor, math.inf)
         self._stops.append(self._client.resource("", "services").watch(self._on_dependency))
         self._stops.append(self._client.resource("discovery.k8s.io", "endpointslices").watch(self._on_slice))
 

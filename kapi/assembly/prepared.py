@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from kapi.server.delegation import Handler
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
-from kapi.server.lifecycle import Hooks
+from kapi.server.lifecycle import Hooks, retried
 from kapi.server.log_files import install_logs
 from kapi.server.profiling import install_profiling
 from kapi.server.routes import install_health, install_index, install_metrics, install_version, nothing
@@ -84,7 +85,7 @@ def prepare_run(
 ) -> PreparedServer:
     """Adds everything that only the process's own server has, and builds the filters.  Raises ConfigError."""
     options, server, core = config.options, chain.aggregator, chain.core
-    _install_identity(policy, chain)
+    _install_identity(config, policy, chain)
     _install_informers(config, storage, chain)
     if config.tracing is not None:
         core.add_closing_hook("tracing", config.tracing.stop)
@@ -126,13 +127,14 @@ def prepare_run(
     return PreparedServer(config, storage, policy, chain, hooks, tuple(filters), faults, clusters, past)
 
 
-def _install_identity(policy: Policy, chain: ServerChain) -> None:
+def _install_identity(config: CompletedConfig, policy: Policy, chain: ServerChain) -> None:
     """Serves the issuer's discovery documents, and starts tracking the use of legacy tokens."""
     for path, handler in policy.identity.paths.items():
         chain.core.route(path, handler)
         chain.core.route(path + "/", handler, listed=False)
         chain.core.route_below(path, nothing)
-    chain.aggregator.add_post_start_hook("start-legacy-token-tracking-controller", policy.identity.usage.record_start)
+    tracking, record = "start-legacy-token-tracking-controller", policy.identity.usage.record_start
+    chain.aggregator.add_post_start_hook(tracking, lambda: retried(tracking, record, config.reactor, math.inf))
 
 
 def _install_informers(config: CompletedConfig, storage: Storage, chain: ServerChain) -> None:

@@ -19,11 +19,10 @@ from kapi.controllers.bootstrap import reconcile
 from kapi.controllers.bootstrap.leases import ServerLeases
 from kapi.machinery import status, tree
 from kapi.machinery.tree import Object
+from kapi.server.lifecycle import retried
 from kapi.store.errors import StoreError
 
 _INTERVAL_SECONDS = 10.0
-_RETRY_SECONDS = 0.5
-_MAX_ATTEMPTS = 20  # of the first run
 
 
 class BootstrapController:
@@ -74,15 +73,7 @@ class BootstrapController:
 
     async def start(self) -> None:
         """Fires when the objects exist; a health check may wait for it."""
-        for attempt in range(_MAX_ATTEMPTS):
-            try:
-                await self.run_once()
-                break
-            except (status.StatusError, StoreError) as error:
-                if attempt + 1 == _MAX_ATTEMPTS:
-                    raise
-                self.log.warn("bootstrap: {error}; trying again", error=error)
-                await self._sleep(_RETRY_SECONDS)
+        await retried(self.name, self.run_once, self._reactor)
         if not self._stopped:
             self._next = self._reactor.callLater(_INTERVAL_SECONDS, self._again)
 
@@ -102,11 +93,6 @@ class BootstrapController:
                 await self._publish(others)
         except (status.StatusError, StoreError) as error:
             self.log.warn("bootstrap: the lease stays until it expires: {error}", error=error)
-
-    def _sleep(self, seconds: float) -> Deferred[None]:
-        done: Deferred[None] = Deferred()
-        self._reactor.callLater(seconds, done.callback, None)
-        return done
 
     def _again(self) -> None:
         self._running = begin(self._reactor, self._run_again())

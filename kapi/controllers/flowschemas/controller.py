@@ -15,12 +15,14 @@ from kapi.client.workqueue import WorkQueue
 from kapi.controllers.flowschemas import reconcile
 from kapi.machinery import status
 from kapi.machinery.tree import Object
+from kapi.server.lifecycle import retried
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 PRODUCER = "api-priority-and-fairness-config-producer-v1"
 CONSUMER = "api-priority-and-fairness-config-consumer-v1"
 _ENSURE = "*"  # no object has this name
 _INTERVAL_SECONDS = 60.0
+_START_SECONDS = 300.0  # upstream's bound for the first run
 
 
 class FlowSchemaController:
@@ -33,11 +35,12 @@ class FlowSchemaController:
         self._levels = producer.resource(GROUP, "prioritylevelconfigurations")
         self._statuses = consumer.resource(GROUP, "flowschemas")
         self._now = now
+        self._reactor = reactor
         self._queue = WorkQueue(reactor, self.name, self._handle)
         self._unwatch: list[Callable[[], None]] = []
 
     async def start(self) -> None:
-        await self._ensure_all()
+        await retried(self.name, self._ensure_all, self._reactor, _START_SECONDS)
         self._unwatch = [self._schemas.watch(self._schema_changed), self._levels.watch(self._level_changed)]
         self._queue.add_after(_ENSURE, _INTERVAL_SECONDS)
 
