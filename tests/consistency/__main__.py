@@ -57,6 +57,8 @@ def show(rounds: list[dict[str, Any]]) -> str:
     scenarios: Counter[str] = Counter()
     statuses: Counter[str] = Counter()
     recoveries: list[float] = []
+    slow: list[str] = []
+    errors: list[str] = []
     violations = 0
     for made in rounds:
         totals.update(made["totals"])
@@ -64,6 +66,9 @@ def show(rounds: list[dict[str, Any]]) -> str:
         statuses.update(made["statuses"])
         scenarios[made["scenario"]] += 1
         recoveries += made["recoveries"]
+        where = f"{made['scenario']} seed {made['seed']}"
+        slow += [f"  slow recovery: {where}: {text}" for text in made.get("slow recoveries", ())]
+        errors += [f"  500: {where}: {text}" for text in made.get("errors", ())]
         violations += len(made["violations"])
     kills = totals["kills of kapi"] + totals["kills of the store"]
     lines = [
@@ -76,7 +81,7 @@ def show(rounds: list[dict[str, Any]]) -> str:
     ]
     if recoveries:
         lines.append(f"recovery: p50 {statistics.median(recoveries):.2f} s, max {max(recoveries):.2f} s")
-    return "\n".join([*lines, f"violations: {violations}"])
+    return "\n".join([*lines, *slow, *errors, f"violations: {violations}"])
 
 
 def _told(counts: Counter[str]) -> str:

@@ -56,9 +56,16 @@ class Client:
             self.journal.statuses[0] += 1
             return 0, {}
         self.journal.statuses[status] += 1
-        if status == 500 and _FULL not in str(found.get("message")):
-            self.journal.complaints.append(f"{method} {target} of server {self.server} at {self.now():.2f}: {found}")
+        if status == 500:
+            self.noted_error(f"{method} {target}", answer, allowed=_FULL in str(found.get("message")))
         return status, found
+
+    def noted_error(self, request: str, body: bytes, *, allowed: bool) -> None:
+        """Keeps a 500 for the report."""
+        text = f"{request} of server {self.server} at {self.now():.2f}: {body.decode(errors='replace')}"
+        self.journal.errors.append(text)
+        if not allowed:
+            self.journal.complaints.append(text)
 
     def close(self) -> None:
         for connection in self._connections:

@@ -151,6 +151,7 @@ class Journal:
         self.gone: list[Gone] = []
         self.observed: list[tuple[float, int]] = []  # when somebody was told of which revision
         self.complaints: list[str] = []  # answers that must not be, whatever the history
+        self.errors: list[str] = []  # every answer of 500: request and body, also of those that are allowed
         self.operations: Counter[str] = Counter()  # requests by verb
         self.statuses: Counter[int] = Counter()
         self.watch_events = 0

@@ -36,6 +36,9 @@ WORKERS, WATCHERS = 12, 10
 MIN_WRITES = MIN_EVENTS = 51  # fewer show nothing: clients go on undisturbed until there are as many
 MAX_MORE = 60.0  # seconds for that
 RECOVERY = 45.0  # seconds until every server must accept writes again after a fault was mended
+SLOW = 10.0  # seconds of a recovery that is named in the report
+MAX_ERRORS = 50  # answers of 500 in the report
+MAX_ERROR = 2000  # characters of one
 
 _AFTERMATH = 1.0  # seconds in which what a fault did to a server may still show
 
@@ -55,6 +58,8 @@ class Result:
     violations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # answers of replaced primaries
     told: list[str] = field(default_factory=list)  # the faults in order
+    errors: list[str] = field(default_factory=list)  # answers of 500
+    slow: list[str] = field(default_factory=list)  # recoveries of SLOW and more, each with its fault
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -66,6 +71,8 @@ class Result:
             "verbs": dict(self.verbs),
             "statuses": {str(status): count for status, count in sorted(self.statuses.items())},
             "recoveries": [round(seconds, 2) for seconds in self.recoveries],
+            "slow recoveries": self.slow,
+            "errors": [text[:MAX_ERROR] for text in self.errors[:MAX_ERRORS]],
             "notes": self.notes,
             "violations": self.violations,
         }
@@ -199,17 +206,19 @@ class Round:
     async def _recovered(self) -> bool:
         """Waits until every server accepts a write that began after now, and notes how long that took."""
         loop = asyncio.get_running_loop()
-        mended = loop.time()
+        mended, fault = loop.time(), self.result.told[-1]
 
         async def recovered(prober: Prober) -> bool:
             server = prober.server
             while self.journal.newest_write.get(server, 0.0) < mended:
                 if loop.time() - mended > RECOVERY:
-                    fault = self.result.told[-1]
                     self.result.violations.append(f"kapi{server} accepts no write {RECOVERY:.0f} s after: {fault}")
                     return False
                 await prober.probe()
-            self.result.recoveries.append(loop.time() - mended)
+            seconds = loop.time() - mended
+            self.result.recoveries.append(seconds)
+            if seconds >= SLOW:
+                self.result.slow.append(f"kapi{server} {seconds:.1f} s at {loop.time():.2f} after: {fault}")
             return True
 
         return all(await asyncio.gather(*(recovered(prober) for prober in self._probers)))
@@ -386,3 +395,4 @@ class Round:
             result.totals["fail-overs"] = self.topology.failovers
         result.verbs.update(journal.operations)
         result.statuses.update(journal.statuses)
+        result.errors += journal.errors

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.consistency import __main__ as campaign
-from tests.consistency.records import Write
+from tests.consistency.client import Client
+from tests.consistency.records import Journal, Write
 from tests.consistency.round_ import MIN_EVENTS, MIN_WRITES, SCENARIOS, Result, Round
 from tests.consistency.topology import Unsupported
 
@@ -64,3 +66,28 @@ def test_a_round_in_which_little_happens_shows_nothing(tmp_path: Path) -> None:
     assert made.little() == ""
     made.result.faults.clear()
     assert made.little()
+
+
+class Answering:
+    """A connection to a server that has one answer."""
+
+    def __init__(self, body: str) -> None:
+        self._body = body
+
+    async def ask(self, *_: Any) -> tuple[int, bytes]:
+        return 500, self._body.encode()
+
+
+@pytest.mark.parametrize(
+    ("message", "allowed"), [("failed to allocate a nodePort: range is full", True), ("it is torn", False)]
+)
+def test_the_report_has_the_request_and_the_body_of_each_500(message: str, allowed: bool) -> None:
+    journal = Journal()
+    client = Client("w", [1], journal, 0, 1.0)
+    client._connections = [Answering(f'{{"message": "{message}"}}')]  # type: ignore[list-item]
+    asyncio.run(client.ask("create", "POST", "/api/v1/namespaces/a/services", {}))
+    result = Result("embedded", 7, errors=journal.errors)
+    report = campaign.show([result.summary()])
+    assert "embedded seed 7: POST /api/v1/namespaces/a/services of server 0 at" in report
+    assert message in report
+    assert journal.complaints == ([] if allowed else journal.errors)

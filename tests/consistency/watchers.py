@@ -63,7 +63,7 @@ class Watcher(Client):
             self.journal.statuses[status] += 1
             if status != 200:
                 body = b"".join([chunk async for chunk in chunks])
-                await self._refused(stream, since, status, body)
+                await self._refused(stream, target, since, status, body)
                 return None
             self.stream = stream
             self.journal.streams.append(stream)
@@ -87,9 +87,11 @@ class Watcher(Client):
         complete = not initial or any(event.type == "INITIAL" for event in stream.events)
         return stream.last if complete and stream.last else None
 
-    async def _refused(self, stream: Stream, since: int, status: int, body: bytes) -> None:
+    async def _refused(self, stream: Stream, target: str, since: int, status: int, body: bytes) -> None:
         if status == 410:
             self.journal.gone.append(Gone("watch", stream.server, since, self.now()))
+        elif status == 500:
+            self.noted_error(f"GET {target}", body, allowed=False)
         elif status not in UNAVAILABLE:
             self.journal.complaints.append(f"watch of {stream.prefix} after {since}: {status} {body[:300]!r}")
         self.connection.close()
