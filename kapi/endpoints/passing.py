@@ -19,9 +19,11 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
+from kapi.client.collected import abort
 from kapi.endpoints.body import raw_body
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
+from kapi.request.response import StreamResponse
 from kapi.request.transport import StreamTransport
 
 if TYPE_CHECKING:
@@ -77,12 +79,6 @@ def is_cancelled(error: Exception) -> bool:
     return isinstance(error, ConnectingCancelledError) or any(reason.check(CancelledError) for reason in reasons)
 
 
-def check_code(code: int) -> None:
-    """Raises ValueError for an invalid status code, which clients could not parse."""
-    if not 200 <= code <= 599:
-        raise ValueError(f"invalid status code {code}")
-
-
 class BackendAnswer(typing.Protocol):
     """The response of an Agent, or an Exchange."""
 
@@ -90,6 +86,32 @@ class BackendAnswer(typing.Protocol):
     headers: Headers
 
     def deliverBody(self, protocol: IProtocol, /) -> None: ...
+
+
+def piped(
+    answer: BackendAnswer, status: int, content_type: bytes, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> StreamResponse:
+    """A response with the body of another server's; without a client for it, the connection to that server ends."""
+    return StreamResponse(
+        lambda http: pipe(answer, http), status, content_type, headers, unused=lambda: discard(answer)
+    )
+
+
+def discard(answer: BackendAnswer) -> None:
+    """Ends the connection instead of reading the body.  An answer that is only forgotten stays open, as nobody reads it."""
+    answer.deliverBody(_Discard())
+
+
+def check_code(answer: BackendAnswer) -> None:
+    """Raises ValueError for an invalid status code, which clients could not parse, and ends the connection."""
+    if not 200 <= answer.code <= 599:
+        discard(answer)
+        raise ValueError(f"invalid status code {answer.code}")
+
+
+class _Discard(Protocol):
+    def connectionMade(self) -> None:
+        abort(self.transport)
 
 
 def pipe(answer: BackendAnswer, http: HTTPRequest) -> Deferred[None]:

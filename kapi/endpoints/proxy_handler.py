@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
-from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IBodyProducer, IResponse
@@ -20,10 +20,10 @@ from twisted.web.iweb import IBodyProducer, IResponse
 from kapi.client.head import BadHead, Header, checked, identity_headers, request_head
 from kapi.client.network_errors import describe
 from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
-from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, forwarded, is_cancelled, pipe
+from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, discard, forwarded, is_cancelled, piped
 from kapi.endpoints.tunnel import Limit, TunnelBackend, wants_upgrade
 from kapi.request.context import RequestContext
-from kapi.request.response import CLOSE, HijackedResponse, Response, StreamResponse
+from kapi.request.response import CLOSE, HijackedResponse, Response
 from kapi.request.trace import with_trace
 from kapi.request.user import UserInfo
 
@@ -97,7 +97,7 @@ class ProxyHandler:
                 answer = await exchange(self._reactor, to.connect(), ctx, to.uri, _pairs(headers), streamed)
             else:
                 answer = await to.ask(ctx.http.method, headers, body)
-            check_code(answer.code)
+            check_code(answer)
         except CancelledError:
             raise
         except Exception as error:  # whatever the network does
@@ -106,14 +106,14 @@ class ProxyHandler:
             raise NotPassedOn(f"error trying to reach service: {_text(ctx, to, error)}", error) from None
         found = list(_pairs(answer.headers))
         if self._is_rejected(answer.code, found):
-            answer.deliverBody(_Discard())
+            discard(answer)
             return _redirected()
         kept = [
             (name, to.relocated(value) if name.lower() == b"location" else value)
             for name, value in found
             if name.lower() not in _NOT_PASSED_BACK and name.lower() not in to.not_back
         ]
-        return StreamResponse(lambda http: pipe(answer, http), answer.code, _content_type(found, b""), kept)
+        return piped(answer, answer.code, _content_type(found, b""), kept)
 
     async def _upgrade(self, ctx: RequestContext, to: Destination) -> Response:
         """Tunnels the client's connection to the backend; returns the backend's own response when it refuses to upgrade."""
@@ -147,14 +147,6 @@ class ProxyHandler:
         if not self._rejects_redirects or not 300 <= code < 400:
             return False
         return any(name.lower() == b"location" and value for name, value in headers)
-
-
-class _Discard(Protocol):
-    """Ends the connection instead of reading a body."""
-
-    def connectionMade(self) -> None:
-        assert self.transport is not None
-        self.transport.loseConnection()
 
 
 def _headers(ctx: RequestContext, to: Destination, more: Sequence[Header] = ()) -> list[Header]:

@@ -81,7 +81,7 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
     if error is not None:
         stream.error = error
     else:
-        initial_end = bool(options.send_initial_events and options.allow_watch_bookmarks)
+        initial_end = stream.notes_listed = bool(options.send_initial_events and options.allow_watch_bookmarks)
         stream.begin = partial(
             cache.watch,
             since=None if initial or since == 0 else since,
@@ -92,7 +92,6 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
             initial_end=initial_end,
             bookmarks=options.allow_watch_bookmarks,
             timeout=stream.timeout,
-            on_listed=stream.listed if initial_end else None,
         )
     if wants_websocket(ctx):
         await in_slices
@@ -116,7 +115,7 @@ class WatchStream:
 
     __slots__ = (
         "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framed", "_call", "_headers_sent", "error",
-        "begin", "done", "_paused", "_converting", "_held", "_work",
+        "begin", "notes_listed", "done", "_paused", "_converting", "_held", "_work",
     )  # fmt: skip
 
     def __init__(
@@ -140,6 +139,7 @@ class WatchStream:
         self._work: Deferred[bytes | None] | None = None  # the encoding of a batch in slices
         self.error: status.StatusError | None = None  # the only event to send
         self.begin: Callable[..., Watch] | None = None  # starts the watch
+        self.notes_listed = False  # whether the time of the initial events is measured
         self.done: Deferred[None] = Deferred()
 
     def run(self, http: HTTPRequest) -> Deferred[None]:
@@ -155,7 +155,9 @@ class WatchStream:
                 raise self.error
             begin, self.begin = self.begin, None
             assert begin is not None
-            self._watch = begin(on_batch=self._on_batch, on_end=self._on_end)
+            # only here, as a stream that never begins would refer to itself
+            listed = self.listed if self.notes_listed else None
+            self._watch = begin(on_batch=self._on_batch, on_end=self._on_end, on_listed=listed)
         except (status.StatusError, Compacted) as error:
             self._write_error(error)
             self._finish()

@@ -56,11 +56,17 @@ class Response:
         self.content_type = content_type
         self.headers = tuple(headers)
 
+    def drop(self) -> None:
+        """Call it instead of sending the response: gives back what it holds."""
+
 
 class StreamResponse(Response):
-    """An answer that goes on: ``run(http_request)`` writes it after the headers; its Deferred fires at the end."""
+    """An answer that goes on: ``run(http_request)`` writes it after the headers; its Deferred fires at the end.
 
-    __slots__ = ("run",)
+    ``unused`` is called when it is not sent, as its client has left: an open connection has to be closed then, for example.
+    """
+
+    __slots__ = ("run", "_unused")
 
     def __init__(
         self,
@@ -68,9 +74,15 @@ class StreamResponse(Response):
         status: int = 200,
         content_type: bytes = JSON,
         headers: Iterable[tuple[bytes, bytes]] = (),
+        unused: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(status, b"", content_type, headers)
         self.run = run
+        self._unused = unused
+
+    def drop(self) -> None:
+        if self._unused is not None:
+            self._unused()
 
 
 class Document:

@@ -182,8 +182,10 @@ class DeferredAnswer:
 
     def _answer(self, outcome: Response | Failure | None) -> None:
         answered, self._answered = self._answered, None
-        if answered is None:
-            return  # too late
+        if answered is None:  # too late
+            if isinstance(outcome, Response):
+                outcome.drop()
+            return
         if self._deadlines is not None:
             self._deadlines.remove(self, self._deadline_slot)
             self._deadlines = None

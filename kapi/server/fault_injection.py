@@ -99,7 +99,11 @@ class FaultInjection:
         result = handler(ctx)
         answer = result if isinstance(result, Response) else await result
         if rule.when == "after":
-            self._refuse(rule, ctx)
+            try:
+                self._refuse(rule, ctx)
+            except status.StatusError:
+                answer.drop()
+                raise
         if watch and rule.watch == CUT and isinstance(answer, StreamResponse):
             return self._cut(rule, answer)
         return answer
@@ -121,7 +125,7 @@ class FaultInjection:
                 if call.active():
                     call.cancel()
 
-        return StreamResponse(run, answer.status, answer.content_type, answer.headers)
+        return StreamResponse(run, answer.status, answer.content_type, answer.headers, answer.drop)
 
 
 def _status(rule: Rule, code: int) -> status.StatusError:

@@ -210,11 +210,13 @@ class RequestRunner:
 
     def _write(self, ctx: RequestContext, response: Response) -> None:
         if self._is_gone(ctx):
+            response.drop()
             self._finish(ctx, response.status)
             return
         try:
             recorded = ctx.audit.answered(response) if ctx.audit is not None else True
         except Exception:
+            response.drop()
             self._broken(Failure(), ctx, response.status)
             return
         if not leaves_whole(response):

@@ -10,6 +10,7 @@ from twisted.internet import reactor, ssl
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.protocol import Factory
+from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from kapi.aggregator.availability import Target
@@ -196,6 +197,19 @@ class ProxyTests(ProxyCase):
                 self.answer(b"HTTP/1.1 " + code + b" Odd\r\nContent-Length: 0\r\n\r\n")
                 response = yield self.request(Http(b"GET", b"/", headers))
                 self.assertEqual(response.status, 503, code)
+
+    @inlineCallbacks
+    def test_the_connection_ends_when_nobody_takes_the_answer(self) -> Any:
+        """Nobody reads it then, so its end would not even be seen; the backend may go on for ever."""
+        for head in (b"200 OK", b"999 Odd", b"302 Found\r\nLocation: /x"):
+            self.factory.answered, self.factory.received = False, b""  # type: ignore[attr-defined]
+            self.answer(b"HTTP/1.1 " + head + b"\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
+            waiting: Any = self.proxy.handle(self.context(Http(b"GET", b"/", {})), KEY)
+            response = yield Deferred.fromCoroutine(waiting)
+            response.drop()
+            connection = self.factory.connections[-1]  # type: ignore[attr-defined]
+            while connection.connected:
+                yield deferLater(reactor, 0.01)
 
     @inlineCallbacks
     def test_a_backend_that_does_not_speak_http_is_503(self) -> Any:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
+from twisted.internet.defer import Deferred
 
+from kapi.endpoints.watch import WatchStream
+from kapi.machinery.gvk import GroupResource
 from kapi.testing.memory_api import MemoryAPI
 
 MAPS = "/api/v1/namespaces/n/configmaps"
@@ -160,3 +165,29 @@ def test_objects_of_a_collection_go_in_their_order(api: MemoryAPI) -> None:
     assert api.ask("DELETE", MAPS).code == 200
     api.turn()
     assert seen(watch) == [("DELETED", "a"), ("MODIFIED", "b"), ("DELETED", "c")]
+
+
+def test_one_that_never_begins_is_freed_at_once(api: MemoryAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all that its request refers to; the garbage collector may come much later."""
+    made: list[Any] = []
+
+    class Noted(WatchStream):
+        __slots__ = ("__weakref__",)
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr("kapi.endpoints.watch.WatchStream", Noted)
+    cache = api.caches.find(GroupResource("", "configmaps"))
+    loaded: Deferred[None] = Deferred()
+    monkeypatch.setattr(cache, "wait_fresh", lambda: loaded)
+    gc.disable()
+    try:
+        query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+        request = api.ask("GET", f"{MAPS}?watch=1&{query}")
+        request.gone = True
+        loaded.callback(None)
+        assert [ref() for ref in made] == [None]
+    finally:
+        gc.enable()

@@ -75,6 +75,39 @@ class Answers(SynchronousTestCase):
             self.assertEqual((self.ended, http.gone, http.finished), ([200], True, False))
             self.assertEqual(len(self.flushLoggedErrors(Broken)), 1)
 
+    def test_one_that_is_not_sent_gives_back_what_it_holds(self) -> None:
+        """A connection to another server, which nobody else would close."""
+        dropped: list[bool] = []
+
+        def run(http: HTTPRequest) -> Awaitable[None]:
+            raise AssertionError("it must not begin")
+
+        def answer() -> Response:
+            return StreamResponse(run, unused=lambda: dropped.append(True))
+
+        audit: Any = Mock(answered=Mock(side_effect=Broken))
+        self.serve(answer(), audit=audit)
+        self.assertEqual((len(dropped), len(self.flushLoggedErrors(Broken))), (1, 1))
+        for leaves in (True, False):
+            dropped.clear()
+            clock, ready = Clock(), Deferred[None]()
+
+            async def handle(ctx: RequestContext, ready: Deferred[None] = ready) -> Response:
+                ctx.deadline = 5.0
+                await ready
+                return answer()
+
+            runner = RequestRunner(FilterChain([], handle), clock)  # type: ignore[arg-type]
+            http = MemoryRequest("GET", "/")
+            runner.serve(http)  # type: ignore[arg-type]
+            if leaves:
+                http.gone = True
+            else:
+                clock.advance(6)
+                self.assertEqual(http.code, 504)
+            ready.callback(None)
+            self.assertEqual(len(dropped), 1, leaves)
+
     def test_what_ends_with_a_request_ends_though_one_part_of_it_fails(self) -> None:
         """As its seats, when its audit event cannot be made."""
 

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from kapi.endpoints.connect.kubelet import Kubelets, container_of
 from kapi.endpoints.connect.options import log_options, log_query
 from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, Unreachable, beginning
-from kapi.endpoints.passing import BackendAnswer, pipe
+from kapi.endpoints.passing import BackendAnswer, discard, piped
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.machinery import field, status
 from kapi.registry import read
 from kapi.request.context import RequestContext
-from kapi.request.response import Response, StreamResponse
+from kapi.request.response import Response
 
 _MAX_ERROR_BYTES = 50_000  # of a kubelet's error that are shown
 _REDIRECTS = frozenset([301, 302, 303, 307, 308])
@@ -59,10 +59,11 @@ class Log:
         except Unreachable as error:
             raise status.generic(f'Get "{_url(target)}": {error}') from None
         if answer.code in _REDIRECTS and answer.headers.hasHeader(b"location"):
+            discard(answer)
             raise status.generic(f'Get "{_url(target)}": redirects forbidden')
         if not 200 <= answer.code <= 206:
             raise await _refused(answer, name)
-        return StreamResponse(lambda http: pipe(answer, http), 200, b"text/plain")
+        return piped(answer, 200, b"text/plain")
 
 
 def _url(target: Target) -> str:

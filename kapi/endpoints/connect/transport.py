@@ -151,7 +151,7 @@ class Transport:
         headers = Headers({} if ctx.trace is None else ctx.trace.headers)
         try:
             answer = await ask(self._reactor, self.dialer, target, b"GET", headers)
-            check_code(answer.code)
+            check_code(answer)
             return answer
         except CancelledError:
             raise
