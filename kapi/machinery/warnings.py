@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from kapi.machinery.checkpoint import steps
+
 MAX_CHARACTERS = 4 * 1024  # in all warnings of an answer
 _MAX_UNMEASURED = 16  # texts: below that their length is not summed up
 
@@ -12,3 +16,16 @@ def add(warnings: list[str], text: str) -> None:
         return
     if text not in warnings:
         warnings.append(text)
+
+
+def add_all(warnings: list[str], texts: Iterable[str]) -> None:
+    """As ``add`` for each of them, in linear time: somebody else may have sent a million of one character."""
+    present = set(warnings)
+    characters = sum(map(len, warnings))
+    for text in steps(texts):
+        if len(warnings) > _MAX_UNMEASURED and characters >= MAX_CHARACTERS:
+            return
+        if text and text not in present:
+            present.add(text)
+            warnings.append(text)
+            characters += len(text)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import orjson
-
+from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import kind_of
 from kapi.machinery import tree
 from kapi.machinery.checkpoint import engage, steps
@@ -93,12 +92,17 @@ def apply(document: object, operations: list[Object], *, max_copied: int = MAX_C
         raise Invalid("the server rejected our request due to an error in our request", details={}) from error
 
 
-def patched(document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES) -> Tree:
-    """Like ``apply`` but raises PatchError with the library's text."""
-    run = _Run(tree.copy(document), max_copied)
+def patched(
+    document: object, operations: list[Object], *, max_copied: int = MAX_COPIED_BYTES, sharing: bool = False
+) -> Tree:
+    """Like ``apply`` but raises PatchError with the library's text.
+
+    ``sharing``: what no operation reaches is not copied, but is that of the given document.
+    """
+    run = _SharingRun(document, max_copied) if sharing else _Run(tree.copy(document), max_copied)
     for operation in steps(operations):
         run.one(operation)
-    return plain(run.document) if run.long else run.document
+    return run.result()
 
 
 class _Run:
@@ -109,6 +113,13 @@ class _Run:
         self.max_copied = max_copied
         self.copied = 0
         self.long = False  # whether there are long lists in the document
+
+    def result(self) -> Tree:
+        return plain(self.document) if self.long else self.document
+
+    def own(self, container: Container, parent: Tree, key: str) -> Container:
+        """The container at a key of its parent, which is None at the root, as one that operations may change."""
+        return container
 
     def one(self, operation: Object) -> None:
         kind = operation.get("op")
@@ -124,6 +135,7 @@ class _Run:
             return None, ""
         node, parent, key = self.document, None, ""
         for part in parts[1:-1]:
+            node = self.own(node, parent, key)
             parent, key = node, _unescape(part)
             try:
                 node = _get(node, key)
@@ -135,7 +147,7 @@ class _Run:
             return None, ""
         if type(node) is list and len(node) >= LONG:
             node = self._lengthened(node, parent, key)
-        return node, _unescape(parts[-1])
+        return self.own(node, parent, key), _unescape(parts[-1])
 
     def _source(self, operation: Object, kind: str) -> tuple[str, Container, str]:
         """Where a value is taken from: the path, its container and the last token."""
@@ -151,14 +163,18 @@ class _Run:
         """Replaces a list that an operation is about to change by a LongList."""
         self.long = True
         long = LongList(items)
+        self.put(long, parent, key)
+        return long
+
+    def put(self, container: Container, parent: Tree, key: str) -> None:
+        """Replaces what the parent has at the key."""
         if parent is None:
-            self.document = long
+            self.document = container
         elif isinstance(parent, dict):
-            parent[key] = long
+            parent[key] = container
         else:
             index = _index(key)
-            parent[index + len(parent) if index < 0 else index] = long
-        return long
+            parent[index + len(parent) if index < 0 else index] = container
 
     def add(self, operation: Object) -> None:
         path = _member(operation, "path", "add operation failed to decode path: missing value")
@@ -233,13 +249,48 @@ class _Run:
         value = plain(value) if self.long else tree.copy(value)
         if value is not None:
             engage()  # repeated copies of copies make a large document
-            self.copied += len(orjson.dumps(value))
+            self.copied += len(json_pieces.dumps(value))
         if 0 < self.max_copied < self.copied:
             raise PatchError(
                 "Unable to complete the copy, the accumulated size increase of copy is "
                 f"{self.copied}, exceeding the limit {self.max_copied}"
             )
         _wrapped("error while adding value during copy", _add, container, key, value)
+
+
+class _SharingRun(_Run):
+    """Copies a container, but not what is in it, when a path first leads into it."""
+
+    def __init__(self, document: Tree, max_copied: int) -> None:
+        super().__init__(document, max_copied)
+        self._owned: dict[int, Container] = {}  # by id
+
+    def own(self, container: Container, parent: Tree, key: str) -> Container:
+        if not isinstance(container, _CONTAINERS) or id(container) in self._owned:
+            return container
+        mine: Container = container
+        if type(container) is not LongList:
+            mine = dict(container) if isinstance(container, dict) else list(container)
+            self.put(mine, parent, key)
+        self._owned[id(mine)] = mine
+        return mine
+
+    def result(self) -> Tree:
+        if not self.long:
+            return self.document
+        for container in steps(self._owned.values()):  # a long list is in one of these
+            if isinstance(container, dict):
+                for key, item in steps(container.items()):
+                    if type(item) is LongList:
+                        container[key] = _shortened(item)
+            elif isinstance(container, list):
+                container[:] = map(_shortened, steps(container))
+        return _shortened(self.document)
+
+
+def _shortened(item: Tree) -> Tree:
+    """A list in place of a LongList, also of those that are its items."""
+    return list(map(_shortened, steps(item))) if type(item) is LongList else item
 
 
 _ACTIONS = {

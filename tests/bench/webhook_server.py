@@ -2,7 +2,8 @@
 
 ``python -m tests.bench.webhook_server`` prints its port and its certificate (base64 of PEM) on one line and serves until
 its standard input ends.  ``/mutate`` adds an annotation, ``/grow`` 10,000 keys of data, ``/validate`` allows, ``/convert``
-gives the objects of a ConversionReview another version; ``GET /`` tells what it has seen as JSON:
+gives the objects of a ConversionReview another version, other names answer as ``_large`` says;
+``GET /`` tells what it has seen as JSON:
 ``connections`` (TLS handshakes) and ``requests``.
 """
 
@@ -26,7 +27,8 @@ _PATCH = base64.b64encode(b'[{"op":"add","path":"/metadata/annotations","value":
 _GROWTH = base64.b64encode(  # as many operations as are allowed
     orjson.dumps([{"op": "add", "path": f"/data/g{number}", "value": "v" * 40} for number in range(10_000)])
 ).decode()
-_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+_SIZE = 2_900_000  # bytes of a large answer; 3 MiB are read
+_HEAD = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
 def certificate() -> tuple[bytes, bytes]:
@@ -47,6 +49,59 @@ def certificate() -> tuple[bytes, bytes]:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return signed.public_bytes(serialization.Encoding.PEM), secret
+
+
+def _patch(operations: list[dict[str, object]]) -> dict[str, object]:
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(operations)).decode()}
+
+
+def _rules(size: int) -> list[dict[str, object]]:
+    return [{"apiGroups": ["a.b"], "resources": [f"r{i}"], "verbs": ["get"]} for i in range(size // 55)]
+
+
+def _large(name: str) -> dict[str, object]:
+    """What the answer of this name has besides ``allowed``: as much as a server reads of one."""
+    match name:
+        case "patch-operations":
+            return _patch([{"op": "add", "path": "/a", "value": i} for i in range(_SIZE * 3 // 4 // 36)])
+        case "patch-value":
+            return _patch([{"op": "replace", "path": "/rules", "value": _rules(_SIZE * 2 // 3)}])
+        case "patch-text":
+            return _patch([{"op": "add", "path": "/metadata/annotations", "value": {"a": "b" * (_SIZE * 2 // 3)}}])
+        case "patch-tests":
+            return _patch(
+                [{"op": "test", "path": f"/rules/{i}/verbs", "value": ["get"]} for i in range(9_999)]
+                + [{"op": "test", "path": "/rules", "value": _rules(_SIZE // 2)}]
+            )
+        case "patch-moves":
+            return _patch([{"op": "move", "from": "/rules/0", "path": "/rules/-"}] * 10_000)
+        case "patch-copies":
+            return _patch([{"op": "copy", "from": "/rules", "path": "/metadata/labels/a"}] * 10_000)
+        case "patch-small-copies":
+            return _patch([{"op": "copy", "from": "/rules/0", "path": "/rules/-"}] * 10_000)
+        case "warnings":
+            return {"warnings": [f"warning {i}" for i in range(_SIZE // 18)]}
+        case "warning":
+            return {"warnings": ["w" * _SIZE]}
+        case "short-warnings":
+            return {"warnings": [chr(0x100 + i % 0xD000) for i in range(_SIZE // 6)]}
+        case "annotations":
+            return {"auditAnnotations": {f"a{i}": "b" for i in range(_SIZE // 15)}}
+        case "annotation":
+            return {"auditAnnotations": {"a": "b" * _SIZE}}
+        case "message":
+            return {"allowed": False, "status": {"message": "m" * _SIZE}}
+        case "causes":
+            causes = [{"message": "m", "field": f"f{i}"} for i in range(_SIZE // 35)]
+            return {"allowed": False, "status": {"message": "m", "details": {"causes": causes}}}
+        case "unknown":
+            return {"unknown": [{} for _ in range(_SIZE // 3)]}
+        case "uid":
+            return {"uid": "\u0001" * (_SIZE // 6)}
+    return {}
+
+
+_TEXTS = {"half": b'{"response":' + b'{"a":' * (_SIZE // 5), "error": b"e" * _SIZE}
 
 
 class Webhook(asyncio.Protocol):
@@ -78,7 +133,8 @@ class Webhook(asyncio.Protocol):
             body = self.buffer[end + 4 : end + 4 + length]
             self.buffer = self.buffer[end + 4 + length :]
             answer = self.answer(head, body)
-            self.transport.write(_HEAD % len(answer) + answer)
+            code = b"500 Broken" if b" /error" in head else b"200 OK"
+            self.transport.write(_HEAD % (code, len(answer)) + answer)
 
     def answer(self, head: bytes, body: bytes) -> bytes:
         if head.startswith(b"get"):
@@ -95,6 +151,11 @@ class Webhook(asyncio.Protocol):
             response |= {"patchType": "JSONPatch", "patch": _PATCH}
         elif head.startswith(b"post /grow"):
             response |= {"patchType": "JSONPatch", "patch": _GROWTH}
+        else:
+            name = head.partition(b"?")[0].removeprefix(b"post /").partition(b" ")[0].decode()
+            if name in _TEXTS:
+                return _TEXTS[name]
+            response |= _large(name)
         return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
 
 

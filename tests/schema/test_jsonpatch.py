@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kapi.machinery import tree
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
 from kapi.schema import jsonpatch
 
@@ -120,6 +121,47 @@ def test_unknown_fields_are_strict_errors_only() -> None:
     assert unknown == ['json patch unknown field "[0].from_"'] and len(operations) == 1
 
 
+@pytest.mark.parametrize(("name", "number", "case"), vectors())
+def test_a_result_that_shares_is_the_same(name: str, number: int, case: dict[str, Any]) -> None:
+    before = json.dumps(case["doc"])
+    assert _outcome(case["doc"], case["patch"], sharing=True) == _outcome(case["doc"], case["patch"])
+    assert json.dumps(case["doc"]) == before, "the document given must not change"
+
+
+def _outcome(document: Any, operations: Any, **how: Any) -> str:
+    """The result as text, in which 1, 1.0 and true are different, or the error."""
+    try:
+        return json.dumps(jsonpatch.patched(document, operations, **how))
+    except jsonpatch.PatchError as error:
+        return f"error: {error}"
+
+
+def test_what_no_operation_reaches_is_shared() -> None:
+    document: dict[str, Any] = {"a": {"b": {"c": [1]}, "d": {}}, "e": [{}]}
+    given = tree.copy(document)
+    operations = [
+        {"op": "replace", "path": "/a/b/x", "value": 2}, {"op": "copy", "from": "/a/b", "path": "/a/y"},
+        {"op": "add", "path": "/a/y/c/0", "value": 0},
+    ]  # fmt: skip
+    result = jsonpatch.patched(document, operations, sharing=True)
+    assert document == given
+    assert result["a"] == {"b": {"c": [1], "x": 2}, "d": {}, "y": {"c": [0, 1], "x": 2}}
+    assert result["e"] is document["e"] and result["a"]["d"] is document["a"]["d"]
+
+
+def test_long_lists_are_lists_in_a_result_that_shares() -> None:
+    size = 5000
+    document: dict[str, Any] = {"a": [[n] for n in range(size)], "b": {"c": list(range(size))}, "d": []}
+    document["a"][7] = list(range(size))
+    given = tree.copy(document)
+    operations = [
+        {"op": "remove", "path": "/a/0"}, {"op": "add", "path": "/a/6/0", "value": "x"}, {"op": "remove", "path": "/b/c/1"},
+        {"op": "move", "from": "/b/c", "path": "/a/-"}, {"op": "move", "from": "/a", "path": "/d/-"},
+    ]  # fmt: skip
+    assert _outcome(document, operations, sharing=True) == _outcome(document, operations)
+    assert document == given
+
+
 keys = st.sampled_from(["a", "b", "c/d", "e~f"])
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),
@@ -134,3 +176,6 @@ def test_a_made_patch_leads_where_it_should(before: dict[str, Any], after: dict[
     """Patches another library makes have the same effect here."""
     made = oracle.make_patch(before, after).patch
     assert jsonpatch.patched(before, made) == after
+    given_before = tree.copy(before)
+    assert jsonpatch.patched(before, made, sharing=True) == after
+    assert before == given_before

@@ -140,7 +140,8 @@ class MutatingAdmissionPolicy(Plugin):
                 if invocation.policy.reinvoke:
                     passes.may_reinvoke.add(invocation.key)
         finally:
-            passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
+            if passes.may_reinvoke and not again:  # else nobody asks
+                passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
 
     def _count(self, invocation: _Invocation, error: str, start: float) -> None:
         meter, took = self.initializer.meter, time.perf_counter() - start
@@ -172,6 +173,7 @@ class MutatingAdmissionPolicy(Plugin):
         if obj is None or attributes.obj is None:
             return False
         before = obj
+        known = obj if obj is attributes.obj else None  # else it comes from a conversion
         for is_json, expression in policy.mutations:
             start = time.perf_counter()
             try:
@@ -190,7 +192,7 @@ class MutatingAdmissionPolicy(Plugin):
                 continue
             self._count(invocation, "no_error", start)
             if patched is not obj:
-                obj = decoded(patched, kind)
+                obj = known = decoded(patched, kind, known)
         if tree.equal(obj, before):
             return False
         attributes.obj = to_storage(obj, kind, attributes.obj, attributes)

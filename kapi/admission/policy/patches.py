@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import StructType
 from kapi.cel.values import Message, Optional
-from kapi.machinery import tree
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration.expressions import JSON_PATCH
 from kapi.schema import jsonpatch
@@ -25,7 +24,10 @@ class MutationError(ValueError):
 
 
 def apply_json_patch(obj: Object, value: object) -> Object:
-    """The object with the operations an expression made; unchanged when a test of theirs fails.  Raises MutationError."""
+    """The object with the operations an expression made; the given one when a test of theirs fails.  Raises MutationError.
+
+    What the operations do not reach is that of the given object.
+    """
     if not isinstance(value, list):
         raise MutationError("type mismatch: JSONPatchType.expression should evaluate to array")
     operations: list[Object] = []
@@ -40,7 +42,7 @@ def apply_json_patch(obj: Object, value: object) -> Object:
             operation["value"] = plain(item["value"])
         operations.append(operation)
     try:
-        patched = jsonpatch.patched(tree.copy(obj), operations)
+        patched = jsonpatch.patched(obj, operations, sharing=True)
     except jsonpatch.TestFailed:
         return obj
     except jsonpatch.PatchError as error:

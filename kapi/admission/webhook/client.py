@@ -100,7 +100,7 @@ class WebhookClient:
             credentials = self._credentials.for_host(target.name, target.port)
             network = CONTROL_PLANE if service is None else CLUSTER
             server = self._server(target.name, host, number, client_config.get("caBundle") or "", credentials, network)
-            data = orjson.dumps(body)
+            data = json_pieces.dumps(body)
             began = self._reactor.seconds()
             sent = server.http.request(
                 "POST",

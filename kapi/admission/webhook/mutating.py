@@ -14,11 +14,11 @@ from kapi.admission.versions import in_version, row_of, to_storage
 from kapi.admission.webhook.calls import CallFailed, WebhookPlugin, shared_client
 from kapi.admission.webhook.matching import Invocation, selected
 from kapi.admission.webhook.review import Answer
-from kapi.codecs import json_reading
+from kapi.codecs import json_pieces, json_reading
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.status import StatusError, internal
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.schema import jsonpatch
 from kapi.schema.builtin import names_by_kind, type_of
 from kapi.schema.custom import decode_metadata
@@ -51,7 +51,7 @@ def begin_pass(plugin: str, attributes: Attributes) -> tuple[Passes, bool]:
     if reinvocation is None:
         return Passes(), False
     passes = cast(Passes, reinvocation.seen.setdefault(plugin, Passes()))
-    if reinvocation.again and passes.last_output != attributes.obj:
+    if reinvocation.again and not tree.equal(passes.last_output, attributes.obj):
         passes.require()
     return passes, reinvocation.again
 
@@ -124,42 +124,54 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         if answer.patch_type != "JSONPatch":
             raise CallFailed(hook.name, f'unsupported patch type "{answer.patch_type}"', 503)
         try:
-            patched = jsonpatch.patched(versioned, operations)
+            patched = jsonpatch.patched(versioned, operations, sharing=True)
         except jsonpatch.PatchError as error:
             raise internal(error) from None
-        new = _read(patched, invocation.kind)
+        new = _read(patched, invocation.kind, versioned if versioned is attributes.obj else None)
         said = {
             "configuration": hook.configuration,
             "webhook": hook.name,
             "patch": operations,
             "patchType": answer.patch_type,
         }
-        attributes.annotate(f"patch.webhook.admission.k8s.io/{place}", orjson.dumps(said).decode())
-        changed = bool(new != versioned)  # what defaulting undoes was a change all the same
+        attributes.annotate(f"patch.webhook.admission.k8s.io/{place}", json_pieces.dumps(said).decode())
+        changed = not tree.equal(new, versioned)  # what defaulting undoes was a change all the same
         _default(new, invocation.kind)
         attributes.obj = to_storage(new, invocation.kind, attributes.obj, attributes)
         return changed
 
 
-def decoded(obj: object, kind: GroupVersionKind) -> Object:
-    """A patched object read and defaulted like a request's body.  Raises InternalError."""
-    result = _read(obj, kind)
+def decoded(obj: object, kind: GroupVersionKind, before: Object | None) -> Object:
+    """A patched object read and defaulted like a request's body.  Raises InternalError.
+
+    ``before``: the object that was patched, when it was read so itself: what the patch has left of its fields is not read again.
+    """
+    result = _read(obj, kind, before)
     _default(result, kind)
     return result
 
 
-def _read(obj: object, kind: GroupVersionKind) -> Object:
+def _read(obj: object, kind: GroupVersionKind, before: Object | None) -> Object:
     if not isinstance(obj, dict) or obj.get("kind") != kind.kind or obj.get("apiVersion") != str(kind.group_version):
         raise internal("the patched object is of another kind")
     try:
         if kind in names_by_kind():
-            result: Object = decode(obj, kind, type_of(kind), "Ignore", lambda text: None)
-            return result
+            left = (
+                {} if before is None else {key: value for key, value in obj.items() if _is_left(value, before.get(key))}
+            )
+            changed = {key: value for key, value in obj.items() if key not in left}
+            read: Object = decode(changed, kind, type_of(kind), "Ignore", lambda text: None)
+            found = {**read, **left}
+            return {key: found[key] for key in dict.fromkeys((*list(read)[:2], *obj, *read)) if key in found}
         return {**obj, "metadata": decode_metadata(obj.get("metadata"), ExactDecoder())}
     except StatusError as error:
         raise internal(error.message) from None
     except ValueError as error:
         raise internal(error) from None
+
+
+def _is_left(value: Tree, before: Tree) -> bool:
+    return value is before and type(value) in (dict, list) and bool(value)
 
 
 def _default(obj: Object, kind: GroupVersionKind) -> None:

@@ -111,7 +111,7 @@ def read_answer(review: object, uid: str, version: str, mutating: bool) -> Answe
         patch=patch,
         patch_type=patch_type or "",
         status=response.get("status"),
-        warnings=[text for text in response.get("warnings") or () if text],
+        warnings=response.get("warnings") or [],
         annotations=response.get("auditAnnotations") or {},
     )
 

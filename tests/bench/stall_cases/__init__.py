@@ -15,6 +15,7 @@ from tests.bench.stall_cases import (
     pods,
     policies,
     reading,
+    webhooks,
     wire,
 )
 from tests.bench.stall_cases.case import Case, Place
@@ -27,6 +28,7 @@ def all_cases() -> Iterator[tuple[str, Callable[[Place], Case]]]:
         pods,
         objects,
         policies,
+        webhooks,
         custom,
         large_schemas,
         patches,
