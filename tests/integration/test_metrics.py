@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.integration.server_process import ForkedServer, api_request
+from tests.waiting import until
 
 LINES = (Path(__file__).parents[1] / "server" / "upstream_metrics.txt").read_text().splitlines()[1:]
 
@@ -23,6 +24,8 @@ def text() -> Iterator[str]:
     server = ForkedServer().start()
     try:
         configmaps = "api/v1/namespaces/default/configmaps"
+        # a controller makes it, maybe after the server is ready; the tests count it
+        until(lambda: api_request(server, "GET", f"{configmaps}/kube-root-ca.crt?resourceVersion=0")[0] == 200)
         api_request(server, "GET", "metrics")  # it asks the store for its size
         api_request(server, "POST", configmaps, {"metadata": {"name": "a"}})
         api_request(server, "GET", configmaps)

@@ -189,24 +189,45 @@ def test_what_a_webhook_is_told_of_namespaces_and_evictions(api: Api) -> None:
 
 
 def test_a_webhook_that_hangs_costs_nobody_else_anything(api: Api, server: ServerProcess) -> None:
-    hanging, release = threading.Event(), threading.Event()
+    hanging, release, end = threading.Event(), threading.Event(), threading.Event()
 
     def hang(request: Object) -> Object:
         hanging.set()
         release.wait(120)
         return {}
 
-    hooks = WebhookServer(hang=hang, quick=lambda request: {})
+    def never(request: Object) -> Object:
+        end.wait(120)
+        return {}
+
+    hooks = WebhookServer(hang=hang, quick=lambda request: {}, never=never)
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
-    slow = {"namespaceSelector": {"matchLabels": {"hooks": "slow"}}, "timeoutSeconds": 10, "failurePolicy": "Fail"}
-    quick = {"namespaceSelector": {"matchLabels": {"hooks": "quick"}}}
-    api.configure("Validating", "slow", hooks.webhook("hang", rule, **slow), hooks.webhook("quick", rule, **quick))
-    stuck_path, path = api.namespace("hook-slow", hooks="slow"), api.namespace("hook-quick", hooks="quick")
-    answers: list[tuple[int, bytes]] = []
+
+    labels = {"of": "test"}
+
+    def of(which: str, seconds: int) -> Object:
+        """Not for kube-root-ca.crt, which the server makes in each namespace, at any time."""
+        here, mine = {"matchLabels": {"hooks": which}}, {"matchLabels": labels}
+        return {
+            "namespaceSelector": here, "objectSelector": mine, "timeoutSeconds": seconds, "failurePolicy": "Fail"
+        }  # fmt: skip
+
+    api.configure(
+        "Validating",
+        "slow",
+        hooks.webhook("hang", rule, **of("slow", 30)),
+        hooks.webhook("quick", rule, **of("quick", 30)),
+        hooks.webhook("never", rule, **of("late", 1)),
+    )
+    names = ("slow", "quick", "late")
+    stuck_path, path, late_path = (api.namespace(f"hook-{name}", hooks=name) for name in names)
+    answers: list[int] = []
 
     def create_stuck() -> None:
-        while not answers or answers[-1][0] == 201:  # until the configuration is heeded
-            answers.append(Api(server).send("POST", stuck_path, {"metadata": {"generateName": "s-"}}))
+        while not release.is_set():  # those that come before the configuration is heeded are not stuck
+            answers.append(
+                Api(server).send("POST", stuck_path, {"metadata": {"generateName": "s-", "labels": labels}})[0]
+            )
 
     stuck = threading.Thread(target=create_stuck)
     stuck.start()
@@ -214,19 +235,23 @@ def test_a_webhook_that_hangs_costs_nobody_else_anything(api: Api, server: Serve
         assert hanging.wait(120)
         before = len(answers)
         for i in range(30):
-            api.ask("POST", path, {"metadata": {"name": f"c{i}"}})
+            api.ask("POST", path, {"metadata": {"name": f"c{i}", "labels": labels}})
         assert len(hooks.requests("quick")) >= 30
         assert len(answers) == before, "the hanging webhook was not waited for"
+        release.set()
         stuck.join(120)
-        code, body = answers[-1]
+        assert set(answers) == {201}
+        late = {"metadata": {"generateName": "l-", "labels": labels}}
+        code, body = until_heeded(hooks, "never", lambda _: api.send("POST", late_path, late))
         assert code == 500
-        assert b'failed calling webhook \\"hang.example.com\\": failed to call webhook: Post' in body
+        assert b'failed calling webhook \\"never.example.com\\": failed to call webhook: Post' in body
         assert b"context deadline exceeded" in body
     finally:
         release.set()
+        end.set()
         api.unconfigure("slow")
-        for name in ("hook-slow", "hook-quick"):
-            api.send("DELETE", f"/api/v1/namespaces/{name}")
+        for name in names:
+            api.send("DELETE", f"/api/v1/namespaces/hook-{name}")
         hooks.close()
 
 
