@@ -167,7 +167,7 @@ class Cluster:
         context = ssl.create_default_context(cafile=str(self.server.authority))
         pki = self.server.authority.parent
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=60)
+        connection = http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
         try:
             data = body if body is None or isinstance(body, str) else json.dumps(body)
             connection.request(method, url.path + path, data, {"User-Agent": _MANAGER, **(headers or {})})
@@ -178,7 +178,7 @@ class Cluster:
         finally:
             connection.close()
 
-    def wait(self, condition: Callable[[], Found], why: str = "it did not happen", seconds: float = 30.0) -> Found:
+    def wait(self, condition: Callable[[], Found], why: str = "it did not happen", seconds: float = 120.0) -> Found:
         """Waits until ``condition()`` is true, and returns its result.  Raises TimeoutError."""
         end = time.monotonic() + seconds
         while True:

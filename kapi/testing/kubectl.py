@@ -39,7 +39,7 @@ class Kubectl:
         self.binary = binary
         self.environment = dict(environment)
 
-    def __call__(self, *arguments: str, input: object = None, seconds: float = 60.0) -> Tree:
+    def __call__(self, *arguments: str, input: object = None, seconds: float = 120.0) -> Tree:
         """``input`` is text, or a tree that is sent as JSON, with ``-f -``.  Raises KubectlError."""
         if input is not None and "-f" not in arguments:
             arguments = (*arguments, "-f", "-")
@@ -47,7 +47,7 @@ class Kubectl:
         text = self.text(*arguments, *(("-o", "json") if wants_tree else ()), input=input, seconds=seconds)
         return json.loads(text) if wants_tree and text.strip() else text
 
-    def text(self, *arguments: str, input: object = None, seconds: float = 60.0) -> str:
+    def text(self, *arguments: str, input: object = None, seconds: float = 120.0) -> str:
         """The standard output.  Raises KubectlError."""
         given = input if input is None or isinstance(input, str) else json.dumps(input)
         done = subprocess.run(

@@ -28,7 +28,7 @@ def run(directory: Path, *arguments: str, **environment: str) -> tuple[dict[str,
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "KUBE"))}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *plugin, "--rootdir", str(directory), *arguments, "."],
-        cwd=directory, capture_output=True, text=True, timeout=300, env={**inherited, **environment},
+        cwd=directory, capture_output=True, text=True, timeout=800, env={**inherited, **environment},
     )  # fmt: skip
     counted = _OUTCOMES.findall(done.stdout.strip().rpartition("\n")[2])
     return {outcome: int(number) for number, outcome in counted}, done.stdout + done.stderr

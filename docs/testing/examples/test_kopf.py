@@ -15,7 +15,7 @@ def operator(kapi):
     process = subprocess.Popen(command, env=kapi.environment())
     yield process
     process.terminate()
-    process.wait(20)
+    process.wait(120)
 
 
 @pytest.mark.kapi(crds="widgets.yaml")
