@@ -10,6 +10,7 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 from twisted.internet import reactor
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.authentication.interface import Authenticated, AuthenticationError
@@ -21,6 +22,7 @@ from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import Endpoint
+from kapi.machinery.checkpoint import in_slices
 from tests.authentication.identities import Authority, HTTPSServer
 from tests.rsa_keys import rsa_key
 
@@ -140,6 +142,110 @@ class OIDCTest(TestCase):
         for _ in range(5):
             await self.refused(oidc, self.token(key=ec.generate_private_key(ec.SECP256R1()), algorithm="ES256"))
         self.assertEqual(len(self.server.calls), calls)
+
+    async def test_a_new_key_may_have_the_id_of_the_old_one_or_none(self) -> None:
+        """As upstream, keys are fetched again when the signature of a token fails."""
+        oidc = self.authenticator()
+        await self.ask(oidc, self.token())
+        known = self.keys[0]["kid"]
+        self.keys = [{**VerificationKey.of(rsa_key("other").public_key()).jwk(), "kid": known}]
+        self.seconds = 60.0
+        claims = {"iss": self.issuer, "aud": "kapi", "sub": "joe", "exp": int(time.time()) + 60}
+        renewed = jwt.encode(claims, rsa_key("other"), algorithm="RS256", headers={"kid": known})
+        self.assertIsNotNone(await self.ask(oidc, renewed))
+        self.keys = [VerificationKey.of(rsa_key("issuer").public_key()).jwk()]
+        del self.keys[0]["kid"]
+        self.seconds = 120.0
+        unnamed = jwt.encode(claims, rsa_key("issuer"), algorithm="RS256")
+        self.assertIsNotNone(await self.ask(oidc, unnamed))
+        calls = len(self.server.calls)
+        for number in range(5):
+            await self.refused(oidc, jwt.encode({**claims, "jti": str(number)}, rsa_key("other"), algorithm="RS256"))
+        self.assertEqual(len(self.server.calls), calls)
+
+    async def test_a_client_that_hangs_up_takes_the_keys_from_nobody(self) -> None:
+        gate: Deferred[None] = Deferred()
+        request, waiting = self.client.request, []
+
+        async def held(*arguments: Any, **more: Any) -> Any:
+            waiting.append(arguments)
+            await gate
+            return await request(*arguments, **more)
+
+        self.patch(self.client, "request", held)
+        oidc = self.authenticator()
+        first = Deferred.fromCoroutine(self.ask(oidc, self.token(sub="first")))
+        second = Deferred.fromCoroutine(self.ask(oidc, self.token()))
+        first.cancel()
+        await self.assertFailure(first, CancelledError)
+        self.assertEqual(len(waiting), 1)
+        gate.callback(None)
+        answer = await second
+        assert answer is not None
+        self.assertEqual(answer.user.name, f"{self.issuer}#jane")
+
+    async def test_a_key_that_is_none_costs_only_itself(self) -> None:
+        good = self.keys[0]
+        kid = {"kid": "broken"}
+        broken: list[Any] = [
+            None, 5, {"kty": "RSA", **kid}, {**good, **kid, "n": 5}, {**good, **kid, "n": "AQ"}, {**good, **kid, "e": "AA"},
+            {**good, **kid, "alg": 5}, {**good, **kid, "alg": "RSA-OAEP"}, {**good, "kid": []},
+            {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", **kid},
+        ]  # fmt: skip
+        self.keys = [*broken, good]
+        oidc = self.authenticator()
+        self.assertIsNotNone(await self.ask(oidc, self.token()))
+        claims = {"iss": self.issuer, "aud": "kapi", "sub": "joe", "exp": int(time.time()) + 60}
+        self.assertIsNotNone(await self.ask(oidc, jwt.encode(claims, rsa_key("issuer"), algorithm="RS256")))
+        forged = jwt.encode(claims, rsa_key("other"), algorithm="RS256", headers=kid)
+        self.assertIn("signature", await self.refused(oidc, forged))
+
+    async def test_of_many_keys_only_those_in_use_are_made(self) -> None:
+        """A set of thousands would hold the reactor; a token without a key id tries them in slices."""
+        made = []
+        make = jwt.PyJWK
+        self.patch(jwt, "PyJWK", lambda *arguments, **more: made.append(arguments) or make(*arguments, **more))
+        self.keys = [{**self.keys[0], "kid": f"k{number}"} for number in range(100)] + self.keys
+        oidc = self.authenticator()
+        await self.ask(oidc, self.token())
+        self.assertEqual(len(made), 1)
+        claims = {"iss": self.issuer, "aud": "kapi", "sub": "joe", "exp": int(time.time()) + 60}
+        running: Any = oidc.authenticate_token(jwt.encode(claims, rsa_key("other"), algorithm="RS256"))
+        self.assertIs(running.send(None), in_slices)
+        with self.assertRaises(AuthenticationError):
+            running.send(None)
+
+    async def test_expressions_run_in_slices(self) -> None:
+        """Their cost grows with the claims: a member of 400 groups needs a second for ``all`` in ``all``."""
+        entry = entry_from_flags({"issuer_url": self.issuer, "client_id": "kapi"})
+        entry["claimValidationRules"] = [{"expression": "claims.sub != 'root'"}]
+        oidc = self.authenticator(entry)
+        await self.ask(oidc, self.token())
+        running: Any = oidc.authenticate_token(self.token(sub="joe"))
+        self.assertIs(running.send(None), in_slices)
+        with self.assertRaises(StopIteration):
+            running.send(None)
+
+    async def test_registered_claims_have_their_types(self) -> None:
+        """As upstream decodes them; a time may be a number in quotes."""
+        oidc = self.authenticator(username_claim="name", groups_claim="roles")
+        for wrong in (
+            {"nbf": "soon"}, {"nbf": [1]}, {"nbf": True}, {"iat": "x"}, {"iat": {}}, {"aud": ["kapi", 1]}, {"sub": 5},
+            {"exp": 10**30}, {"exp": 1e300}, {"exp": "1_000_000_000_000"}, {"exp": "inf"}, {"nonce": 1}, {"at_hash": []},
+            {"_claim_names": ["roles"]}, {"_claim_names": {"roles": ["src"]}, "_claim_sources": {"src": {}}},
+            {"_claim_names": {"roles": 5}}, {"_claim_sources": []}, {"_claim_sources": {"src": {"endpoint": 5}}},
+        ):  # fmt: skip
+            self.assertIn("unmarshal", await self.refused(oidc, self.token(name="joe", **wrong)), wrong)
+        for right in ({"exp": str(int(time.time()) + 60)}, {"nbf": "1.5e3"}, {"iat": 9e9}, {"nbf": -(2.0**63)}):
+            self.assertIsNotNone(await self.ask(oidc, self.token(name="joe", **right)), right)
+
+    async def test_no_groups_may_be_null(self) -> None:
+        oidc = self.authenticator(groups_claim="roles", groups_prefix="g:")
+        body = {"iss": self.issuer, "aud": "kapi", "sub": "jane", "exp": int(time.time()) + 60}
+        for roles, groups in ((None, ()), (["a", None], ("g:a", "g:"))):
+            answer = await self.ask(oidc, jwt.encode({**body, "roles": roles}, rsa_key("issuer"), algorithm="RS256"))
+            assert answer is not None
+            self.assertEqual(answer.user.groups, groups)
 
     async def test_a_verified_token_is_remembered_but_not_beyond_its_expiry(self) -> None:
         now = [time.time()]

@@ -17,6 +17,7 @@ from kapi.authentication.oidc.verification import verified_claims
 from kapi.authentication.service_account.signed import parse_unverified
 from kapi.authentication.static_tokens import for_any_audience
 from kapi.cel.types import Value
+from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 from kapi.request.user import CREDENTIAL_ID, UserInfo
@@ -41,6 +42,7 @@ class OIDCAuthenticator:
         self.provider = provider
         self._distributed = distributed
         self.expressions = expressions
+        self._has_expressions = expressions != Expressions()
         issuer = entry["issuer"]
         self._issuer: str = issuer["url"]
         self._audiences = frozenset(issuer["audiences"])
@@ -71,6 +73,8 @@ class OIDCAuthenticator:
         if self._distributed is not None:
             claims = dict(claims)
             await self._distributed.expand(claims)
+        if self._has_expressions:
+            await in_slices  # their cost grows with the claims
         user = self._user(claims)
         expires = float(claims["exp"])
         self._cache.put(digest, user, _CACHE_SECONDS, expires)
@@ -125,7 +129,7 @@ class OIDCAuthenticator:
         claim = mapping.get("claim", "")
         if claim and claim in claims:
             prefix = mapping.get("prefix") or ""
-            values = _strings(claims[claim])
+            values = _strings(_without_nulls(claims[claim]))
             if values is None:
                 raise AuthenticationError(f"oidc: parse groups claim {quote(claim)}: not a string or list of strings")
             return tuple(prefix + value for value in values)
@@ -185,6 +189,13 @@ class OIDCAuthenticator:
             raise AuthenticationError(f"oidc: error evaluating {what}: {error}") from None
         if passed is not True:
             raise AuthenticationError(f"oidc: error evaluating {what}: {message or 'validation expression failed'}")
+
+
+def _without_nulls(value: object) -> object:
+    """As Go decodes strings: null is none of them, and in a list an empty one."""
+    if value is None:
+        return []
+    return ["" if item is None else item for item in value] if isinstance(value, list) else value
 
 
 def _strings(value: object, skip_empty: bool = False) -> list[str] | None:

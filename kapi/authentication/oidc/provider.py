@@ -1,28 +1,26 @@
 """An identity provider's discovery document and keys, fetched and renewed (OpenID Connect Discovery 1.0).
 
-Keys are fetched again when a token names one that is not known, at most every few seconds, so that rotation works and a
-flood of forged key ids does not reach the provider.
+Keys are fetched again when no known one verifies a token, at most every few seconds, so that rotation works and a flood of
+forged tokens does not reach the provider.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import orjson
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 
 from kapi.authentication.interface import AuthenticationError
+from kapi.authentication.oidc.signing_key import SigningKey, signing_keys
 from kapi.machinery.tree import Tree
 
 if TYPE_CHECKING:
-    import jwt
-
     from kapi.client.https import HTTPSClient
 
 _RETRY_SECONDS = 10.0  # seconds between attempts to reach a provider that could not be reached
 _MIN_REFRESH_SECONDS = 5.0  # seconds between two fetches of the keys
-_KINDS = frozenset({"RSA", "EC"})
 
 
 class Provider:
@@ -34,9 +32,10 @@ class Provider:
         self._discovery_url = discovery_url or issuer.rstrip("/") + "/.well-known/openid-configuration"
         self._seconds = seconds
         self._jwks_uri = ""
-        self._keys: list[jwt.PyJWK] = []
+        self._keys: Sequence[SigningKey] = ()
+        self._by_id: dict[str, list[SigningKey]] = {}
         self._attempt = float("-inf")
-        self._fetching: list[Deferred[None]] | None = None
+        self._waiting: list[Deferred[None]] | None = None  # for the fetch that is under way
         self.problem = "not initialized"  # why the provider cannot be used; "" when it can
 
     @property
@@ -44,43 +43,61 @@ class Provider:
         """Whether it was reached at least once."""
         return bool(self._keys)
 
-    async def keys_for(self, key_id: str, algorithm: str) -> list[jwt.PyJWK]:
+    async def keys_for(self, key_id: str) -> Sequence[SigningKey]:
         """The keys that may have signed a token.  Raises AuthenticationError when the provider was never reached."""
-        found = self._matching(key_id)
-        now = self._seconds()
+        return self._matching(key_id) or await self.newer_keys(key_id)
+
+    async def newer_keys(self, key_id: str) -> Sequence[SigningKey]:
+        """The same after another fetch, for a token that no known key verifies: a new key may have the id of an old one.
+
+        Empty when the last fetch was too short a time ago.
+        """
         pause = _MIN_REFRESH_SECONDS if self._keys else _RETRY_SECONDS
-        if not found and (now - self._attempt >= pause or self._fetching is not None):
+        found: Sequence[SigningKey] = ()
+        if self._waiting is not None or self._seconds() - self._attempt >= pause:
             await self.refresh()
             found = self._matching(key_id)
         if not self._keys and self.problem:
             raise AuthenticationError("oidc: authenticator not initialized")
         return found
 
-    def _matching(self, key_id: str) -> list[jwt.PyJWK]:
-        return [key for key in self._keys if not key_id or key.key_id == key_id]
+    def _matching(self, key_id: str) -> Sequence[SigningKey]:
+        return self._by_id.get(key_id, ()) if key_id else self._keys
 
     async def refresh(self) -> None:
-        """Fetches the document and the keys; one fetch serves all who wait.  Problems are kept, not raised."""
-        if self._fetching is not None:
-            waiting: Deferred[None] = Deferred()
-            self._fetching.append(waiting)
-            await waiting
-            return
-        self._fetching, self._attempt = [], self._seconds()
+        """Fetches the document and the keys; one fetch serves all who wait.  Problems are kept, not raised.
+
+        The fetch goes on when those who wait have left: a client that hangs up takes the keys from nobody.
+        """
+        waiting: Deferred[None] = Deferred(self._left)
+        if self._waiting is None:
+            self._waiting = [waiting]
+            Deferred.fromCoroutine(self._fetch())
+        else:
+            self._waiting.append(waiting)
+        await waiting
+
+    def _left(self, waiting: Deferred[None]) -> None:
+        if self._waiting is not None:
+            self._waiting.remove(waiting)
+
+    async def _fetch(self) -> None:
+        self._attempt = self._seconds()
         try:
             if not self._jwks_uri:
                 self._jwks_uri = await self._discover()
             self._keys = await self._fetch_keys()
+            self._by_id = {}
+            for key in self._keys:
+                self._by_id.setdefault(key.key_id, []).append(key)
             self.problem = ""
-        except CancelledError:
-            raise
         except AuthenticationError as error:
             self.problem = str(error)
         except Exception as error:
             self.problem = f"{type(error).__name__}"
         finally:
-            waiters, self._fetching = self._fetching, None
-            for each in waiters or ():
+            waiting, self._waiting = self._waiting, None
+            for each in waiting or ():
                 each.callback(None)
 
     async def _get(self, url: str) -> Tree:
@@ -101,18 +118,8 @@ class Provider:
             raise AuthenticationError("oidc: the provider names no https jwks_uri")
         return uri
 
-    async def _fetch_keys(self) -> list[jwt.PyJWK]:
-        import jwt  # imported only when it is used
-
-        document = await self._get(self._jwks_uri)
-        keys = []
-        for tree in document.get("keys") or () if isinstance(document, dict) else ():
-            if not isinstance(tree, dict) or tree.get("kty") not in _KINDS or tree.get("use") not in (None, "sig"):
-                continue
-            try:
-                keys.append(jwt.PyJWK(tree, algorithm=tree.get("alg")))
-            except jwt.PyJWTError:
-                continue
+    async def _fetch_keys(self) -> Sequence[SigningKey]:
+        keys = signing_keys(await self._get(self._jwks_uri))
         if not keys:
             raise AuthenticationError("oidc: the provider publishes no usable keys")
         return keys

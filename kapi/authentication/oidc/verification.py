@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.provider import Provider
+from kapi.authentication.oidc.signing_key import SigningKey
 from kapi.authentication.service_account.signed import parse_unverified, signed_claims
+from kapi.client.typed import WrongType, list_of, string, string_map, struct
+from kapi.machinery.checkpoint import in_slices, steps
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 
-if TYPE_CHECKING:
-    import jwt
-
-_EC_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _NOT_BEFORE_LEEWAY_SECONDS = 300
+_MAX_KEYS_AT_ONCE = 8  # tried without a pause
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_MAX_SECONDS = 2.0**63  # a time is an int64 upstream
 
 
 async def verified_claims(
@@ -28,42 +30,78 @@ async def verified_claims(
     algorithm, key_id = parsed[0].get("alg"), parsed[0].get("kid")
     if not isinstance(algorithm, str) or algorithm not in algorithms:
         raise AuthenticationError(f"oidc: verify token: unexpected signature algorithm {quote(str(algorithm))}")
-    keys = await provider.keys_for(key_id if isinstance(key_id, str) else "", algorithm)
-    claims = _signed_claims(token, algorithm, keys)
+    wanted = key_id if isinstance(key_id, str) else ""
+    claims = await _signed_claims(token, algorithm, await provider.keys_for(wanted))
+    if claims is None:
+        claims = await _signed_claims(token, algorithm, await provider.newer_keys(wanted))
+    if claims is None:
+        raise AuthenticationError("oidc: verify token: failed to verify signature: failed to verify id token signature")
     _check(claims, provider.issuer, audiences, now)
     return claims
 
 
-def _signed_claims(token: str, algorithm: str, keys: Sequence[jwt.PyJWK]) -> Object:
-    for key in keys:
-        if not _fits(key, algorithm):
-            continue
-        claims = signed_claims(token, key.key, (algorithm,))
-        if claims is not None:
-            return claims
-    raise AuthenticationError("oidc: verify token: failed to verify signature: failed to verify id token signature")
+async def _signed_claims(token: str, algorithm: str, keys: Sequence[SigningKey]) -> Object | None:
+    """The claims, if one of the keys has signed them."""
+    if len(keys) > _MAX_KEYS_AT_ONCE:
+        await in_slices  # of a token without a key id any key may be the signer's
+    for key in steps(keys, _MAX_KEYS_AT_ONCE):
+        if key.fits(algorithm) and key.public is not None:
+            claims = signed_claims(token, key.public, (algorithm,))
+            if claims is not None:
+                return claims
+    return None
 
 
-def _fits(key: jwt.PyJWK, algorithm: str) -> bool:
-    """A key verifies only the algorithms of its own kind, curve and declaration."""
-    tree = key._jwk_data
-    if tree.get("alg") not in (None, algorithm):
-        return False
-    if algorithm in _EC_CURVES:
-        return bool(tree.get("kty") == "EC" and tree.get("crv") == _EC_CURVES[algorithm])
-    return bool(tree.get("kty") == "RSA")
+def _time(value: object, path: str) -> None:
+    """A number of seconds, also as text; upstream holds it as an int64."""
+    if isinstance(value, str):
+        value = float(value) if _NUMBER.fullmatch(value) else None
+    if value.__class__ not in (int, float) or not -_MAX_SECONDS <= value < _MAX_SECONDS:
+        raise WrongType(f"json: cannot unmarshal {path}: it is no time")
+
+
+def _audience(value: object, path: str) -> None:
+    if not isinstance(value, str):
+        _STRINGS(value, path)
+
+
+def _sources(value: object, path: str) -> None:
+    if not isinstance(value, dict):
+        raise WrongType(f"json: cannot unmarshal {path}: it is no object")
+    for each in value.values():
+        if each is not None:
+            _SOURCE(each, path)
+
+
+_STRINGS = list_of(string)
+_SOURCE = struct("oidc.claimSource", endpoint=string, access_token=string)
+_ID_TOKEN = struct(
+    "oidc.idToken",
+    iss=string,
+    sub=string,
+    aud=_audience,
+    exp=_time,
+    iat=_time,
+    nbf=_time,
+    nonce=string,
+    at_hash=string,
+    _claim_names=string_map,
+    _claim_sources=_sources,
+)
 
 
 def _check(claims: Object, issuer: str, expected: Collection[str], now: float) -> None:
+    try:
+        _ID_TOKEN(claims, "idToken")
+    except WrongType as error:
+        raise AuthenticationError(f"oidc: verify token: oidc: failed to unmarshal claims: {error}") from None
     if claims.get("iss") != issuer:
         raise AuthenticationError("oidc: verify token: id token issued by a different provider")
-    given = claims.get("aud")
-    audiences = [given] if isinstance(given, str) else given if isinstance(given, list) else []
-    if not any(audience in expected for audience in audiences if isinstance(audience, str)):
+    given = claims.get("aud") or ()
+    if not any(audience in expected for audience in ((given,) if isinstance(given, str) else given)):
         raise AuthenticationError("oidc: verify token: oidc: expected audience in the token is missing")
-    expires = claims.get("exp")
-    if not isinstance(expires, (int, float)) or isinstance(expires, bool) or expires < now:
+    expires, begins = claims.get("exp"), claims.get("nbf")
+    if expires is None or float(expires) < now:
         raise AuthenticationError("oidc: verify token: oidc: token is expired")
-    begins = claims.get("nbf")
-    if isinstance(begins, (int, float)) and now + _NOT_BEFORE_LEEWAY_SECONDS < begins:
+    if begins is not None and now + _NOT_BEFORE_LEEWAY_SECONDS < float(begins):
         raise AuthenticationError("oidc: verify token: oidc: current time before the nbf (not before) time")
