@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prometheus_client.registry import CollectorRegistry
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
 
 from kapi.authentication.configuration import (
@@ -187,8 +187,7 @@ class ExternalIdentity:
 
     async def _switch(self, content: bytes, made: list[OIDCAuthenticator]) -> None:
         try:
-            for authenticator in made:
-                await authenticator.provider.refresh()
+            await gatherResults([Deferred.fromCoroutine(each.provider.refresh()) for each in made])
             problems = [f"{each.provider.issuer}: {each.provider.problem}" for each in made if not each.provider.ready]
         finally:
             self._switching = False

@@ -13,10 +13,12 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 from twisted.internet import reactor
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.authentication.configuration import load_authentication
 from kapi.authentication.interface import Authenticated, AuthenticationError
+from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.authorization.configuration import ConfigurationError
 from kapi.options.authentication import AuthenticationOptions
@@ -122,6 +124,25 @@ class ReloadTest(TestCase):
         await self.reload()
         self.assertEqual(await self.user(self.one), "jane")
         self.assertEqual((self.reloads("success"), self.reloads("failure")), (0, 4))
+
+    async def test_new_issuers_are_asked_together(self) -> None:
+        """One that hangs does not keep the reload from the next one's answer."""
+        self.write()
+        self.start()
+        asked: list[str] = []
+        gate: Deferred[None] = Deferred()
+
+        async def hanging(provider: Provider, url: str) -> None:
+            asked.append(provider.issuer)
+            await gate
+
+        self.patch(Provider, "_get", hanging)
+        self.write(self.one, self.two)
+        reloading = self.identity.reload()
+        assert reloading is not None
+        self.assertEqual(len(asked), 2)
+        gate.callback(None)
+        await reloading
 
     async def test_issuers_that_do_not_answer_take_nobodys_place(self) -> None:
         self.write(self.one)
