@@ -45,6 +45,7 @@ _REQUEST = _struct(
 )
 _TEXTS = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
 _MAX_CONDITIONS = 64
+_QUICK_BUDGET = 5_000  # cost of all conditions that are evaluated at once: some milliseconds
 
 
 @cache
@@ -58,16 +59,35 @@ class CELConditions:
     def __init__(self, programs: Sequence[tuple[str, cel.Program]]) -> None:
         self.programs = tuple(programs)
 
+    def quick(self, review: Object) -> bool | None:
+        """As ``matches``, within a few milliseconds; None when it takes longer, or a condition cannot be evaluated."""
+        request, left = _request(review["spec"]), _QUICK_BUDGET
+        for _, program in self.programs:
+            try:
+                value, cost = program.run({"request": request}, left)
+            except cel.CelError:
+                return None
+            if value is not True:
+                return False if value is False else None
+            left -= cost
+            if left < 0:
+                return None
+        return True
+
     def matches(self, review: Object) -> bool:
-        """Raises ValueError when no condition is false and one cannot be evaluated."""
+        """Raises ValueError when no condition is false and one cannot be evaluated.  Each has the budget of one call."""
         request = _request(review["spec"])
         errors: list[str] = []
         for expression, program in self.programs:
             try:
-                if program.evaluate({"request": request}, cel.MATCH_CONDITIONS_BUDGET) is not True:
-                    return False
+                value = program.evaluate({"request": request})
             except cel.CelError as error:
                 errors.append(f"cel evaluation error: expression '{expression}' resulted in error: {error}")
+                continue
+            if value is False:
+                return False
+            if value is not True:
+                errors.append(f"cel evaluation error: expression '{expression}' eval result type should be bool")
         if errors:
             raise ValueError(aggregate(errors))
         return True

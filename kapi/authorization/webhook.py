@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 import orjson
@@ -15,6 +16,7 @@ from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.rules import RuleSet
 from kapi.client.review import ReviewClient, ReviewError
+from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 _log = Logger()
 TYPE = "Webhook"
-_MAX_CACHED_LENGTH = 10_000  # characters that a user chose, of a request whose answer is cached
+_MAX_CACHED_LENGTH = 10_000  # characters that a user chose, or of the reason, of an answer that is cached
 _CACHE_SIZE = 8192
 _FIELD_OPERATORS = {"=": "In", "==": "In", "!=": "NotIn"}
 _LABEL_OPERATORS = {
@@ -38,6 +40,10 @@ _LABEL_OPERATORS = {
 
 
 class MatchConditions(Protocol):
+    def quick(self, review: Object) -> bool | None:
+        """The same within a few milliseconds; None when it takes longer."""
+        ...
+
     def matches(self, review: Object) -> bool:
         """Whether the webhook decides on this review.  Raises ValueError when a condition fails to evaluate."""
         ...
@@ -126,17 +132,36 @@ class WebhookAuthorizer:
         review = access_review(attributes, self.version)
         if self.conditions is not None:
             started = time.perf_counter()
-            try:
-                matches = self.conditions.matches(review)
-            except ValueError as error:
-                self._meter.condition_errors.add(TYPE, self.name)
-                return Verdict(self.on_error, "", str(error))
-            finally:
-                self._meter.condition_seconds.observe(time.perf_counter() - started, TYPE, self.name)
+            matches = self.conditions.quick(review)
+            if matches is None:
+                return self._judge(self.conditions, review, attributes)
+            self._meter.condition_seconds.observe(time.perf_counter() - started, TYPE, self.name)
             if not matches:
-                self._meter.condition_exclusions.add(TYPE, self.name)
-                return Verdict(Decision.NO_OPINION)
-        key = orjson.dumps(review["spec"], option=orjson.OPT_SORT_KEYS)
+                return self._excluded()
+        return self._decide(review, attributes)
+
+    async def _judge(self, conditions: MatchConditions, review: Object, attributes: Attributes) -> Verdict:
+        """Conditions that take long, as they may for a user with many groups."""
+        await in_slices
+        started = time.perf_counter()
+        try:
+            matches = conditions.matches(review)
+        except ValueError as error:
+            self._meter.condition_errors.add(TYPE, self.name)
+            return Verdict(self.on_error, "", str(error))
+        finally:
+            self._meter.condition_seconds.observe(time.perf_counter() - started, TYPE, self.name)
+        if not matches:
+            return self._excluded()
+        verdict = self._decide(review, attributes)
+        return verdict if isinstance(verdict, Verdict) else await verdict
+
+    def _excluded(self) -> Verdict:
+        self._meter.condition_exclusions.add(TYPE, self.name)
+        return Verdict(Decision.NO_OPINION)
+
+    def _decide(self, review: Object, attributes: Attributes) -> Verdict | Awaitable[Verdict]:
+        key = sha256(orjson.dumps(review["spec"], option=orjson.OPT_SORT_KEYS)).digest()  # selectors may be long
         entry = self._cached.get(key)
         if entry is not None:
             if entry[0] > self._clock():
@@ -161,7 +186,7 @@ class WebhookAuthorizer:
                 self._meter.webhook_fail_open.add(self.name, error.result)
             return Verdict(self.on_error, "", str(error))
         ttl = self.authorized_ttl if status.get("allowed") else self.unauthorized_ttl
-        if cacheable and ttl > 0:
+        if cacheable and ttl > 0 and len(str(status.get("reason") or "")) <= _MAX_CACHED_LENGTH:
             self._cached[key] = (self._clock() + ttl, status)
             while len(self._cached) > _CACHE_SIZE:
                 self._cached.popitem(last=False)

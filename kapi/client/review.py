@@ -11,6 +11,7 @@ from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.internet.interfaces import IReactorTime
 
+from kapi.client.answer import AnswerTooLarge
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, boolean, list_of, string, string_list_map, struct
 from kapi.machinery.tree import Object, Tree
@@ -78,6 +79,9 @@ class ReviewClient:
             except (Unavailable, ReviewError) as error:
                 result = "timeout" if str(error).endswith(" 504") else "error"
                 raise
+            except AnswerTooLarge:
+                result = "error"
+                raise ReviewError(f"{self.what}: the answer is too large") from None
             except Exception as error:
                 result = "error"
                 raise Unavailable(f"{self.what}: {type(error).__name__}") from None
@@ -96,9 +100,18 @@ class ReviewClient:
         if not 200 <= answer.status < 300:
             raise ReviewError(f"{self.what} answered {answer.status}")
         try:
-            status: Tree = orjson.loads(answer.body).get("status") or {}
-        except (ValueError, AttributeError):
-            status = None
+            document: Tree = orjson.loads(answer.body)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise ReviewError(f"{self.what}: the answer is no {self.kind}")
+        for key in ("apiVersion", "kind"):
+            if document.get(key) not in (None, "", review[key]):
+                text = f"{document[key]!r} where {key} {review[key]!r} was asked for"
+                raise ReviewError(f"{self.what}: the answer is no {self.kind}: {text}")
+        status = document.get("status")
+        if status is None:
+            status = {}
         try:
             _STATUS[self.kind](status, f"{self.kind}.status")
         except WrongType as error:

@@ -15,8 +15,9 @@ from kapi.authorization.match_conditions import compile_conditions
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.union import Link, UnionAuthorizer
 from kapi.authorization.webhook import WebhookAuthorizer
-from kapi.client.https import HTTPSClient
+from kapi.client.https import MAX_ANSWER, HTTPSClient
 from kapi.client.kubeconfig import Endpoint
+from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.field import Path
 from kapi.request.user import UserInfo
 from tests.authentication.identities import Authority, HTTPSServer
@@ -30,7 +31,10 @@ class WebhookAuthorizerTest(TestCase):
     def setUp(self) -> None:
         self.status: Any = {"allowed": True, "reason": "because"}
         self.code = 200
-        self.server = HTTPSServer(CA, lambda path, body: (self.code, json.dumps({"status": self.status}).encode()))
+        self.head: dict[str, Any] = {}
+        self.server = HTTPSServer(
+            CA, lambda path, body: (self.code, json.dumps({**self.head, "status": self.status}).encode())
+        )
         self.client = HTTPSClient(reactor, Endpoint(self.server.url, ca=CA.pem))
         self.now = time.time()
 
@@ -160,6 +164,45 @@ class WebhookAuthorizerTest(TestCase):
         await self.decide(webhook, Attributes(ALICE, "get", is_resource=False, path="/x"))
         self.assertEqual(self.server.calls, [])
         self.assertIs((await self.decide(webhook, ask(ALICE, "get", "pods", "x"))).decision, Decision.ALLOW)
+
+    async def test_conditions_that_take_long_run_in_slices(self) -> None:
+        conditions, errors = compile_conditions(
+            [{"expression": "request.groups.all(a, request.groups.exists(b, b.startsWith(a)))"}], Path("w")
+        )
+        assert not errors
+        webhook = self.make(conditions=conditions)
+        member = UserInfo("alice", groups=tuple(f"group-{number}" for number in range(100)))
+        question = ask(member, "get", "pods", "x")
+        running: Any = webhook.authorize(question)
+        self.assertIs(running.send(None), in_slices)
+        running.close()
+        self.assertIs((await self.decide(webhook, question)).decision, Decision.ALLOW)
+
+    async def test_an_answer_of_another_kind_allows_nothing(self) -> None:
+        """As upstream; only an answer that says nothing of its kind is taken for one."""
+        right = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        for head, allowed in (
+            ({"kind": "Pod"}, False),
+            ({**right, "kind": "TokenReview"}, False),
+            ({**right, "apiVersion": "authorization.k8s.io/v1beta1"}, False),
+            ({**right, "kind": 5}, False),
+            (right, True),
+            ({"kind": "", "apiVersion": None}, True),
+        ):
+            self.head = head
+            verdict = await self.decide(self.make(on_error=Decision.DENY), ask(ALICE, "get", "pods", "x"))
+            self.assertIs(verdict.decision, Decision.ALLOW if allowed else Decision.DENY, head)
+
+    async def test_an_answer_that_is_too_large_is_asked_for_once_and_a_long_one_not_remembered(self) -> None:
+        self.status = {"allowed": True, "reason": "x" * 20_000}
+        webhook = self.make(on_error=Decision.DENY)
+        for _ in range(2):
+            await self.decide(webhook, ask(ALICE, "get", "pods", "x"))
+        self.assertEqual(len(self.server.calls), 2)
+        self.status = {"allowed": True, "reason": "x" * MAX_ANSWER}
+        verdict = await self.decide(webhook, ask(ALICE, "get", "pods", "x"))
+        self.assertIn("too large", verdict.error)
+        self.assertEqual(len(self.server.calls), 3)
 
     async def test_in_a_chain(self) -> None:
         rbac = authorizer(role("r", rule("get", "secrets")), binding("b", "r", user("alice")))
