@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -204,7 +205,10 @@ class Supervisor(Service):
         log_path = self.options.audit.audit_log_path
         if number > 1 and log_path not in ("", "-"):
             flags.append(f"--audit-log-path={worker_log_path(log_path, number)}")
-        command = [sys.executable, "-m", "kapi.workers.worker", *flags]
+        # until it watches the supervisor itself it ends with it: the listening socket, which it has, is needed by the next one
+        setpriv = shutil.which("setpriv")  # some platforms lack it
+        command = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+        command += [sys.executable, "-m", "kapi.workers.worker", *flags]
         environment = {name: value for name, value in os.environ.items() if name != "NOTIFY_SOCKET"}
         streams: dict[int, str | int] = {
             0: "w",

@@ -7,6 +7,7 @@ also inherited, for the other workers.  It ends when its standard input is close
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import select
@@ -33,6 +34,7 @@ LISTENER = 3  # the listening socket's file descriptor
 REVISIONS = 4  # descriptor of the shared memory with the revisions shown to clients
 READINESS = 5  # descriptor of a pipe to the supervisor: standard output may be full of what others read
 READY = b"ready"
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 @implementer(IReadDescriptor)
@@ -84,6 +86,13 @@ def orphaned(app: App, reactor: Reactor) -> None:
     Deferred.fromCoroutine(app.close_port()).addBoth(lambda _: stop_reactor(reactor))
 
 
+def outlive_supervisor() -> None:
+    """From now on it ends in order without a supervisor; until here the kernel ended it (``setpriv`` in the supervisor)."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)  # Linux has it
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+
+
 def announce() -> None:
     """Tells the supervisor that this worker serves."""
     os.write(READINESS, READY)
@@ -121,6 +130,7 @@ def main() -> None:
     app.announce = announce
     globalLogBeginner.beginLoggingTo([observer(options.logs, out=sys.stderr)], redirectStandardIO=False)
     SupervisorWatch(reactor, lambda: orphaned(app, reactor))
+    outlive_supervisor()
     app.startService()
     reactor.addSystemEventTrigger("before", "shutdown", app.stopService)
     reactor.run()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import http.client
 import json
 import os
 import signal
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -382,6 +384,34 @@ def test_after_a_killed_supervisor_workers_end_and_the_next_one_starts_at_once(t
         assert ask(server, "GET", "/readyz")[0] == 200
     finally:
         assert server.end() == 0
+
+
+def test_a_worker_that_starts_keeps_no_port_from_the_next_supervisor(tmp_path: Path) -> None:
+    """It has the listening socket from its first moment, and looks for its supervisor only at the end of its start."""
+    port = free_port()
+    server = ForkedServer("--workers=2", f"--secure-port={port}", directory=tmp_path)
+    start = threading.Thread(target=_start_quietly, args=(server,))
+    start.start()
+    worker = until(lambda: server.process is not None and children(pid_of(server))).pop()
+    until(lambda: "setpriv" not in Path(f"/proc/{worker}/cmdline").read_text())
+    os.kill(worker, signal.SIGSTOP)  # it takes its time
+    try:
+        os.kill(pid_of(server), signal.SIGKILL)
+        start.join()
+
+        def free() -> bool:
+            with socket.socket() as taken:
+                return taken.connect_ex(("127.0.0.1", port)) != 0
+
+        until(free)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+
+
+def _start_quietly(server: ForkedServer) -> None:
+    with contextlib.suppress(RuntimeError):  # it is killed
+        server.start()
 
 
 def test_what_is_wrong_with_the_flags_is_told_once(tmp_path: Path) -> None:
