@@ -74,7 +74,7 @@ class OpenAPIDownload:
             return False
         if self._services.get(name) != gv:
             return False
-        urls = _urls(index, f"apis/{gv}")
+        urls = _urls(index, gv)
         documents, mine = self._remote.documents, self._keys.setdefault(name, set())
         for key in mine - {key for key, _ in urls}:
             del documents[key]
@@ -124,13 +124,24 @@ class OpenAPIDownload:
         return body if code == 200 else None
 
 
-def _urls(index: bytes | None, first: str) -> list[tuple[str, str]]:
-    """(key, URL) of a server's documents; that of the group version ``first`` comes first."""
+def _urls(index: bytes | None, gv: GroupVersion) -> list[tuple[str, str]]:
+    """(key, URL) of a server's documents; that of the group version comes first.
+
+    Those of other group versions are left out: the server may have them from us.  Two servers that are behind each other would
+    keep the documents of a definition for ever, each because the other has them.
+    """
+    first = f"apis/{gv}"
     try:
         paths: Tree = json_pieces.loads(index or b"{}")["paths"]
         found = [(key, item["serverRelativeURL"]) for key, item in paths.items()]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []
-    found = [(key, url) for key, url in found if isinstance(url, str) and url.startswith("/")]
+    found = [(key, url) for key, url in found if isinstance(url, str) and url.startswith("/") and _is_of(key, gv)]
     found.sort(key=lambda pair: (pair[0] != first, pair[0]))
     return found[:MAX_DOCUMENTS]
+
+
+def _is_of(key: str, gv: GroupVersion) -> bool:
+    """Whether a document is not one of another group version, nor of another group."""
+    root, *parts = key.split("/")
+    return root != "api" and (root != "apis" or parts in ([], [gv.group], [gv.group, gv.version]))

@@ -49,6 +49,19 @@ class DocumentTests(ControllerCase):
         self.openapi.join(nothing := {"paths": {}})
         self.assertEqual((self.openapi.documents, nothing["paths"]), ({}, {}))
 
+    def test_documents_of_other_group_versions_are_not_taken(self) -> None:
+        """Else two servers, each behind an APIService of the other, would keep what neither serves any more."""
+        self.make_available()
+        keys = ["api", "api/v1", "apis/b.example.com", "apis/b.example.com/v1", "apis/a.example.com/v2"]
+        own = "apis/a.example.com/v1"
+        urls = {key: f"/openapi/v3/{key}?hash=A" for key in [*keys, own]}
+        answers = self.backend_client.answers
+        answers["/openapi/v3"] = orjson.dumps({"paths": {key: {"serverRelativeURL": url} for key, url in urls.items()}})
+        answers.update(dict.fromkeys(urls.values(), b"{}"))
+        self.clock.advance(31)
+        self.turn()
+        self.assertEqual(list(self.openapi.documents), [own])
+
     def test_what_is_no_document_is_passed_over(self) -> None:
         self.make_available()
         for index in (
