@@ -6,6 +6,7 @@ needs the network is found when the service starts.
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import socket
@@ -67,6 +68,8 @@ class App(APIService):
         self.connections: Connections
         self._contexts: ServerContexts
         self.files: pki.Files
+        self._renewal: datetime.datetime  # of the first generated certificate
+        self._unusable = ""  # what is wrong with the CA
 
     # -- prepare: no network but the listening socket
 
@@ -83,6 +86,7 @@ class App(APIService):
         self.port = self._socket.getsockname()[1]
         self.advertise = self.options.generic.advertise_address or default_address(serving.bind_address)
         self.files = self._make_files(self._names())
+        self._note_certificates()
         self._contexts = self._make_contexts()
         self.url = local_url(serving.bind_address, self.port)
         self.prepared = assemble(self._config(self.files, self.advertise, self.port))
@@ -106,6 +110,23 @@ class App(APIService):
         self.stalls = StallMonitor()
         for collector in (self.connections.handshake_errors, self.connections.errors.counter, self.stalls):
             config.metrics.registry.register(collector)
+
+    def _note_certificates(self) -> None:
+        self._renewal = pki.renewal(self.files)
+        if (why := pki.unusable_ca(self.files)) and why != self._unusable:
+            log.error("{why}", why=why)
+        self._unusable = why
+
+    def _renew_certificates(self) -> None:
+        """A server may run for longer than its certificates are valid."""
+        if pki.now() < self._renewal:
+            return
+        try:
+            self.files = self._make_files(self._names())
+            self._write_kubeconfig()
+        except (ConfigError, OSError) as error:
+            log.error("certificates could not be renewed: {error}", error=error)
+        self._note_certificates()
 
     def _names(self) -> list[str]:
         options = self.options
@@ -208,6 +229,7 @@ class App(APIService):
 
     def reload(self) -> None:
         """Serving certificates too."""
+        self._renew_certificates()
         self._contexts.reload()
         super().reload()
 

@@ -62,6 +62,11 @@ class Files(msgspec.Struct, frozen=True):
         return self.directory / "sa.pub"
 
 
+def now() -> datetime.datetime:
+    """By the clock of this machine."""
+    return datetime.datetime.now(datetime.UTC)
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Writes a file atomically, readable only by its owner."""
     scratch = path.with_name(path.name + ".new")
@@ -69,6 +74,8 @@ def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # else the file may be empty after a power failure
     scratch.replace(path)
 
 
@@ -93,15 +100,15 @@ def _name(common: str, organization: str = "") -> x509.Name:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, years: int
 ) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    moment = now()
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
-        .not_valid_after(now + years * _YEAR)
+        .not_valid_before(moment - _SKEW)
+        .not_valid_after(moment + years * _YEAR)
     )
 
 
@@ -146,7 +153,7 @@ def _ensure(files: Files, names: Iterable[str]) -> Files:
     wanted = list(dict.fromkeys(names))
     if not _serves(files.serving, files.serving_key, ca, wanted):
         _make_serving(files, ca, ca_key, wanted)
-    if not (files.admin.exists() and files.admin_key.exists() and _fresh(files.admin, ca)):
+    if not _usable(files.admin, files.admin_key, ca):
         _make_admin(files, ca, ca_key)
     if not files.service_account_public.exists():
         _make_service_account(files)
@@ -171,14 +178,22 @@ def _make_ca(files: Files) -> None:
     write_private(files.ca, certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _fresh(path: Path, ca: x509.Certificate) -> bool:
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    now = datetime.datetime.now(datetime.UTC)
+def _usable(path: Path, key: Path, ca: x509.Certificate) -> bool:
+    """Whether a certificate is valid for some time, of this CA, and belongs to its key.
+
+    Anything else is made again, whether a kill between two files, a clock that was wrong or a copy has left it.
+    """
+    moment = now()
     try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
         certificate.verify_directly_issued_by(ca)
-    except Exception:
+        return (
+            certificate.public_key() == _load_key(key).public_key()
+            and certificate.not_valid_before_utc <= moment + _SKEW
+            and certificate.not_valid_after_utc > moment + _RENEW_BEFORE
+        )
+    except Exception:  # missing, damaged, or signed by another key
         return False
-    return certificate.not_valid_after_utc > now + _RENEW_BEFORE
 
 
 def _alternative(name: str) -> x509.GeneralName:
@@ -189,11 +204,31 @@ def _alternative(name: str) -> x509.GeneralName:
 
 
 def _serves(path: Path, key: Path, ca: x509.Certificate, wanted: list[str]) -> bool:
-    if not (path.exists() and key.exists() and _fresh(path, ca)):
+    if not _usable(path, key, ca):
         return False
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return all(_alternative(name) in names for name in wanted)
+
+
+def unusable_ca(files: Files) -> str:
+    """Why clients cannot trust the certificates of the CA now, for operators; "" when they can."""
+    ca = x509.load_pem_x509_certificate(files.ca.read_bytes())
+    moment, name = now(), files.ca
+    if ca.not_valid_after_utc < moment:
+        return f"{name} has expired on {ca.not_valid_after_utc:%Y-%m-%d}: clients cannot connect until it is replaced"
+    if ca.not_valid_before_utc > moment + _SKEW:
+        return (
+            f"{name} is valid from {ca.not_valid_before_utc:%Y-%m-%d} on, but it is {moment:%Y-%m-%d} by the clock of this "
+            "machine: it is wrong now, or was when the CA was made"
+        )
+    return ""
+
+
+def renewal(files: Files) -> datetime.datetime:
+    """From when on ``ensure`` makes one of the certificates again."""
+    certificates = [x509.load_pem_x509_certificate(path.read_bytes()) for path in (files.serving, files.admin)]
+    return min(certificate.not_valid_after_utc for certificate in certificates) - _RENEW_BEFORE
 
 
 def _make_serving(files: Files, ca: x509.Certificate, ca_key: ec.EllipticCurvePrivateKey, wanted: list[str]) -> None:

@@ -60,6 +60,62 @@ def test_no_key_that_others_depend_on_is_replaced(files: pki.Files, public: str,
     assert contents(files) == before
 
 
+@pytest.mark.parametrize("name", ["apiserver", "admin"])
+@pytest.mark.parametrize("kept", ["crt", "key"])
+def test_a_pair_that_does_not_belong_together_is_made_again(files: pki.Files, name: str, kept: str) -> None:
+    """As after a kill between its two files; or a damaged file."""
+    before = contents(files)
+    pki.ensure(files.directory, ["another"])
+    files.admin.unlink()
+    pki.ensure(files.directory, ["another"])
+    (files.directory / f"{name}.{kept}").write_bytes(before[f"{name}.{kept}"])
+    pki.ensure(files.directory, NAMES)
+    load_pair(KeyPair(str(files.serving), str(files.serving_key)))
+    load_pair(KeyPair(str(files.admin), str(files.admin_key)))
+    (files.directory / f"{name}.{kept}").write_bytes(b"")
+    pki.ensure(files.directory, NAMES)
+    load_pair(KeyPair(str(files.directory / f"{name}.crt"), str(files.directory / f"{name}.key")))
+
+
+def at(monkeypatch: pytest.MonkeyPatch, days: int) -> None:
+    """Steps the clock."""
+    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+    monkeypatch.setattr(pki, "now", lambda: moment)
+
+
+def test_certificates_of_a_clock_that_was_ahead_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(monkeypatch, 100)
+    files = pki.ensure(tmp_path / "pki", NAMES)
+    assert pki.unusable_ca(files) == ""
+    at(monkeypatch, 0)
+    pki.ensure(files.directory, NAMES)
+    for path in (files.serving, files.admin):
+        assert x509.load_pem_x509_certificate(path.read_bytes()).not_valid_before_utc < datetime.datetime.now(
+            datetime.UTC
+        )
+    assert "by the clock of this machine" in pki.unusable_ca(files)  # which others depend on: it stays
+
+
+def test_an_expired_authority_is_told(files: pki.Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pki.unusable_ca(files) == ""
+    at(monkeypatch, 3660)
+    pki.ensure(files.directory, NAMES)
+    assert "ca.crt has expired on" in pki.unusable_ca(files)
+
+
+def test_certificates_are_due_before_they_expire(files: pki.Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, due = contents(files), pki.renewal(files)
+    at(monkeypatch, 330)
+    assert pki.now() < due
+    at(monkeypatch, 340)
+    assert pki.now() > due
+    pki.ensure(files.directory, NAMES)
+    after = contents(files)
+    made = {f"{name}.{end}" for name in ("apiserver", "admin") for end in ("crt", "key")}
+    assert {name for name in before if after[name] != before[name]} == made
+    assert pki.renewal(files) > pki.now()
+
+
 def test_a_key_of_another_authority_is_refused(files: pki.Files, tmp_path: Path) -> None:
     other = pki.ensure(tmp_path / "other", ["localhost"])
     files.ca_key.write_bytes(other.ca_key.read_bytes())
