@@ -184,6 +184,28 @@ class OIDCTest(TestCase):
         assert answer is not None
         self.assertEqual(answer.user.name, f"{self.issuer}#jane")
 
+    def test_who_has_the_keys_may_end_another_who_waits_and_fetch_again(self) -> None:
+        asked: list[Deferred[bytes]] = []
+
+        def request(method: str, url: str) -> Deferred[bytes]:
+            asked.append(Deferred())
+            return asked[-1]
+
+        self.patch(self.client, "request", request)
+        provider = Provider(self.client, "https://issuer", lambda: 0.0)
+        first, second, third = (Deferred.fromCoroutine(provider.refresh()) for _ in range(3))
+
+        def ended(_: None) -> None:
+            Deferred.fromCoroutine(provider.refresh())
+            second.cancel()
+
+        again = first.addCallback(ended)
+        asked[0].errback(OSError())
+        self.successResultOf(again)
+        self.failureResultOf(second, CancelledError)
+        self.successResultOf(third)
+        asked[1].errback(OSError())
+
     async def test_a_key_that_is_none_costs_only_itself(self) -> None:
         good = self.keys[0]
         kid = {"kid": "broken"}

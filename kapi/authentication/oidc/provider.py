@@ -78,7 +78,7 @@ class Provider:
         await waiting
 
     def _left(self, waiting: Deferred[None]) -> None:
-        if self._waiting is not None:
+        if self._waiting is not None and waiting in self._waiting:
             self._waiting.remove(waiting)
 
     async def _fetch(self) -> None:
@@ -98,7 +98,8 @@ class Provider:
         finally:
             waiting, self._waiting = self._waiting, None
             for each in waiting or ():
-                each.callback(None)
+                if not each.called:  # one of them may end another
+                    each.callback(None)
 
     async def _get(self, url: str) -> Tree:
         answer = await self.client.request("GET", url)
