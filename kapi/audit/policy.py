@@ -5,6 +5,7 @@ Upstream: apiserver ``audit/policy``; audit.k8s.io/v1 Policy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +129,7 @@ def load_policy(path: str) -> tuple[Policy, list[str]]:
     except OSError as error:
         raise PolicyError(f"loading audit policy file: {error.strerror}: {path}") from None
     try:
-        tree, warnings = yaml_reading.loads(text)
+        tree, warnings = yaml_reading.loads(text, math.inf)  # it is read at the start alone
     except ValueError as error:
         raise PolicyError(f"loading audit policy file: failed decoding: {error}") from None
     policy, more = read_policy(tree)

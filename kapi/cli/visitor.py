@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Protocol
@@ -190,7 +191,7 @@ def read_documents(data: bytes, source: str) -> Iterator[tuple[Object, bool]]:
         if not part.strip():
             continue
         try:
-            tree, _ = yaml_reading.loads(part)
+            tree, _ = yaml_reading.loads(part, math.inf)
         except ValueError as error:
             problem = "unexpected EOF" if is_json and _is_cut(part) else f"error converting YAML to JSON: {error}"
             raise CommandError(f"error parsing {source}: {problem}") from None

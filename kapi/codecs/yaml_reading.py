@@ -61,10 +61,10 @@ class YAMLError(ValueError):
     """Malformed YAML, or YAML beyond the limits; the text is upstream's."""
 
 
-def loads(data: bytes) -> tuple[Tree, list[str]]:
+def loads(data: bytes, max_nodes: float = MAX_NODES) -> tuple[Tree, list[str]]:
     """The tree of the first document and the duplicate keys in it: ``line 4: key "k" already set in map``.
 
-    Raises YAMLError.
+    ``max_nodes``: ``math.inf`` where nobody waits meanwhile.  Raises YAMLError.
     """
     if data[:1] == b"{":  # most clients declare JSON as YAML
         try:
@@ -74,7 +74,7 @@ def loads(data: bytes) -> tuple[Tree, list[str]]:
     engage()  # a short text may become a large tree
     parser = _yaml.CParser(data)
     try:
-        return _Builder(parser).document()
+        return _Builder(parser, max_nodes).document()
     except yaml.MarkedYAMLError as error:
         raise YAMLError(f"yaml: {_place(error)}{error.problem}") from None
     except yaml.reader.ReaderError as error:
@@ -124,8 +124,9 @@ def _reader_problem(error: yaml.reader.ReaderError) -> str:
 class _Builder:
     """Builds the tree of one document from parser events."""
 
-    def __init__(self, parser: Any) -> None:
+    def __init__(self, parser: Any, max_nodes: float) -> None:
         self.next = parser.get_event
+        self.max_nodes = max_nodes
         self.anchors: dict[str, tuple[Tree, int]] = {}  # anchor -> node, number of nodes in it
         self.duplicates: list[str] = []
         self.nodes = 0
@@ -148,8 +149,8 @@ class _Builder:
         checkpoint()
         if isinstance(event, AliasEvent):
             return self.alias(event)
-        if self.nodes - self.aliased > MAX_NODES:
-            raise YAMLError(f"yaml: document has more than {MAX_NODES} nodes")
+        if self.nodes - self.aliased > self.max_nodes:
+            raise YAMLError(f"yaml: document has more than {self.max_nodes} nodes")
         before = self.nodes
         if isinstance(event, ScalarEvent):
             tree: Tree = _scalar(event)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kapi.audit.policy import PolicyError, load_policy, read_policy
+from kapi.codecs.yaml_reading import MAX_NODES
 from kapi.request.user import UserInfo
 from tests.filters.requests import request
 
@@ -112,6 +113,15 @@ def test_a_file_with_unknown_fields_is_read_and_warned_of(tmp_path: Path) -> Non
     policy, warnings = load_policy(str(file))
     assert warnings == ['unknown field "color"', 'unknown field "rules[0].verb"']
     assert len(policy.rules) == 1
+
+
+def test_a_file_may_have_more_nodes_than_a_body(tmp_path: Path) -> None:
+    """It is read at the start, when nobody waits; upstream's reader has no such limit."""
+    file = tmp_path / "policy.yaml"
+    users = "\n".join(f"  - user-{number}" for number in range(MAX_NODES))
+    file.write_text(f"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n  users:\n{users}\n")
+    policy, warnings = load_policy(str(file))
+    assert len(policy.rules[0].users) == MAX_NODES and not warnings
 
 
 @pytest.mark.parametrize(("text", "why"), [(None, "No such file"), ("a: [", "failed decoding"), ("x", "unknown group")])

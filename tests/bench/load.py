@@ -43,8 +43,9 @@ class Target:
             f"{method} {path} HTTP/1.1",
             f"Host: {self.host}",
             f"Authorization: Bearer {self.token}",
-            "Accept: application/json",
         ]
+        if "Accept" not in headers:
+            lines.append("Accept: application/json")
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         if body or method in ("POST", "PUT", "PATCH"):
             lines += [f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
