@@ -115,6 +115,7 @@ def _stepping(items: Iterable[Item], every: int) -> Iterator[Item]:
 class _InSlices:
     def __await__(self) -> Generator[_InSlices, None, None]:
         yield self
+        engage()  # the computation began as one that waits, or as a small write
 
 
 #: a read's handler awaits it before long work, to go on in slices; writes always run in slices

@@ -100,6 +100,26 @@ class Requests(Turns):
             self.turn()
         self.assertEqual(request.code, 202)
 
+    def test_one_that_has_waited_before_it_says_so_is_suspended(self) -> None:
+        """Such as a read that has stood in a queue of priority and fairness, or a small write."""
+        for method in ("GET", "POST"):
+            waiting: Deferred[int] = Deferred()
+
+            async def later(ctx: RequestContext, waiting: Deferred[int] = waiting) -> Response:
+                code = await waiting
+                await in_slices
+                self.work("a", 2)
+                return Response(code)
+
+            request = MemoryRequest(method, "/")
+            RequestRunner(FilterChain([], later), self.clock, slices=self.slices).serve(request)
+            self.order.clear()
+            waiting.callback(202)
+            self.assertEqual((self.order, request.finished), (["a0"], False))
+            for _ in range(2):
+                self.turn()
+            self.assertEqual(request.code, 202)
+
     def test_the_deadline_ends_the_computation(self) -> None:
         self.deadline = 5.0
 
