@@ -30,6 +30,7 @@ from kapi.watchcache.reload import Reload
 from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
 from kapi.watchcache.sent import Sent
 from kapi.watchcache.sorted_entries import Range, SortedEntries
+from kapi.watchcache.turns import Turns
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from kapi.watchcache.watch import OnBatch, OnEnd, Watch
 
@@ -53,6 +54,7 @@ class Feed(Protocol):
     bookmarks: BookmarkWheel
     pending: Pending | None
     call: Call
+    turns: Turns
 
     def wait_for(self, revision: int) -> Deferred[None] | None: ...
 
@@ -99,6 +101,11 @@ class Cache:
     def call(self) -> Call:
         """Runs long computations in slices."""
         return self._feed.call
+
+    @property
+    def turns(self) -> Turns:
+        """Of all watches that send what waits for them, of all caches."""
+        return self._feed.turns
 
     @property
     def pending(self) -> Pending | None:

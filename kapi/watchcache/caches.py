@@ -36,6 +36,7 @@ from kapi.watchcache.freshness import Freshness
 from kapi.watchcache.loading import TYPES, KeptElsewhere, Loaded, read_history, read_objects
 from kapi.watchcache.observers import Observer, Observers
 from kapi.watchcache.reload import Reload
+from kapi.watchcache.turns import Turns
 from kapi.watchcache.unreadable import Unreadable
 from kapi.watchcache.watch import Source
 
@@ -95,6 +96,7 @@ class Caches:
         self._freshness = Freshness(store, reactor, lambda: self.revision)
         self._not_ready: list[Deferred[None]] = []  # reads that wait until the store has been loaded
         self._observers = Observers()
+        self.turns: Turns = Turns(self.later) if main is None else main.turns
         self._fan_out = FanOut(reactor, self._observers)
         self.dirty = self._fan_out.dirty  # groups with undelivered events
         self._ticker = LoopingCall(self.tick)

@@ -14,6 +14,7 @@ from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial
 from kapi.watchcache.event import Batch
 from kapi.watchcache.selection import Group
+from kapi.watchcache.turns import Turns
 
 log = Logger()
 
@@ -38,7 +39,8 @@ class Source(Protocol):
 
     def count_terminated(self) -> None: ...
 
-    def later(self, function: Callable[[], object], seconds: float = 0.0) -> None: ...
+    @property
+    def turns(self) -> Turns: ...
 
 
 class Watch:
@@ -113,7 +115,8 @@ class Watch:
         """Called when the client reads again (``resumeProducing``)."""
         self._paused = False
         if self._queue is not None and not self._pumping:
-            self._pump()
+            self._pumping = True
+            self.source.turns.run(self._pump)
 
     def stop(self) -> None:
         """Called when the client has gone.  ``on_end`` is not called."""
@@ -200,7 +203,7 @@ class Watch:
 
     def _schedule(self) -> None:
         self._pumping = True
-        self.source.later(self._pump)
+        self.source.turns.wait(self._pump)
 
     def _pump(self) -> None:
         """Sends the backlog and the queue, until the client is slow or everything is sent."""

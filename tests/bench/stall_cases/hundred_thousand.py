@@ -45,7 +45,10 @@ def _case(method: str, path: str, *before: Request, settle: float = 0.0) -> Call
 #: so that no list that was gathered before is there
 _WRITE = Request("PATCH", f"{_MAPS}/m000001", {"data": {"value": "y"}}, "application/merge-patch+json")
 _NEVER = f"{_MAPS}?labelSelector=part%3Dnone"
-_INITIAL = "watch=1&timeoutSeconds=8&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion="
+_INITIAL = "&".join(
+    ("watch=1", "timeoutSeconds=8", "sendInitialEvents=true", "allowWatchBookmarks=true")
+    + ("resourceVersionMatch=NotOlderThan", "resourceVersion=")
+)
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
