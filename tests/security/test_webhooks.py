@@ -40,7 +40,7 @@ def hook(admin: Attacker, namespace: str) -> Iterator[Hook]:
     """Registers a webhook for what is created and updated in the namespace."""
     made: list[str] = []
 
-    def register(backend: Backend, kind: str = "mutating", policy: str = "Fail", seconds: int = 5) -> str:
+    def register(backend: Backend, kind: str = "mutating", policy: str = "Fail", seconds: int = 30) -> str:
         bundle = base64.b64encode(backend.certificate).decode()
         webhook = {
             "name": "attack.example.com",
@@ -57,7 +57,15 @@ def hook(admin: Attacker, namespace: str) -> Iterator[Hook]:
         path = f"{HOOKS}/{kind}webhookconfigurations"
         admin.create(path, {"metadata": {"name": namespace}, "webhooks": [webhook]})
         made.append(f"{path}/{namespace}")
-        return f"/api/v1/namespaces/{namespace}/configmaps"
+        maps = f"/api/v1/namespaces/{namespace}/configmaps"
+
+        def heeded() -> bool:
+            """A request waits for a configuration that is being read, but on a busy machine not long enough."""
+            admin.ask("POST", f"{maps}?dryRun=All", {"metadata": {"name": "probe"}})
+            return bool(backend.connections)
+
+        until(heeded)
+        return maps
 
     yield register
     for path in made:
