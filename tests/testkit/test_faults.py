@@ -8,6 +8,7 @@ import ssl
 import time
 import urllib.parse
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -88,16 +89,19 @@ def test_a_watch_that_begins_with_410(cluster: Cluster) -> None:
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
 
 
-def test_watches_that_end_with_410(cluster: Cluster) -> None:
-    """One that is under way when the rule comes, and a new one."""
-    make(cluster, "first")
+def connect(cluster: Cluster) -> http.client.HTTPSConnection:
+    """As the administrator."""
     url, pki = urllib.parse.urlsplit(cluster.url), cluster.server.authority.parent
     context = ssl.create_default_context(cafile=str(cluster.server.authority))
     context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+    return http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120)
+
+
+def test_watches_that_end_with_410(cluster: Cluster) -> None:
+    """One that is under way when the rule comes, and a new one."""
+    make(cluster, "first")
     path = f"{maps(cluster)}?watch=1&timeoutSeconds=30&fieldSelector=metadata.name%3Dfirst"
-    connections = [
-        http.client.HTTPSConnection(url.hostname or "", url.port, context=context, timeout=120) for _ in "ab"
-    ]
+    connections = [connect(cluster) for _ in "ab"]
     try:
         ends = []
         connections[0].request("GET", path)
@@ -126,12 +130,15 @@ def test_a_watch_that_is_cut(cluster: Cluster) -> None:
 def test_a_watch_that_is_held_back(cluster: Cluster) -> None:
     revision = make(cluster, "first")["metadata"]["resourceVersion"]
     make(cluster, "second")
-    uri = f"{maps(cluster)}?watch=1&timeoutSeconds=1&resourceVersion={revision}"
-    with cluster.fault({"verb": "watch"}, watch="hold", watchFor="300ms"):
-        event = cluster.request("GET", uri)
+    uri = f"{maps(cluster)}?watch=1&resourceVersion={revision}"
+    with cluster.fault({"verb": "watch"}, watch="hold", watchFor="300ms"), closing(connect(cluster)) as connection:
+        begun = time.monotonic()
+        connection.request("GET", uri)
+        event = json.loads(connection.getresponse().readline())
+        assert time.monotonic() - begun >= 0.3
     assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "second")
     with cluster.fault({"verb": "watch"}, watch="hold"), pytest.raises(ValueError, match="char 0"):  # nothing came
-        cluster.request("GET", uri)
+        cluster.request("GET", f"{uri}&timeoutSeconds=1")
 
 
 def test_a_list_of_an_older_revision(cluster: Cluster) -> None:
