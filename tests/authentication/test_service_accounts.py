@@ -106,6 +106,32 @@ def test_bound_objects_are_told(world: World) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"exp": "1"}, {"exp": True}, {"exp": 1e300}, {"nbf": "x"}, {"iat": []}, {"sub": 5}, {"aud": 5}, {"aud": {}}, {"jti": 5},
+        {"kubernetes.io": "x"}, {"namespace": 5}, {"serviceaccount": "app"}, {"serviceaccount": {"name": []}},
+        {"pod": "p"}, {"pod": ["p"]}, {"pod": {"name": {}}}, {"node": "n"}, {"secret": 5}, {"warnafter": "x"},
+    ],
+)  # fmt: skip
+def test_claims_have_their_types(world: World, wrong: dict[str, Any]) -> None:
+    """Of a token that another server signs with the same key: as upstream, it is refused; an ``exp`` in quotes is none."""
+    claims = jwt.decode(world.issue(), options={"verify_signature": False})
+    public = {"kubernetes.io", "exp", "nbf", "iat", "sub", "aud", "jti"}
+    (claims if public & set(wrong) else claims["kubernetes.io"]).update(wrong)
+    headers = {"kid": world.issuer.verification_key.key_id}
+    token = jwt.encode({**claims}, rsa_key("issuer"), algorithm="RS256", headers=headers)
+    assert "json: cannot unmarshal" in world.refused(token)
+
+
+def test_a_token_bound_to_nothing_that_has_a_name_is_refused(world: World) -> None:
+    claims = jwt.decode(world.issue(), options={"verify_signature": False})
+    claims["kubernetes.io"]["pod"] = {}
+    headers = {"kid": world.issuer.verification_key.key_id}
+    token = jwt.encode(claims, rsa_key("issuer"), algorithm="RS256", headers=headers)
+    assert "invalidated" in world.refused(token)
+
+
 @pytest.mark.parametrize(("kind", "resource"), [("pod", PODS), ("secret", SECRETS), ("node", NODES)])
 def test_a_token_dies_with_what_it_is_bound_to(world: World, kind: str, resource: Any) -> None:
     obj = getattr(world, kind)

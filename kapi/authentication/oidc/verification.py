@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.oidc.signing_key import SigningKey
-from kapi.authentication.service_account.signed import parse_unverified, signed_claims
-from kapi.client.typed import WrongType, list_of, string, string_map, struct
+from kapi.authentication.service_account.signed import audience, numeric_date, parse_unverified, signed_claims
+from kapi.client.typed import WrongType, string, string_map, struct
 from kapi.machinery.checkpoint import in_slices, steps
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
@@ -17,7 +17,6 @@ from kapi.machinery.tree import Object
 _NOT_BEFORE_LEEWAY_SECONDS = 300
 _MAX_KEYS_AT_ONCE = 8  # tried without a pause
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_MAX_SECONDS = 2.0**63  # a time is an int64 upstream
 
 
 async def verified_claims(
@@ -53,16 +52,8 @@ async def _signed_claims(token: str, algorithm: str, keys: Sequence[SigningKey])
 
 
 def _time(value: object, path: str) -> None:
-    """A number of seconds, also as text; upstream holds it as an int64."""
-    if isinstance(value, str):
-        value = float(value) if _NUMBER.fullmatch(value) else None
-    if value.__class__ not in (int, float) or not -_MAX_SECONDS <= value < _MAX_SECONDS:
-        raise WrongType(f"json: cannot unmarshal {path}: it is no time")
-
-
-def _audience(value: object, path: str) -> None:
-    if not isinstance(value, str):
-        _STRINGS(value, path)
+    """A number of seconds, also as text."""
+    numeric_date(float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value, path)
 
 
 def _sources(value: object, path: str) -> None:
@@ -73,13 +64,12 @@ def _sources(value: object, path: str) -> None:
             _SOURCE(each, path)
 
 
-_STRINGS = list_of(string)
 _SOURCE = struct("oidc.claimSource", endpoint=string, access_token=string)
 _ID_TOKEN = struct(
     "oidc.idToken",
     iss=string,
     sub=string,
-    aud=_audience,
+    aud=audience,
     exp=_time,
     iat=_time,
     nbf=_time,
@@ -98,7 +88,7 @@ def _check(claims: Object, issuer: str, expected: Collection[str], now: float) -
     if claims.get("iss") != issuer:
         raise AuthenticationError("oidc: verify token: id token issued by a different provider")
     given = claims.get("aud") or ()
-    if not any(audience in expected for audience in ((given,) if isinstance(given, str) else given)):
+    if not any(each in expected for each in ((given,) if isinstance(given, str) else given)):
         raise AuthenticationError("oidc: verify token: oidc: expected audience in the token is missing")
     expires, begins = claims.get("exp"), claims.get("nbf")
     if expires is None or float(expires) < now:

@@ -158,12 +158,12 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
             raise AuthenticationError(f"service account {namespace}/{name} has been deleted")
 
         secret, pod, node = private.get("secret"), private.get("pod"), private.get("node")
-        if secret:
+        if secret is not None:
             mismatch = "secret UID ({}) does not match service account secret ref claim ({})"
             self._alive(SECRETS, namespace, secret, now, mismatch)
-        if pod:
+        if pod is not None:
             self._alive(PODS, namespace, pod, now, "pod UID ({}) does not match service account pod ref claim ({})")
-        elif node:
+        elif node is not None:
             self._alive(NODES, "", node, now, "node UID ({}) does not match service account node ref claim ({})")
 
         def identity() -> UserInfo:

@@ -18,11 +18,51 @@ import orjson
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.authentication.service_account.keys import KeySet, VerificationKey
+from kapi.client.typed import Check, WrongType, list_of, string, struct
 from kapi.machinery.tree import Object
 
 Claims = Object
 _CACHE_SIZE = 4096
 _MAX_TOKEN_LENGTH = 64 * 1024  # characters
+
+
+_MAX_SECONDS = 2.0**63  # a time is an int64 upstream
+
+
+def numeric_date(value: object, path: str) -> None:
+    """A number of unix seconds."""
+    if value.__class__ not in (int, float) or not -_MAX_SECONDS <= value < _MAX_SECONDS:
+        raise WrongType(f"json: cannot unmarshal {path}: it is no time")
+
+
+def audience(value: object, path: str) -> None:
+    """One, or a list of them."""
+    if not isinstance(value, str):
+        _STRINGS(value, path)
+
+
+_STRINGS = list_of(string)
+_PUBLIC: dict[str, Check] = {
+    "iss": string,
+    "sub": string,
+    "aud": audience,
+    "exp": numeric_date,
+    "nbf": numeric_date,
+    "iat": numeric_date,
+    "jti": string,
+}
+_REFERENCE = struct("serviceaccount.ref", name=string, uid=string)
+_PRIVATE = struct(
+    "serviceaccount.kubernetes",
+    namespace=string,
+    serviceaccount=_REFERENCE,
+    pod=_REFERENCE,
+    node=_REFERENCE,
+    secret=_REFERENCE,
+    warnafter=numeric_date,
+    realm=string,
+)
+_CLAIMS = struct("jwt.Claims", **_PUBLIC, **{"kubernetes.io": _PRIVATE})
 
 
 def parse_unverified(token: str) -> tuple[Claims, Claims] | None:
@@ -102,6 +142,10 @@ class SignedTokens:
             claims = signed_claims(token, key.key, key.algorithms)
             if claims is None:
                 continue
+            try:
+                _CLAIMS(claims, "claims")
+            except WrongType as error:
+                raise AuthenticationError(str(error)) from None
             if len(self._verified_claims) >= _CACHE_SIZE:
                 self._verified_claims.clear()
             self._verified_claims[digest] = claims
