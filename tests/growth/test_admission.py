@@ -10,11 +10,12 @@ import orjson
 import pytest
 
 from kapi.admission.policy import mutating as policies
+from kapi.admission.policy import validating as judging
 from kapi.admission.webhook import mutating, validating
 from kapi.admission.webhook.client import WebhookClient
 from kapi.machinery import warnings
 from kapi.machinery.tree import Object
-from tests.admission.fakes import FakeClient, attributes, finish, initializer
+from tests.admission.fakes import FakeClient, FakeLister, attributes, finish, initializer
 from tests.growth.counting import Text, effort, lines, steepest, stretches
 
 ENTRIES = 400
@@ -158,3 +159,32 @@ def test_a_small_change_of_a_large_object_is_small_work(what: str) -> None:
     """Each of hundreds of policies may change a label: what it leaves is neither copied nor decoded again."""
     few, many = (effort(CHANGES[what](count)) for count in (ENTRIES, 4 * ENTRIES))
     assert many < few + ENTRIES, f"{few} lines, then {many}"
+
+
+def judged_with_params(count: int) -> Work:
+    """As many bindings as definitions, with parameters of the last definition's kind."""
+    client = FakeClient()
+    client.put("", "namespaces", {"metadata": {"name": "n"}})
+    for number in range(count):
+        names = {"kind": f"K{number}", "plural": f"r{number}"}
+        spec = {"group": "g", "names": names, "scope": "Cluster", "versions": [{"name": "v1", "served": True}]}
+        definition = {"metadata": {"name": f"r{number}.g"}, "spec": spec}
+        client.put("apiextensions.k8s.io", "customresourcedefinitions", definition)
+        reference = {"name": "a", "parameterNotFoundAction": "Allow"}
+        bound = {"policyName": "p", "paramRef": reference, "validationActions": ["Deny"]}
+        client.put(GROUP, "validatingadmissionpolicybindings", {"metadata": {"name": f"b{number}"}, "spec": bound})
+    kind = {"apiVersion": "g/v1", "kind": f"K{count - 1}"}
+    policy = {
+        "matchConstraints": {"resourceRules": RULES},
+        "paramKind": kind,
+        "validations": [{"expression": "params.a"}],
+    }
+    client.put(GROUP, "validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": policy})
+    return asked(judging.make(initializer(client), None), role(1))
+
+
+def test_bindings_and_definitions_are_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeLister, "changes", 0)  # a number, as that of a cache: to compare it is no work
+    few, many = lines(judged_with_params(20)), lines(judged_with_params(80))
+    factor, where = steepest(few, many, 80)
+    assert factor < FACTOR, where

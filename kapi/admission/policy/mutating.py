@@ -18,7 +18,7 @@ from kapi.admission.policy.evaluation import (
     error_type,
     namespace_of,
 )
-from kapi.admission.policy.params import ParamError, collect_params
+from kapi.admission.policy.params import ParamError, ParamKinds, collect_params
 from kapi.admission.policy.patches import MutationError, apply_configuration, apply_json_patch
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.versions import in_version, to_storage
@@ -85,6 +85,7 @@ class _Failure:
 class MutatingAdmissionPolicy(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
+        self._kinds = ParamKinds(initializer)
         self.source = PolicySource(
             initializer, "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", MutatingPolicy
         )
@@ -118,7 +119,7 @@ class MutatingAdmissionPolicy(Plugin):
                 try:
                     if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
                         continue
-                    params = collect_params(self.initializer, policy.param_kind, binding, attributes.namespace)
+                    params = collect_params(self._kinds, policy.param_kind, binding, attributes.namespace)
                 except (StatusError, ParamError) as error:
                     failures.append(_Failure(policy, binding, f"failed to configure binding: {error}"))
                     continue

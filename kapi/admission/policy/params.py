@@ -6,6 +6,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.policy.source import Binding
 from kapi.admission.versions import in_version, row_of
 from kapi.machinery import status
+from kapi.machinery.checkpoint import engage, steps
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.selectors import from_label_selector
 from kapi.machinery.tree import Object
@@ -15,15 +16,40 @@ class ParamError(ValueError):
     """The binding's parameters cannot be had; the text is upstream's."""
 
 
+class ParamKinds:
+    """The resources of parameters' kinds.  Custom ones are looked for only when definitions have changed."""
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+        self._changes: object = None
+        self._custom: dict[GroupVersionKind, tuple[str, str, bool] | None] = {}
+
+    def find(self, kind: GroupVersionKind) -> tuple[str, str, bool] | None:
+        """(group, plural, namespaced) of a built-in or custom kind; None for others."""
+        row = row_of(kind)
+        if row is not None:
+            return row.storage_group or row.group, row.plural, row.namespaced
+        try:
+            definitions = self.initializer.lister("apiextensions.k8s.io", "customresourcedefinitions")
+        except status.StatusError:
+            return None
+        if definitions.changes != self._changes:
+            self._custom, self._changes = {}, definitions.changes
+        custom = self._custom
+        if kind not in custom:
+            custom[kind] = _custom_resource(definitions.list(), kind)
+        return custom[kind]
+
+
 def collect_params(
-    initializer: Initializer, param_kind: Object | None, binding: Binding, namespace: str
+    kinds: ParamKinds, param_kind: Object | None, binding: Binding, namespace: str
 ) -> list[Object | None]:
     """[None] for a policy without parameters.  Raises ParamError."""
     ref = binding.param_ref
     if param_kind is None or ref is None:
         return [None]
     kind = _kind(param_kind)
-    found = _resource(initializer, kind)
+    found = kinds.find(kind)
     if found is None:
         shown = f"&ParamKind{{APIVersion:{param_kind.get('apiVersion', '')},Kind:{param_kind.get('kind', '')},}}"
         raise ParamError(f"paramKind kind `{shown}` not known")
@@ -36,7 +62,7 @@ def collect_params(
     elif ref.get("namespace"):
         raise ParamError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
     try:
-        lister = initializer.lister(group, plural)
+        lister = kinds.initializer.lister(group, plural)
     except status.StatusError:
         raise ParamError(f"paramKind kind `{kind.kind}` not known") from None
     params: list[Object | None]
@@ -44,10 +70,11 @@ def collect_params(
         one = lister.get(where, ref["name"])
         params = [] if one is None else [in_version(one, kind)]
     elif ref.get("selector") is not None:
+        engage()  # there may be any number of objects
         selector = from_label_selector(ref["selector"])
         params = [
             in_version(obj, kind)
-            for obj in lister.list(where)
+            for obj in steps(lister.labelled(ref["selector"].get("matchLabels") or {}, where))
             if selector is not None and selector.matches(obj["metadata"].get("labels") or {})
         ]
     else:
@@ -62,16 +89,8 @@ def _kind(param_kind: Object) -> GroupVersionKind:
     return GroupVersionKind(group, version, param_kind.get("kind", ""))
 
 
-def _resource(initializer: Initializer, kind: GroupVersionKind) -> tuple[str, str, bool] | None:
-    """(group, plural, namespaced) of a built-in or custom kind."""
-    row = row_of(kind)
-    if row is not None:
-        return row.storage_group or row.group, row.plural, row.namespaced
-    try:
-        definitions = initializer.lister("apiextensions.k8s.io", "customresourcedefinitions").list()
-    except status.StatusError:
-        return None
-    for definition in definitions:
+def _custom_resource(definitions: list[Object], kind: GroupVersionKind) -> tuple[str, str, bool] | None:
+    for definition in steps(definitions):
         spec = definition.get("spec") or {}
         if spec.get("group") == kind.group and (spec.get("names") or {}).get("kind") == kind.kind:
             if any(

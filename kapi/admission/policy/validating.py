@@ -19,7 +19,7 @@ from kapi.admission.policy.evaluation import (
     error_type,
     namespace_of,
 )
-from kapi.admission.policy.params import ParamError, collect_params
+from kapi.admission.policy.params import ParamError, ParamKinds, collect_params
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.versions import in_version
 from kapi.cel.types import NULL, STRING
@@ -76,6 +76,7 @@ class _Denial:
 class ValidatingAdmissionPolicy(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
+        self._kinds = ParamKinds(initializer)
         self.source = PolicySource(
             initializer, "validatingadmissionpolicies", "validatingadmissionpolicybindings", ValidatingPolicy
         )
@@ -118,7 +119,7 @@ class ValidatingAdmissionPolicy(Plugin):
             try:
                 if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
                     continue
-                params = collect_params(self.initializer, policy.param_kind, binding, attributes.namespace)
+                params = collect_params(self._kinds, policy.param_kind, binding, attributes.namespace)
             except StatusError as error:
                 self._misconfigured(denials, policy, binding, str(error.message))
                 continue
