@@ -84,9 +84,9 @@ class AggregatorServer(GenericServer):
         def custom_version(gv: GroupVersion) -> bool:
             return any(row.typed_items and row.version == gv.version for row in custom.rows(gv.group))
 
-        def invalidate() -> None:
+        def invalidate(group: str = "") -> None:
             discovery.invalidate()
-            openapi.invalidate()
+            openapi.invalidate(group)
 
         def service_changed(kind: str, obj: Object) -> None:
             groups.service(kind, obj)
@@ -95,7 +95,7 @@ class AggregatorServer(GenericServer):
 
         def group_changed(gv: GroupVersion) -> None:
             groups.changed(gv.group)
-            invalidate()
+            invalidate(gv.group)
 
         def remote_changed(gv: GroupVersion) -> None:
             group_changed(gv)

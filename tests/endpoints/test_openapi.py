@@ -140,6 +140,15 @@ class MadeInSlices(SynchronousTestCase):
         self.assertEqual(made.call_count, 1)
         self.assertEqual(len({request.written for request in requests}), 1)
 
+    def test_what_was_made_of_a_group_is_dropped_when_the_group_changes(self) -> None:
+        """Nobody may ask for its next documents."""
+        paths = ["/openapi/v3/apis/apps/v1", "/openapi/v3/apis/batch/v1", "/openapi/v3/apis"]
+        self.finish(*(self.ask(path) for path in paths))
+        self.server.invalidate("app")
+        self.assertEqual([self.ask(path).finished for path in paths], [True, True, True])
+        self.server.invalidate("apps")
+        self.assertEqual([self.ask(path).finished for path in paths], [False, True, True])
+
     def test_another_one_makes_it_when_the_first_goes(self) -> None:
         first, second = (self.ask("/openapi/v3/apis/apps/v1") for _ in range(2))
         first.disconnect()

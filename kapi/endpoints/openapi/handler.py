@@ -61,14 +61,23 @@ class OpenAPIHandler:
     def __init__(self, source: Callable[[], Sequence[GroupEntry]]) -> None:
         self._source = source
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
-        self._bodies: dict[tuple[str, bytes], Document] = {}  # hash and content type -> body
+        self._bodies: dict[tuple[str, str, bytes], Document] = {}  # key in the index, hash and content type -> body
         self._v2_document: DocumentV2 | None = None
         self._making = Making()
         self._changes = 0  # of the groups, so far
         self.remote = RemoteDocuments(self._remote_changed)  # of other servers; kept up to date by the aggregator
 
-    def invalidate(self) -> None:
-        """Called when the groups have changed.  Unchanged documents keep their hashes, and thereby their bodies."""
+    def invalidate(self, group: str = "") -> None:
+        """Called when the groups have changed.  Unchanged documents keep their hashes, and thereby their bodies.
+
+        ``group``: the one whose resources have changed.  Its bodies are dropped at once, which may be 100 MB: somebody may ask
+        for the next ones much later, or never.
+        """
+        if group and self._bodies:
+            place = f"apis/{group}"
+            self._bodies = {
+                known: body for known, body in self._bodies.items() if not f"{known[0]}/".startswith(f"{place}/")
+            }
         self._changes += 1
         self._builds = None
         self._v2_document = None
@@ -93,8 +102,8 @@ class OpenAPIHandler:
             self._builds = dict(_roots())
             for group in self._source():
                 self._builds.update(_of_group(group))
-            current = {digest for digest, _ in self._builds.values()}
-            self._bodies = {key: body for key, body in self._bodies.items() if key[0] in current}
+            current = {(key, digest) for key, (digest, _) in self._builds.items()}
+            self._bodies = {known: body for known, body in self._bodies.items() if known[:2] in current}
         return self._builds
 
     def _index(self) -> Object:
@@ -119,9 +128,10 @@ class OpenAPIHandler:
         if wanted and wanted[0] and wanted[0] != digest:
             location = f"{ctx.path}?hash={digest}".encode()
             return Response(301, b"", _JSON, ((b"location", location),))
-        if (digest, form) not in self._bodies:
-            return self._make_v3(ctx, *known, form, immutable=bool(wanted))
-        return _document(ctx, self._bodies[digest, form], digest, immutable=bool(wanted), content_type=form)
+        body = self._bodies.get((key, digest, form))
+        if body is None:
+            return self._make_v3(ctx, key, *known, form, immutable=bool(wanted))
+        return _document(ctx, body, digest, immutable=bool(wanted), content_type=form)
 
     def _foreign(self, ctx: RequestContext, digest: str, document: Document) -> Response | Awaitable[Response]:
         """A document of an extension API server: unchanged, or in protobuf, which is made at each request."""
@@ -144,9 +154,9 @@ class OpenAPIHandler:
         return _document(ctx, body, digest, immutable=immutable, content_type=_PROTOBUF_V3)
 
     async def _make_v3(
-        self, ctx: RequestContext, digest: str, build: Build, form: bytes, *, immutable: bool
+        self, ctx: RequestContext, place: str, digest: str, build: Build, form: bytes, *, immutable: bool
     ) -> Response:
-        key = digest, form
+        key = place, digest, form
 
         def make() -> Document:
             tree = build()
