@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from twisted.web.client import HTTPConnectionPool
 
 UNAVAILABLE = b"service unavailable\n"
+#: servers that a request may have come through.  Two servers that are each behind an APIService of the other pass it on in a
+#: circle, with a connection for each round, until a probe has found out
+MAX_HOPS = 16
+LOOP = b"the request has come through too many servers: APIServices of these servers lead in a circle\n"
 IDLE_SECONDS = 240.0  # after which an idle connection to a backend is closed
 
 
@@ -69,10 +73,12 @@ class ReverseProxy:
         return closing
 
     def handle(self, ctx: RequestContext, key: str) -> Response | Awaitable[Response]:
-        """The backend's answer; 503 when it cannot be reached."""
+        """The backend's answer; 503 when it cannot be reached, 508 when the request came through too many servers."""
         backend = self.backends.get(key)
         if backend is None or ctx.user is None:
             return unavailable()
+        if (ctx.header("x-forwarded-for") or "").count(",") >= MAX_HOPS:
+            return Response(508, LOOP, PLAIN, ((b"x-content-type-options", b"nosniff"),))
         return self._pass_on(ctx, key, self._destination(ctx, key, backend))
 
     async def _pass_on(self, ctx: RequestContext, key: str, destination: Destination) -> Response:

@@ -15,7 +15,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.aggregator.availability import Target
 from kapi.aggregator.backend import Backend
-from kapi.aggregator.proxy import ReverseProxy
+from kapi.aggregator.proxy import MAX_HOPS, ReverseProxy
 from kapi.client.head import identity_headers
 from kapi.request.user import UserInfo
 from tests.aggregator.proxy_case import KEY, NAME, Canned, Http, ProxyCase
@@ -197,6 +197,17 @@ class ProxyTests(ProxyCase):
                 self.answer(b"HTTP/1.1 " + code + b" Odd\r\nContent-Length: 0\r\n\r\n")
                 response = yield self.request(Http(b"GET", b"/", headers))
                 self.assertEqual(response.status, 503, code)
+
+    @inlineCallbacks
+    def test_a_request_that_goes_in_a_circle_is_not_passed_on_for_ever(self) -> Any:
+        self.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        came = [b"10.0.0.1"] * MAX_HOPS
+        response = yield self.request(Http(b"GET", b"/", {b"x-forwarded-for": [b", ".join(came)]}))
+        self.assertEqual(response.status, 200)
+        came.append(b"10.0.0.1")
+        http = Http(b"GET", b"/", {b"x-forwarded-for": [b", ".join(came)]})
+        refused: Any = self.proxy.handle(self.context(http), KEY)
+        self.assertEqual(refused.status, 508)
 
     @inlineCallbacks
     def test_the_connection_ends_when_nobody_takes_the_answer(self) -> Any:
