@@ -8,10 +8,12 @@ import os
 import resource
 import signal
 import socket
+import socketserver
 import ssl
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,6 +117,27 @@ def test_an_unsuitable_redis_is_one_line(tmp_path: Path) -> None:
     assert code == 1
     lines = printed.splitlines()
     assert len(lines) == 1 and lines[0].startswith(f"kapi: {redis.url}: ") and "maxmemory-policy" in lines[0]
+
+
+def test_another_program_at_the_address_of_redis_is_one_line(tmp_path: Path) -> None:
+    """However often it is tried again."""
+    asked: list[bytes] = []
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            asked.append(self.request.recv(100))
+            self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        url = f"redis://127.0.0.1:{other.server_address[1]}"
+        flags = [f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers={url}"]
+        code, printed = run_to_end(*flags, "--storage-initialization-timeout=1s")
+        other.shutdown()
+    first, last = printed.splitlines()
+    assert code == 1 and len(asked) > 2
+    assert f"waiting for the store: {url}: " in first
+    assert last.startswith(f"kapi: {url}: ") and "Protocol error" in last
 
 
 def said(server: ServerProcess) -> list[str]:
