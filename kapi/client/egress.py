@@ -24,7 +24,7 @@ from kapi.client.connect_tunnel import ProxyError, through
 from kapi.request.reactor import Reactor
 
 CLUSTER = "cluster"  # nodes, pods, services
-CONTROL_PLANE = "controlplane"  # what is configured by its URL: webhooks, identity providers, audit
+CONTROL_PLANE = "controlplane"  # what is configured by its URL: webhooks, audit
 _HOST = "127.0.0.1"  # the Host header that upstream sends, whatever the target is
 
 
@@ -84,6 +84,11 @@ _selected: WeakKeyDictionary[IReactorTime, Mapping[str, HTTPConnect]] = WeakKeyD
 def select(reactor: IReactorTime, proxies: Mapping[str, HTTPConnect]) -> None:
     """From now on connections of this reactor to these networks go through these proxies."""
     _selected[reactor] = proxies
+
+
+def selected(reactor: IReactorTime) -> bool:
+    """Whether there is an egress configuration, of any network."""
+    return bool(_selected.get(reactor))
 
 
 def proxy_of(reactor: IReactorTime, network: str) -> HTTPConnect | None:

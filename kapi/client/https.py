@@ -79,16 +79,18 @@ def _timed_out(result: object, timeout: float) -> NoReturn:
 
 
 class HTTPSClient:
-    """Requests to one endpoint, on kept-alive connections."""
+    """Requests to one endpoint, on kept-alive connections.  ``network``: its name in an egress selection; "": always directly."""
 
-    def __init__(self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0) -> None:
+    def __init__(
+        self, reactor: Reactor, endpoint: Endpoint, timeout: float = 30.0, network: str = CONTROL_PLANE
+    ) -> None:
         if urlsplit(endpoint.url).scheme != "https":
             raise ValueError(f"URL scheme must be https: {endpoint.url}")
         self.endpoint = endpoint
         self._reactor = reactor
         self._timeout = timeout
         self._pool = HTTPConnectionPool(reactor, persistent=True)
-        dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), CONTROL_PLANE)
+        dialer = Dialer(reactor, min(timeout, CONNECT_TIMEOUT), network)
         agent = Agent.usingEndpointFactory(reactor, _Endpoints(_Policy(endpoint), dialer), self._pool)
         self._http = HTTPClient(agent)
 

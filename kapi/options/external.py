@@ -28,6 +28,7 @@ from kapi.authorization.interface import Authorizer
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.webhook import WebhookAuthorizer
 from kapi.client.config_error import ConfigError as ClientConfigError
+from kapi.client.egress import selected
 from kapi.client.kubeconfig import Endpoint, load_kubeconfig
 from kapi.machinery.field import quote
 from kapi.options.authentication import AuthenticationOptions
@@ -121,12 +122,12 @@ class ExternalIdentity:
         algorithms = ALGORITHMS if self._flags.authentication_config else tuple(self._flags.oidc_signing_algs)
         for entry, expressions in zip(found.entries, found.expressions, strict=True):
             issuer = entry["issuer"]
-            if issuer.get("egressSelectorType"):
-                kind = quote(issuer["egressSelectorType"])
-                raise ConfigError(f"oidc: egress lookup required with egress selector type {kind}")
+            network = issuer.get("egressSelectorType", "")
+            if network and not selected(self._reactor):
+                raise ConfigError(f"oidc: egress lookup required with egress selector type {quote(network)}")
             groups = ((entry.get("claimMappings") or {}).get("groups") or {}).get("claim", "")
             endpoint = Endpoint(issuer["url"], ca=issuer.get("certificateAuthority", "").encode())
-            client = HTTPSClient(self._reactor, endpoint)
+            client = HTTPSClient(self._reactor, endpoint, network=network)
             distributed = None
             if groups:
                 distributed = DistributedClaims(

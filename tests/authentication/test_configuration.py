@@ -21,6 +21,8 @@ from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.authorization.configuration import ConfigurationError
+from kapi.client.connect_tunnel import ProxyError
+from kapi.client.egress import select
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalIdentity
@@ -176,7 +178,32 @@ class ReloadTest(TestCase):
             await self.user(self.two)
         self.assertEqual(self.two.server.calls, [])
 
-    async def test_egress_selectors_are_refused_clearly(self) -> None:
+    async def test_an_issuer_is_reached_through_the_proxy_that_it_names(self) -> None:
+        """As upstream: without an egressSelectorType directly, whatever proxies there are."""
+        reached: list[tuple[str, str]] = []
+
+        class Proxy:
+            def __init__(self, network: str) -> None:
+                self.network = network
+
+            async def connect(self, reactor: Any, target: str, *arguments: Any) -> Any:
+                reached.append((self.network, target))
+                raise ProxyError("closed")
+
+        networks: Any = {network: Proxy(network) for network in ("cluster", "controlplane")}
+        select(reactor, networks)
+        self.addCleanup(select, reactor, {})
+        entries = [self.one.entry(), self.two.entry()]
+        entries[1]["issuer"]["egressSelectorType"] = "cluster"
+        self.file.write_text(yaml.safe_dump({**HEAD, "jwt": entries}))
+        self.start()
+        self.assertEqual(await self.user(self.one), "jane")
+        self.assertEqual(reached, [])
+        with self.assertRaisesRegex(AuthenticationError, "not initialized"):
+            await self.user(self.two)
+        self.assertEqual(reached, [("cluster", self.two.server.url.removeprefix("https://"))])
+
+    async def test_egress_selectors_without_proxies_are_refused(self) -> None:
         entry = self.one.entry()
         entry["issuer"]["egressSelectorType"] = "cluster"
         self.write(self.one)
