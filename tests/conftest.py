@@ -25,7 +25,9 @@ from tests.garbage import SetAside
 from tests.integration.server_process import ServerProcess
 
 _TESTS = Path(__file__).parent
-_MAX_SECONDS = 900  # of one test: what takes 20 seconds took over 300 beside 25 busy processes
+#: of one test, and of one of trial's: above what it waits for (tests/waiting.py), so that it can say what did not happen.
+#: What takes 20 seconds took over 300 beside 25 busy processes
+_MAX_SECONDS, _MAX_TRIAL_SECONDS = 900, 600.0
 #: the same examples each time, and none is at fault when a machine has other work; --hypothesis-profile=search draws new ones
 settings.register_profile("kapi", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.register_profile("search", settings.get_profile("kapi"), derandomize=False)
@@ -131,6 +133,9 @@ def _import_tests(session: pytest.Session) -> None:
 
 def pytest_collection_finish() -> None:
     """What the tests are made of stays: a full collection of garbage need not look at it."""
+    trial = sys.modules.get("twisted.trial.util")
+    if trial is not None:  # of those that have none of their own
+        trial.DEFAULT_TIMEOUT_DURATION = _MAX_TRIAL_SECONDS  # type: ignore[attr-defined]
     _set_aside.begin()
 
 

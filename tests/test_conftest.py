@@ -15,10 +15,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-import twisted.trial.unittest  # noqa: F401 -- of its users pytest wants to know the version of Twisted
+from twisted.trial.unittest import TestCase
 
 from tests.bytecode import from_share
 from tests.garbage import SetAside
+from tests.waiting import MAX_WAIT
 
 _CHECKOUT = Path(__file__).parents[1]
 _ASK = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
@@ -69,6 +70,12 @@ bytecode.clear()
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert list(tmp_path.rglob("__pycache__")) == [old]
+
+
+class Waiting(TestCase):
+    def test_a_test_of_trial_ends_later_than_what_it_waits_for(self) -> None:
+        """So that it says what did not happen."""
+        self.assertGreater(self.getTimeout(), 2 * MAX_WAIT)
 
 
 def test_each_worker_begins_with_another_share() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
-MAX_WAIT = 120.0  # seconds; below the time-out of a test (tests/conftest.py)
+MAX_WAIT = 120.0  # seconds; below the time-outs of tests (tests/conftest.py)
 _FIRST, _LAST = (
     0.005,
     0.1,

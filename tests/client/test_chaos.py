@@ -58,8 +58,6 @@ class Witness:
 
 
 class ChaosCase(TestCase):
-    timeout = 240
-
     async def setUp(self) -> None:
         self.kapi = ForkedServer()
         self.kapi.flags.append(f"--secure-port={free_port()}")

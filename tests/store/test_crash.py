@@ -64,8 +64,6 @@ class Writer:
 
 
 class CrashTest(TestCase):
-    timeout = 240
-
     def setUp(self) -> None:
         self.directory = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.directory, True)

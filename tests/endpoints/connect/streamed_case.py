@@ -85,8 +85,6 @@ class Pod(Protocol):
 
 
 class StreamedCase(SocketCase):
-    timeout = 120
-
     def setUp(self) -> None:
         super().setUp()
         self.pod: Any = Factory.forProtocol(Pod)

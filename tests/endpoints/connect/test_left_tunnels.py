@@ -54,7 +54,6 @@ class Pod(Protocol):
 
 
 class LeftCase(SocketCase):
-    timeout = 120
     scheme = "http"
 
     def setUp(self) -> None:
