@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -26,6 +26,10 @@ class FakeLister:
 
     def list(self, namespace: str = "") -> list[Object]:
         return [obj for (ns, _), obj in sorted(self.objects.items()) if not namespace or ns == namespace]
+
+    def labelled(self, labels: Mapping[str, str], namespace: str = "") -> list[Object]:
+        found = self.list(namespace)
+        return [obj for obj in found if labels.items() <= (obj["metadata"].get("labels") or {}).items()]
 
     @property
     def changes(self) -> object:

@@ -188,3 +188,23 @@ def test_bindings_and_definitions_are_not_multiplied(monkeypatch: pytest.MonkeyP
     few, many = lines(judged_with_params(20)), lines(judged_with_params(80))
     factor, where = steepest(few, many, 80)
     assert factor < FACTOR, where
+
+
+def test_the_parameters_of_a_binding_are_judged_in_steps() -> None:
+    client = FakeClient()
+    client.put("", "namespaces", {"metadata": {"name": "n"}})
+    for number in range(ENTRIES):
+        client.put("", "configmaps", {"metadata": {"name": f"m{number}", "namespace": "n", "labels": {"a": "b"}}})
+    reference = {"selector": {"matchLabels": {"a": "b"}}, "parameterNotFoundAction": "Deny"}
+    bound = {"policyName": "p", "paramRef": reference, "validationActions": ["Deny"]}
+    client.put(GROUP, "validatingadmissionpolicybindings", {"metadata": {"name": "b"}, "spec": bound})
+    policy = {
+        "matchConstraints": {"resourceRules": RULES},
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
+        "validations": [{"expression": "params.metadata.name != object.metadata.name"}],
+    }
+    client.put(GROUP, "validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": policy})
+    work = asked(judging.make(initializer(client), None), role(1))
+    work()  # what is imported and compiled with the first use is no work of this request
+    found = stretches(work)
+    assert found.longest < 2 * LINES, f"{found.longest} lines, {found.where}"
