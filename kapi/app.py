@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twisted.internet.error import CannotListenError
@@ -69,7 +70,7 @@ class App(APIService):
         self._contexts: ServerContexts
         self.files: pki.Files
         self._renewal: datetime.datetime  # of the first generated certificate
-        self._unusable = ""  # what is wrong with the CA
+        self._problems: list[str] = []  # with certificates, as they were logged
 
     # -- prepare: no network but the listening socket
 
@@ -86,8 +87,9 @@ class App(APIService):
         self.port = self._socket.getsockname()[1]
         self.advertise = self.options.generic.advertise_address or default_address(serving.bind_address)
         self.files = self._make_files(self._names())
-        self._note_certificates()
+        self._renewal = pki.renewal(self.files)
         self._contexts = self._make_contexts()
+        self._log_validity()
         self.url = local_url(serving.bind_address, self.port)
         self.prepared = assemble(self._config(self.files, self.advertise, self.port))
         config = self.prepared.config
@@ -111,14 +113,24 @@ class App(APIService):
         for collector in (self.connections.handshake_errors, self.connections.errors.counter, self.stalls):
             config.metrics.registry.register(collector)
 
-    def _note_certificates(self) -> None:
-        self._renewal = pki.renewal(self.files)
-        if (why := pki.unusable_ca(self.files)) and why != self._unusable:
-            log.error("{why}", why=why)
-        self._unusable = why
+    def _log_validity(self) -> None:
+        """Once for each certificate that clients cannot trust."""
+        serving = self.options.serving
+        given = [serving.tls_cert_file, *(pair[0] for pair in serving.tls_sni_cert_key)]
+        problems = []
+        for path in (self.files.ca, *(Path(name) for name in given if name)):
+            try:
+                problems.append(pki.validity_problem(path))
+            except (OSError, ValueError):
+                continue  # who loads it tells
+        for why in problems:
+            if why and why not in self._problems:
+                log.error("{why}", why=why)
+        self._problems = problems
 
     def _renew_certificates(self) -> None:
         """A server may run for longer than its certificates are valid."""
+        self._log_validity()
         if pki.now() < self._renewal:
             return
         try:
@@ -126,7 +138,7 @@ class App(APIService):
             self._write_kubeconfig()
         except (ConfigError, OSError) as error:
             log.error("certificates could not be renewed: {error}", error=error)
-        self._note_certificates()
+        self._renewal = pki.renewal(self.files)
 
     def _names(self) -> list[str]:
         options = self.options

@@ -211,16 +211,17 @@ def _serves(path: Path, key: Path, ca: x509.Certificate, wanted: list[str]) -> b
     return all(_alternative(name) in names for name in wanted)
 
 
-def unusable_ca(files: Files) -> str:
-    """Why clients cannot trust the certificates of the CA now, for operators; "" when they can."""
-    ca = x509.load_pem_x509_certificate(files.ca.read_bytes())
-    moment, name = now(), files.ca
-    if ca.not_valid_after_utc < moment:
-        return f"{name} has expired on {ca.not_valid_after_utc:%Y-%m-%d}: clients cannot connect until it is replaced"
-    if ca.not_valid_before_utc > moment + _SKEW:
+def validity_problem(path: Path) -> str:
+    """Why clients cannot trust a certificate now, for operators; "" when they can.  Raises OSError, ValueError."""
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    moment = now()
+    if certificate.not_valid_after_utc < moment:
+        day = certificate.not_valid_after_utc
+        return f"{path} has expired on {day:%Y-%m-%d}: clients cannot connect until it is replaced"
+    if certificate.not_valid_before_utc > moment + _SKEW:
         return (
-            f"{name} is valid from {ca.not_valid_before_utc:%Y-%m-%d} on, but it is {moment:%Y-%m-%d} by the clock of this "
-            "machine: it is wrong now, or was when the CA was made"
+            f"{path} is valid from {certificate.not_valid_before_utc:%Y-%m-%d} on, but it is {moment:%Y-%m-%d} by the clock "
+            "of this machine: it is wrong now, or was when the certificate was made"
         )
     return ""
 

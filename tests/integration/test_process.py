@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import http.client
 import json
 import os
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from kapi.server import pki
 from tests import fork_server
 from tests.integration.server_process import ForkedServer, ServerProcess, api_request, run_to_end
 from tests.store.servers import Server, free_port
@@ -138,6 +140,17 @@ def test_another_program_at_the_address_of_redis_is_one_line(tmp_path: Path) -> 
     assert code == 1 and len(asked) > 2
     assert f"waiting for the store: {url}: " in first
     assert last.startswith(f"kapi: {url}: ") and "Protocol error" in last
+
+
+def test_a_serving_certificate_that_has_expired_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=400)
+    with monkeypatch.context() as then:
+        then.setattr(pki, "now", lambda: past)
+        files = pki.ensure(tmp_path / "old", ["localhost", "127.0.0.1"])
+    server = ForkedServer(f"--tls-cert-file={files.serving}", f"--tls-private-key-file={files.serving_key}")
+    server.start()
+    assert server.end() == 0
+    assert len([line for line in said(server) if f"{files.serving} has expired on" in line]) == 1
 
 
 def said(server: ServerProcess) -> list[str]:

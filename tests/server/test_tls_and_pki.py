@@ -86,21 +86,21 @@ def at(monkeypatch: pytest.MonkeyPatch, days: int) -> None:
 def test_certificates_of_a_clock_that_was_ahead_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at(monkeypatch, 100)
     files = pki.ensure(tmp_path / "pki", NAMES)
-    assert pki.unusable_ca(files) == ""
+    assert pki.validity_problem(files.ca) == ""
     at(monkeypatch, 0)
     pki.ensure(files.directory, NAMES)
     for path in (files.serving, files.admin):
         assert x509.load_pem_x509_certificate(path.read_bytes()).not_valid_before_utc < datetime.datetime.now(
             datetime.UTC
         )
-    assert "by the clock of this machine" in pki.unusable_ca(files)  # which others depend on: it stays
+    assert "by the clock of this machine" in pki.validity_problem(files.ca)  # which others depend on: it stays
 
 
 def test_an_expired_authority_is_told(files: pki.Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert pki.unusable_ca(files) == ""
+    assert pki.validity_problem(files.ca) == ""
     at(monkeypatch, 3660)
     pki.ensure(files.directory, NAMES)
-    assert "ca.crt has expired on" in pki.unusable_ca(files)
+    assert "ca.crt has expired on" in pki.validity_problem(files.ca)
 
 
 def test_certificates_are_due_before_they_expire(files: pki.Files, monkeypatch: pytest.MonkeyPatch) -> None:
