@@ -163,6 +163,22 @@ class OIDCTest(TestCase):
             await self.refused(oidc, jwt.encode({**claims, "jti": str(number)}, rsa_key("other"), algorithm="RS256"))
         self.assertEqual(len(self.server.calls), calls)
 
+    async def test_a_token_waits_for_one_fetch(self) -> None:
+        """While a provider hangs, each takes half a minute; who forges tokens would hold connections for as long as two."""
+        oidc = self.authenticator()
+        await self.ask(oidc, self.token())
+        self.seconds = 60.0
+        request, asked = self.client.request, []
+
+        async def slow(*arguments: Any, **more: Any) -> Any:
+            asked.append(arguments)
+            self.seconds += 30.0
+            return await request(*arguments, **more)
+
+        self.patch(self.client, "request", slow)
+        await self.refused(oidc, self.token(key=rsa_key("other")))
+        self.assertEqual(len(asked), 1)
+
     async def test_a_client_that_hangs_up_takes_the_keys_from_nobody(self) -> None:
         gate: Deferred[None] = Deferred()
         request, waiting = self.client.request, []

@@ -43,26 +43,22 @@ class Provider:
         """Whether it was reached at least once."""
         return bool(self._keys)
 
-    async def keys_for(self, key_id: str) -> Sequence[SigningKey]:
-        """The keys that may have signed a token.  Raises AuthenticationError when the provider was never reached."""
-        return self._matching(key_id) or await self.newer_keys(key_id)
+    def known_keys(self, key_id: str) -> Sequence[SigningKey]:
+        """The keys that may have signed a token, as far as they were fetched."""
+        return self._by_id.get(key_id, ()) if key_id else self._keys
 
-    async def newer_keys(self, key_id: str) -> Sequence[SigningKey]:
-        """The same after another fetch, for a token that no known key verifies: a new key may have the id of an old one.
+    async def newer_keys(self, key_id: str, tried: Sequence[SigningKey]) -> Sequence[SigningKey]:
+        """The same after another fetch, for a token that none of ``tried`` verifies: a new key may have the id of an old one.
 
-        Empty when the last fetch was too short a time ago.
+        Empty when the last fetch was too short a time ago.  Raises AuthenticationError when the provider was never reached.
         """
         pause = _MIN_REFRESH_SECONDS if self._keys else _RETRY_SECONDS
-        found: Sequence[SigningKey] = ()
         if self._waiting is not None or self._seconds() - self._attempt >= pause:
             await self.refresh()
-            found = self._matching(key_id)
         if not self._keys and self.problem:
             raise AuthenticationError("oidc: authenticator not initialized")
-        return found
-
-    def _matching(self, key_id: str) -> Sequence[SigningKey]:
-        return self._by_id.get(key_id, ()) if key_id else self._keys
+        found = self.known_keys(key_id)
+        return () if found is tried else found
 
     async def refresh(self) -> None:
         """Fetches the document and the keys; one fetch serves all who wait.  Problems are kept, not raised.

@@ -30,9 +30,10 @@ async def verified_claims(
     if not isinstance(algorithm, str) or algorithm not in algorithms:
         raise AuthenticationError(f"oidc: verify token: unexpected signature algorithm {quote(str(algorithm))}")
     wanted = key_id if isinstance(key_id, str) else ""
-    claims = await _signed_claims(token, algorithm, await provider.keys_for(wanted))
+    known = provider.known_keys(wanted)
+    claims = await _signed_claims(token, algorithm, known)
     if claims is None:
-        claims = await _signed_claims(token, algorithm, await provider.newer_keys(wanted))
+        claims = await _signed_claims(token, algorithm, await provider.newer_keys(wanted, known))
     if claims is None:
         raise AuthenticationError("oidc: verify token: failed to verify signature: failed to verify id token signature")
     _check(claims, provider.issuer, audiences, now)
