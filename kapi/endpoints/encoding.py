@@ -10,6 +10,7 @@ from kapi.endpoints import transform
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import checkpoint, status
 from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object, Tree
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -18,6 +19,7 @@ from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
 
 PROTOBUF_TYPE = PROTOBUF.encode()
+_YAML_WRITING = "kapi.codecs.yaml_writing"
 
 
 def encode(tree: Tree, media: MediaType) -> bytes:
@@ -25,7 +27,8 @@ def encode(tree: Tree, media: MediaType) -> bytes:
     if media.protobuf:
         return protobuf_writing.encode_tree(tree)
     if media.yaml:
-        from kapi.codecs.yaml_writing import dump_yaml  # imported only when it is used
+        import_in_thread(_YAML_WRITING)  # only when it is used
+        from kapi.codecs.yaml_writing import dump_yaml
 
         return dump_yaml(tree)
     if not media.pretty:

@@ -7,9 +7,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
@@ -18,6 +21,10 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from kapi.admission.webhook import client as webhook_client
 from kapi.admission.webhook.client import CallError, WebhookClient
 from kapi.admission.webhook.resolver import ServiceResolver
+from kapi.authentication.service_account import issuer as issuers
+from kapi.authentication.service_account.issuer import TokenIssuer
+from kapi.codecs.negotiation import MediaType
+from kapi.endpoints import encoding
 from kapi.machinery.importing import import_in_thread, missing
 from tests.scheduling.turns import Turns
 from tests.waiting import MAX_WAIT
@@ -81,6 +88,23 @@ class InSlices(Turns):
             self.until_over(one)
             self.successResultOf(one)
         self.assertFalse(missing(name))
+
+    def test_others_work_while_what_signs_tokens_and_writes_yaml_is_imported(self) -> None:
+        issuer = TokenIssuer("https://issuer", ec.generate_private_key(ec.SECP256R1()))
+        uses: list[tuple[Any, str, Callable[[], object]]] = [
+            (issuers, "_LIBRARY", lambda: issuer.sign(b"{}")),
+            (encoding, "_YAML_WRITING", lambda: encoding.encode({"a": 1}, MediaType(yaml=True))),
+        ]
+        for module, constant, use in uses:
+            with self.subTest(constant):
+                self.patch(module, constant, library(self, f"kapi_test{constant.lower()}"))
+                done = self.slices.call(use)
+                self.assertTrue(begun.wait(120))
+                self.turn()
+                self.assertNoResult(done)
+                may_end.set()
+                self.until_over(done)
+                self.assertTrue(self.successResultOf(done))
 
     def test_who_gives_up_does_not_wait(self) -> None:
         done = self.slices.call(self.use, library(self, "kapi_test_given_up"))

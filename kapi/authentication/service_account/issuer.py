@@ -12,7 +12,10 @@ from kapi.authentication.service_account.keys import PrivateKey, VerificationKey
 from kapi.authentication.service_account.names import username
 from kapi.codecs import json_pieces
 from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object
+
+_LIBRARY = "jwt"
 
 
 def _reference(obj: Object) -> Object:
@@ -111,7 +114,8 @@ class TokenIssuer(Issuer[str]):
         self._algorithm = self.verification_key.signing_algorithm
 
     def sign(self, payload: bytes) -> str:
-        import jwt  # with the first token
+        import_in_thread(_LIBRARY)  # with the first token
+        import jwt
 
         headers = {"kid": self.verification_key.key_id, "typ": None}
         return jwt.api_jws.encode(payload, self._key, algorithm=self._algorithm, headers=headers)
