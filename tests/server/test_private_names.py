@@ -23,7 +23,6 @@ from tests.extras import imported
 ROOT = Path(__file__).parents[2]
 KNOWN: dict[str, set[str]] = {
     "kapi.authentication.certificates": {"_tlsConnection"},
-    "kapi.authentication.oidc.verification": {"_jwk_data"},
     "kapi.client.collected": {"_producer"},
     "kapi.client.connection": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.client.tls_client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
