@@ -91,9 +91,7 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
             why = str(reply if isinstance(reply, Exception) else error) or type(error).__name__
             if reply is not False and not isinstance(reply, Exception):
                 why = "a reply that nobody asked for"
-            if (
-                self.received
-            ):  # else it is no store at all, which is the reason of the failed attempt, and logged as that
+            if self.received:  # else it is no store at all: the failed attempt to connect logs that as its reason
                 log.error("the store's server said what it should not: {error}", error=why)
             self.abort(f"the server said what it should not: {why}")
         if batch:
