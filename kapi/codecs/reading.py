@@ -12,6 +12,7 @@ from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object, Tree
 
+MAX_BODY_BYTES = 3 * 1024 * 1024
 _YAML_READING = "kapi.codecs.yaml_reading"
 _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 _MAX_QUOTED_BYTES = 30  # bytes of a body that a message quotes
@@ -44,13 +45,13 @@ class Document(Object):
 
 
 def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:
-    """The tree of a body in JSON or YAML.  Raises DecodingError when it is no object, or its type is malformed."""
+    """The tree of a body in JSON or YAML.
+
+    Raises DecodingError when it is no object, or its type is malformed, and RequestTooLarge.
+    """
     try:
         if media == YAML:
-            import_in_thread(_YAML_READING)
-            from kapi.codecs import yaml_reading  # imported only when needed
-
-            tree, duplicates = yaml_reading.loads(data)
+            tree, duplicates = _yaml(data)
             document = Document(as_object(tree), None, duplicates, data)
         else:
             tree, too_large = _json(data)
@@ -71,6 +72,22 @@ def read_body(data: bytes, media: str, kind: GroupVersionKind) -> Document:
         cause = str(error)
         raise unrecognized(data, kind, cause) from None
     return document
+
+
+def too_large() -> status.RequestTooLarge:
+    """The error for a body beyond the limit."""
+    return status.RequestTooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}", details={})
+
+
+def _yaml(data: bytes) -> tuple[Tree, list[str]]:
+    """The tree and its duplicate keys.  Raises ValueError, and RequestTooLarge when aliases make it too large."""
+    import_in_thread(_YAML_READING)
+    from kapi.codecs import yaml_reading  # imported only when needed
+
+    try:
+        return yaml_reading.loads(data, max_bytes=MAX_BODY_BYTES)
+    except yaml_reading.TooLarge:
+        raise too_large() from None
 
 
 def unrecognized(data: bytes, kind: GroupVersionKind, cause: str) -> DecodingError:
@@ -130,12 +147,9 @@ def read_patch(
 
 
 def read_apply_body(data: bytes) -> tuple[Object, list[str]]:
-    """The declared object of a server-side apply, and the duplicate keys in it.  Raises BadRequest."""
-    import_in_thread(_YAML_READING)
-    from kapi.codecs import yaml_reading  # imported only when needed
-
+    """The declared object of a server-side apply, and the duplicate keys in it.  Raises BadRequest and RequestTooLarge."""
     try:
-        tree, duplicates = yaml_reading.loads(data)
+        tree, duplicates = _yaml(data)
     except ValueError as error:
         raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     if tree is None:

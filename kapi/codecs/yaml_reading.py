@@ -61,10 +61,18 @@ class YAMLError(ValueError):
     """Malformed YAML, or YAML beyond the limits; the text is upstream's."""
 
 
-def loads(data: bytes, max_nodes: float = MAX_NODES) -> tuple[Tree, list[str]]:
+class TooLarge(YAMLError):
+    """A document that would be larger than ``max_bytes`` without aliases: with the text that each stands for in its place."""
+
+    def __init__(self) -> None:
+        super().__init__("yaml: document contains excessive aliasing")
+
+
+def loads(data: bytes, max_nodes: float = MAX_NODES, max_bytes: float = math.inf) -> tuple[Tree, list[str]]:
     """The tree of the first document and the duplicate keys in it: ``line 4: key "k" already set in map``.
 
-    ``max_nodes``: ``math.inf`` where nobody waits meanwhile.  Raises YAMLError.
+    An alias is the node that it stands for, not a copy.  ``max_nodes``: ``math.inf`` where nobody waits meanwhile.
+    ``max_bytes``: of the document with the texts of all aliases.  Raises YAMLError.
     """
     if data[:1] == b"{":  # most clients declare JSON as YAML
         try:
@@ -74,7 +82,7 @@ def loads(data: bytes, max_nodes: float = MAX_NODES) -> tuple[Tree, list[str]]:
     engage()  # a short text may become a large tree
     parser = _yaml.CParser(data)
     try:
-        return _Builder(parser, max_nodes).document()
+        return _Builder(parser, max_nodes, max_bytes - len(data)).document()
     except yaml.MarkedYAMLError as error:
         raise YAMLError(f"yaml: {_place(error)}{error.problem}") from None
     except yaml.reader.ReaderError as error:
@@ -124,13 +132,16 @@ def _reader_problem(error: yaml.reader.ReaderError) -> str:
 class _Builder:
     """Builds the tree of one document from parser events."""
 
-    def __init__(self, parser: Any, max_nodes: float) -> None:
+    def __init__(self, parser: Any, max_nodes: float, max_aliased_bytes: float) -> None:
         self.next = parser.get_event
         self.max_nodes = max_nodes
-        self.anchors: dict[str, tuple[Tree, int]] = {}  # anchor -> node, number of nodes in it
+        self.max_aliased_bytes = max_aliased_bytes
+        self.anchors: dict[str, tuple[Tree, int, int]] = {}  # anchor -> node, number of nodes in it, bytes of its text
         self.duplicates: list[str] = []
         self.nodes = 0
-        self.aliased = 0
+        self.bytes = 0  # of the texts of all nodes
+        self.aliased = 0  # nodes
+        self.aliased_bytes = 0
 
     def document(self) -> tuple[Tree, list[str]]:
         self.next()  # stream start
@@ -151,8 +162,11 @@ class _Builder:
             return self.alias(event)
         if self.nodes - self.aliased > self.max_nodes:
             raise YAMLError(f"yaml: document has more than {self.max_nodes} nodes")
-        before = self.nodes
+        nodes, size = self.nodes, self.bytes
+        self.bytes += 1  # what separates it from the next
         if isinstance(event, ScalarEvent):
+            text: str = event.value
+            self.bytes += len(text) if text.isascii() else len(text.encode())
             tree: Tree = _scalar(event)
         elif isinstance(event, SequenceStartEvent):
             tree = self.sequence(depth)
@@ -160,18 +174,22 @@ class _Builder:
             assert isinstance(event, MappingStartEvent)
             tree = self.mapping(depth)
         if event.anchor:
-            self.anchors[event.anchor] = (tree, self.nodes - before + 1)
+            self.anchors[event.anchor] = (tree, self.nodes - nodes + 1, self.bytes - size)
         return tree
 
     def alias(self, event: AliasEvent) -> Tree:
         try:
-            tree, size = self.anchors[event.anchor or ""]
+            tree, nodes, size = self.anchors[event.anchor or ""]
         except KeyError:
             raise YAMLError(f"yaml: unknown anchor '{event.anchor}' referenced") from None
-        self.nodes += size
-        self.aliased += size
+        self.nodes += nodes
+        self.bytes += size
+        self.aliased += nodes
+        self.aliased_bytes += size
         if self.aliased > MAX_ALIASED and self.aliased > 10 * (self.nodes - self.aliased):
             raise YAMLError("yaml: document contains excessive aliasing")
+        if self.aliased_bytes > self.max_aliased_bytes:
+            raise TooLarge
         return tree
 
     def sequence(self, depth: int) -> list[Tree]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import CancelledError
 
 from kapi.codecs.negotiation import PROTOBUF, input_media_type
-from kapi.codecs.reading import DecodingError, Document, read_body, unrecognized
+from kapi.codecs.reading import DecodingError, Document, read_body, too_large, unrecognized
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage, expect_tree
@@ -17,8 +17,6 @@ from kapi.schema import protobuf
 from kapi.schema.decode import decode
 from kapi.schema.types import Type
 
-MAX_BODY_BYTES = 3 * 1024 * 1024
-
 
 def raw_body(ctx: RequestContext) -> bytes:
     """The whole body, undecoded.
@@ -28,7 +26,7 @@ def raw_body(ctx: RequestContext) -> bytes:
     here meanwhile.
     """
     if getattr(ctx.http, "body_too_large", False):
-        raise status.RequestTooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}", details={})
+        raise too_large()
     if getattr(ctx.http, "body_refused", False):
         raise status.too_many_requests(REFUSAL, RETRY_AFTER_SECONDS)
     if ctx.http.gone:

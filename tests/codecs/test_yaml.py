@@ -128,6 +128,30 @@ def test_a_billion_laughs_are_refused() -> None:
         load("\n".join(lines))
 
 
+def test_an_alias_counts_with_the_size_of_what_it_stands_for() -> None:
+    """One large text, written out so often, would be a document of megabytes: its nodes are few."""
+    text = "a: &a " + "x" * 1000 + "\nb: [" + ", ".join(["*a"] * 100) + "]\n"
+    assert yaml_reading.loads(text.encode(), max_bytes=110_000)[0]["b"] == ["x" * 1000] * 100
+    with pytest.raises(yaml_reading.TooLarge, match="excessive aliasing"):
+        yaml_reading.loads(text.encode(), max_bytes=100_000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a {k: &k " + "x" * 1000 + "}\nb: &b [*a, *a, *a, *a, *a]\nc: [*b, *b, *b, *b, *b]\n",  # in one another
+        "a: &a {k: " + "x" * 1000 + "}\n" + "".join(f"b{n}: {{<<: *a}}\n" for n in range(30)),
+        "a: &a " + "x" * 1000 + "\nb:\n" + "".join("  - *a : 1\n" for _ in range(30)),  # keys
+        "a: &a " + "\u20ac" * 333 + "\nb: [" + ", ".join(["*a"] * 30) + "]\n",
+    ],
+)
+def test_aliases_count_wherever_they_are(text: str) -> None:
+    data = text.encode()
+    assert yaml_reading.loads(data, max_bytes=40_000)
+    with pytest.raises(yaml_reading.TooLarge):
+        yaml_reading.loads(data, max_bytes=29_000)
+
+
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(yaml_reading.YAMLError):
         load("[" * 100_000)

@@ -72,6 +72,29 @@ def test_a_bomb_is_refused_soon(
     assert admin.ask("GET", "/readyz").status == 200
 
 
+def test_aliases_of_one_large_text(server: ServerProcess, admin: Attacker, alice: Attacker, namespace: str) -> None:
+    """A body is as large as it would be without aliases; a review may quote all of it in its answer."""
+    assert server.process is not None
+    large = b"a: &a {k: " + b"x" * 1_000_000 + b"}\n"
+    many = b"".join(b"  k%d: *a\n" % number for number in range(1500))
+    before = memory(server.process.pid)
+    review = large + b"kind: SelfSubjectAccessReview\napiVersion: authorization.k8s.io/v1\nmetadata:\n"
+    maps = large + b"kind: ConfigMap\napiVersion: v1\nmetadata: {name: m}\ndata:\n"
+    configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
+    for who, method, path, kind, body in (
+        (alice, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", YAML, review + many),
+        (admin, "POST", configmaps, YAML, maps + many),
+        (admin, "PATCH", f"{configmaps}/m?fieldManager=x", APPLY, maps + many),
+        (admin, "DELETE", configmaps, YAML, large + b"kind: DeleteOptions\napiVersion: v1\nx:\n" + many),
+    ):
+        answer = who.ask(method, path, body, kind)
+        assert (answer.status, answer.message) == (413, "Request entity too large: limit is 3145728"), answer
+        assert answer.tree["reason"] == "RequestEntityTooLarge"
+    assert memory(server.process.pid) - before < 100 << 20
+    few = maps.partition(b"\n")[2] + b"  k0: &a " + b"x" * 400_000 + b"\n  k1: *a\n"
+    assert admin.ask("POST", configmaps, few, YAML).status == 201
+
+
 def test_patches_that_copy_and_copy(server: ServerProcess, admin: Attacker, namespace: str) -> None:
     """CVE-2019-1002100: the number of operations is bounded, and so is what they copy."""
     path = f"/api/v1/namespaces/{namespace}/configmaps"
