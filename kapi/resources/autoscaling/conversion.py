@@ -14,7 +14,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.internal_types import ROWS
+from kapi.resources.shared.internal_types import internal_types
 from kapi.schema.builtin import type_of
 from kapi.schema.decode_exact import ExactDecoder
 
@@ -217,12 +217,12 @@ def _from_internal(kind: str, value: object) -> Tree:
         return None
     given = {key.lower(): item for key, item in value.items()}
     shown: Object = {}
-    for go_name, name, _, inner in ROWS[kind]:
+    types = internal_types()
+    for go_name, name, _, inner in types[kind]:
         item = given.get(go_name.lower())
         if item is None:
             continue
-        inner_kind = inner.removeprefix("[]")
-        shown[name] = _from_internal(inner_kind, item) if inner_kind in ROWS else item
+        shown[name] = _from_internal(inner, item) if inner in types else item
     return shown
 
 
