@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Raw
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from kapi.apiextensions.columns import selectable, table
@@ -19,14 +20,13 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Resource, ScaleMapping, Subresource
+from kapi.resources.definition import SCALE, Resource, ScaleMapping, Subresource
 from kapi.schema.structural.convert import type_of
 from kapi.schema.structural.pruning import prune
 from kapi.schema.structural.structure import Schema
 from kapi.schema.types import Type
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-_SUB_VERBS = ("get", "patch", "update")
 Convert = Callable[[Object], Object]
 
 
@@ -220,18 +220,14 @@ class Rows:
     ) -> tuple[Subresource, ...]:
         found: list[Subresource] = []
         if has_status:
-            found.append(Subresource("status", _SUB_VERBS, kind=self.kind, strategy=CustomStatusStrategy(strategy)))
+            found.append(Subresource("status", strategy=CustomStatusStrategy(strategy)))
         if scale is not None:
             mapping = ScaleMapping(
                 _parts(scale.get("specReplicasPath")),
                 _parts(scale.get("statusReplicasPath")),
                 _selector(scale.get("labelSelectorPath")),
             )
-            found.append(
-                Subresource(
-                    "scale", _SUB_VERBS, group="autoscaling", version="v1", kind="Scale", handler="scale", scale=mapping
-                )
-            )
+            found.append(replace(SCALE, scale=mapping))
         return tuple(found)
 
 

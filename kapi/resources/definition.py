@@ -206,14 +206,20 @@ class Subresource(msgspec.Struct, frozen=True):
     """
 
     name: str
-    verbs: tuple[str, ...]
-    group: str = ""  # of the kind of its bodies
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+    group: str = ""  # of the kind of its bodies; "" is the parent's
     version: str = ""
     kind: str = ""
     strategy: Strategy | None = None
     handler: str = ""
     scale: ScaleMapping | None = None  # of the scale subresource; None: the default paths
     tabular: bool = True  # whether it can be answered as a Table
+
+
+#: the scale subresource with the default paths
+SCALE = Subresource("scale", group="autoscaling", version="v1", kind="Scale", handler="scale")
+#: what most resources serve
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @functools.lru_cache(2048)
@@ -230,9 +236,9 @@ class Resource:
     version: str
     kind: str
     plural: str
-    singular: str
     namespaced: bool
-    verbs: tuple[str, ...]
+    singular: str = ""  # "" becomes the kind in lower case
+    verbs: tuple[str, ...] = VERBS
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     storage_version_hash: str = ""
@@ -267,6 +273,10 @@ class Resource:
     typed_items: bool = False  # items of a list carry kind and apiVersion (custom resources)
     #: stands for this resource in cache entries, which must not keep it alive
     identity: object = field(default_factory=object, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.singular:
+            object.__setattr__(self, "singular", self.kind.lower())
 
     @property
     def group_version(self) -> GroupVersion:

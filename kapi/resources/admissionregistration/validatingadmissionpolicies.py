@@ -16,19 +16,10 @@ RESOURCE = Resource(
     version="v1",
     kind="ValidatingAdmissionPolicy",
     plural="validatingadmissionpolicies",
-    singular="validatingadmissionpolicy",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     categories=("api-extensions",),
     storage_version_hash="6OxvlMmQ6is=",
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="ValidatingAdmissionPolicy",
-            strategy=ValidatingPolicyStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=ValidatingPolicyStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=policy_table("ValidatingAdmissionPolicy", "validations"),
 )

@@ -175,15 +175,11 @@ RESOURCE = Resource(
     version="v1",
     kind="CustomResourceDefinition",
     plural="customresourcedefinitions",
-    singular="customresourcedefinition",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("crd", "crds"),
     categories=("api-extensions",),
     storage_version_hash="jfWCUB31mvA=",
     strategy=CustomResourceDefinitionStrategy(),
     returns_deleted=True,
-    subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="CustomResourceDefinition", strategy=StatusStrategy()),
-    ),
+    subresources=(Subresource("status", strategy=StatusStrategy()),),
 )

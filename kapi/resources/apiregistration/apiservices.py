@@ -177,16 +177,10 @@ RESOURCE = Resource(
     version="v1",
     kind="APIService",
     plural="apiservices",
-    singular="apiservice",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     categories=("api-extensions",),
     storage_version_hash="InPBPD7+PqM=",
     strategy=_STRATEGY,
     table=_table(),
-    subresources=(
-        Subresource(
-            "status", ("get", "patch", "update"), kind="APIService", strategy=APIServiceStatusStrategy(_STRATEGY)
-        ),
-    ),
+    subresources=(Subresource("status", strategy=APIServiceStatusStrategy(_STRATEGY)),),
 )

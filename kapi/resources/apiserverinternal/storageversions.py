@@ -139,17 +139,8 @@ RESOURCE = Resource(
     version="v1alpha1",
     kind="StorageVersion",
     plural="storageversions",
-    singular="storageversion",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="StorageVersion",
-            strategy=StorageVersionStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=StorageVersionStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table("StorageVersion", printing.name, _common, _servers, printing.age),
     gates=("StorageVersionAPI", "APIServerIdentity"),

@@ -173,15 +173,11 @@ RESOURCE = Resource(
     version="v1",
     kind="DaemonSet",
     plural="daemonsets",
-    singular="daemonset",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("ds",),
     categories=("all",),
     storage_version_hash="dd7pWHUlMKQ=",
-    subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="DaemonSet", strategy=DaemonSetStatusStrategy(STRATEGY)),
-    ),
+    subresources=(Subresource("status", strategy=DaemonSetStatusStrategy(STRATEGY)),),
     strategy=STRATEGY,
     table=replace(
         table(

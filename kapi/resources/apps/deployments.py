@@ -8,7 +8,7 @@ from kapi.machinery import field, status
 from kapi.machinery.field import Path
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import SCALE, Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
@@ -184,19 +184,13 @@ RESOURCE = Resource(
     version="v1",
     kind="Deployment",
     plural="deployments",
-    singular="deployment",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("deploy",),
     categories=("all",),
     storage_version_hash="8aSe+NMegvE=",
     subresources=(
-        Subresource(
-            "scale", ("get", "patch", "update"), group="autoscaling", version="v1", kind="Scale", handler="scale"
-        ),
-        Subresource(
-            "status", ("get", "patch", "update"), kind="Deployment", strategy=DeploymentStatusStrategy(STRATEGY)
-        ),
+        SCALE,
+        Subresource("status", strategy=DeploymentStatusStrategy(STRATEGY)),
     ),
     strategy=STRATEGY,
     table=replace(

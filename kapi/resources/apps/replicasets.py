@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import SCALE, Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template
@@ -86,19 +86,13 @@ RESOURCE = Resource(
     version="v1",
     kind="ReplicaSet",
     plural="replicasets",
-    singular="replicaset",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("rs",),
     categories=("all",),
     storage_version_hash="P1RzHs8/mWQ=",
     subresources=(
-        Subresource(
-            "scale", ("get", "patch", "update"), group="autoscaling", version="v1", kind="Scale", handler="scale"
-        ),
-        Subresource(
-            "status", ("get", "patch", "update"), kind="ReplicaSet", strategy=ReplicaSetStatusStrategy(STRATEGY)
-        ),
+        SCALE,
+        Subresource("status", strategy=ReplicaSetStatusStrategy(STRATEGY)),
     ),
     strategy=STRATEGY,
     table=table(

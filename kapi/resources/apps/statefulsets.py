@@ -6,7 +6,7 @@ from kapi.machinery import field
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import SCALE, Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.claims import default_claim_spec, validate_claim_spec
 from kapi.resources.shared.features import gate
@@ -242,19 +242,13 @@ RESOURCE = Resource(
     version="v1",
     kind="StatefulSet",
     plural="statefulsets",
-    singular="statefulset",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("sts",),
     categories=("all",),
     storage_version_hash="H+vl74LkKdo=",
     subresources=(
-        Subresource(
-            "scale", ("get", "patch", "update"), group="autoscaling", version="v1", kind="Scale", handler="scale"
-        ),
-        Subresource(
-            "status", ("get", "patch", "update"), kind="StatefulSet", strategy=StatefulSetStatusStrategy(STRATEGY)
-        ),
+        SCALE,
+        Subresource("status", strategy=StatefulSetStatusStrategy(STRATEGY)),
     ),
     strategy=STRATEGY,
     table=table(

@@ -9,7 +9,6 @@ RESOURCE = Resource(
     version="v1",
     kind="SelfSubjectReview",
     plural="selfsubjectreviews",
-    singular="selfsubjectreview",
     namespaced=False,
     verbs=("create",),
     handler="selfsubjectreviews",

@@ -9,7 +9,6 @@ RESOURCE = Resource(
     version="v1",
     kind="TokenReview",
     plural="tokenreviews",
-    singular="tokenreview",
     namespaced=False,
     verbs=("create",),
     handler="tokenreviews",

@@ -9,7 +9,6 @@ RESOURCE = Resource(
     version="v1",
     kind="LocalSubjectAccessReview",
     plural="localsubjectaccessreviews",
-    singular="localsubjectaccessreview",
     namespaced=True,
     verbs=("create",),
     handler="localsubjectaccessreviews",

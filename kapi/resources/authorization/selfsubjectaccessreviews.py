@@ -9,7 +9,6 @@ RESOURCE = Resource(
     version="v1",
     kind="SelfSubjectAccessReview",
     plural="selfsubjectaccessreviews",
-    singular="selfsubjectaccessreview",
     namespaced=False,
     verbs=("create",),
     handler="selfsubjectaccessreviews",

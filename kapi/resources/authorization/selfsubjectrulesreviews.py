@@ -9,7 +9,6 @@ RESOURCE = Resource(
     version="v1",
     kind="SelfSubjectRulesReview",
     plural="selfsubjectrulesreviews",
-    singular="selfsubjectrulesreview",
     namespaced=False,
     verbs=("create",),
     handler="selfsubjectrulesreviews",

@@ -9,7 +9,6 @@ RESOURCE = Resource(
     version="v1",
     kind="SubjectAccessReview",
     plural="subjectaccessreviews",
-    singular="subjectaccessreview",
     namespaced=False,
     verbs=("create",),
     handler="subjectaccessreviews",

@@ -348,18 +348,14 @@ TABLE = table(
     count("status", "currentReplicas"),
     age,
 )
-STATUS = Subresource(
-    "status", ("get", "patch", "update"), kind="HorizontalPodAutoscaler", strategy=AutoscalerStatusStrategy(STRATEGY)
-)
+STATUS = Subresource("status", kind="HorizontalPodAutoscaler", strategy=AutoscalerStatusStrategy(STRATEGY))
 
 RESOURCE = Resource(
     group="autoscaling",
     version="v2",
     kind="HorizontalPodAutoscaler",
     plural="horizontalpodautoscalers",
-    singular="horizontalpodautoscaler",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("hpa",),
     categories=("all",),
     storage_version_hash="qwQve8ut294=",

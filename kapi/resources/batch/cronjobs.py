@@ -135,15 +135,11 @@ RESOURCE = Resource(
     version="v1",
     kind="CronJob",
     plural="cronjobs",
-    singular="cronjob",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("cj",),
     categories=("all",),
     storage_version_hash="sd5LIXh4Fjs=",
-    subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="CronJob", strategy=CronJobStatusStrategy(STRATEGY)),
-    ),
+    subresources=(Subresource("status", strategy=CronJobStatusStrategy(STRATEGY)),),
     strategy=STRATEGY,
     table=table(
         "CronJob",

@@ -314,12 +314,10 @@ RESOURCE = Resource(
     version="v1",
     kind="Job",
     plural="jobs",
-    singular="job",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     categories=("all",),
     storage_version_hash="mudhfqk/qZY=",
-    subresources=(Subresource("status", ("get", "patch", "update"), kind="Job", strategy=JobStatusStrategy(STRATEGY)),),
+    subresources=(Subresource("status", strategy=JobStatusStrategy(STRATEGY)),),
     strategy=STRATEGY,
     table=table(
         "Job",

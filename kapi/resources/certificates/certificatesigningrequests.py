@@ -300,16 +300,12 @@ RESOURCE = Resource(
     version="v1",
     kind="CertificateSigningRequest",
     plural="certificatesigningrequests",
-    singular="certificatesigningrequest",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("csr",),
     storage_version_hash="95fRKMXA+00=",
     subresources=(
-        Subresource(
-            "approval", ("get", "patch", "update"), kind="CertificateSigningRequest", strategy=ApprovalStrategy()
-        ),
-        Subresource("status", ("get", "patch", "update"), kind="CertificateSigningRequest", strategy=StatusStrategy()),
+        Subresource("approval", strategy=ApprovalStrategy()),
+        Subresource("status", strategy=StatusStrategy()),
     ),
     strategy=RequestStrategy(),
     table=printing.table(

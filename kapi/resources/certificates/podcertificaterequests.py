@@ -101,17 +101,8 @@ RESOURCE = Resource(
     version="v1beta1",
     kind="PodCertificateRequest",
     plural="podcertificaterequests",
-    singular="podcertificaterequest",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="PodCertificateRequest",
-            strategy=PodCertificateRequestStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=PodCertificateRequestStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     selectable_fields={name: selectable(name) for name in _SELECTABLE},
     table=printing.table(

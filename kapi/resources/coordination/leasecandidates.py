@@ -75,9 +75,7 @@ RESOURCE = Resource(
     version="v1beta1",
     kind="LeaseCandidate",
     plural="leasecandidates",
-    singular="leasecandidate",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     strategy=LeaseCandidateStrategy(),
     table=printing.table(
         "LeaseCandidate",

@@ -60,9 +60,7 @@ RESOURCE = Resource(
     version="v1",
     kind="Lease",
     plural="leases",
-    singular="lease",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="gqkMMb/YqFM=",
     strategy=LeaseStrategy(),
     table=printing.table(

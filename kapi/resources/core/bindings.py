@@ -9,7 +9,6 @@ RESOURCE = Resource(
     version="v1",
     kind="Binding",
     plural="bindings",
-    singular="binding",
     namespaced=True,
     verbs=("create",),
     handler="bindings",

@@ -30,7 +30,6 @@ RESOURCE = Resource(
     version="v1",
     kind="ComponentStatus",
     plural="componentstatuses",
-    singular="componentstatus",
     namespaced=False,
     verbs=("get", "list"),
     short_names=("cs",),

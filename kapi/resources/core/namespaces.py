@@ -129,16 +129,13 @@ RESOURCE = Resource(
     version="v1",
     kind="Namespace",
     plural="namespaces",
-    singular="namespace",
     namespaced=False,
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     short_names=("ns",),
     storage_version_hash="Q3oi5N2YM8M=",
     subresources=(
-        Subresource("finalize", ("update",), kind="Namespace", strategy=NamespaceFinalizeStrategy(_STRATEGY)),
-        Subresource(
-            "status", ("get", "patch", "update"), kind="Namespace", strategy=NamespaceStatusStrategy(_STRATEGY)
-        ),
+        Subresource("finalize", ("update",), strategy=NamespaceFinalizeStrategy(_STRATEGY)),
+        Subresource("status", strategy=NamespaceStatusStrategy(_STRATEGY)),
     ),
     strategy=_STRATEGY,
     selectable_fields={"status.phase": selectable("status.phase")},

@@ -177,19 +177,10 @@ RESOURCE = Resource(
     version="v1",
     kind="PersistentVolumeClaim",
     plural="persistentvolumeclaims",
-    singular="persistentvolumeclaim",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("pvc",),
     storage_version_hash="QWTyNDq0dC4=",
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="PersistentVolumeClaim",
-            strategy=PersistentVolumeClaimStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=PersistentVolumeClaimStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     returns_deleted=True,
     table=printing.table(

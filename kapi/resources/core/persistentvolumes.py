@@ -159,19 +159,10 @@ RESOURCE = Resource(
     version="v1",
     kind="PersistentVolume",
     plural="persistentvolumes",
-    singular="persistentvolume",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("pv",),
     storage_version_hash="HN/zwEC+JgM=",
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="PersistentVolume",
-            strategy=PersistentVolumeStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=PersistentVolumeStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     returns_deleted=True,
     table=printing.table(

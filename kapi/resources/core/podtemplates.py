@@ -43,10 +43,8 @@ RESOURCE = Resource(
     version="v1",
     kind="PodTemplate",
     plural="podtemplates",
-    singular="podtemplate",
     namespaced=True,
     returns_deleted=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="LIXB2x4IFpk=",
     strategy=PodTemplateStrategy(),
     table=table(

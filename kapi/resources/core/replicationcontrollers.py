@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, ScaleMapping, StrategyContext, Subresource, selectable
+from kapi.resources.definition import SCALE, Resource, ScaleMapping, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.poddefaults import default_pod_template
@@ -101,28 +103,13 @@ RESOURCE = Resource(
     version="v1",
     kind="ReplicationController",
     plural="replicationcontrollers",
-    singular="replicationcontroller",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("rc",),
     categories=("all",),
     storage_version_hash="Jond2If31h0=",
     subresources=(
-        Subresource(
-            "scale",
-            ("get", "patch", "update"),
-            group="autoscaling",
-            version="v1",
-            kind="Scale",
-            handler="scale",
-            scale=ScaleMapping(selector=lambda obj: printing.labels(obj["spec"].get("selector"), "")),
-        ),
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="ReplicationController",
-            strategy=ReplicationControllerStatusStrategy(STRATEGY),
-        ),
+        replace(SCALE, scale=ScaleMapping(selector=lambda obj: printing.labels(obj["spec"].get("selector"), ""))),
+        Subresource("status", strategy=ReplicationControllerStatusStrategy(STRATEGY)),
     ),
     strategy=STRATEGY,
     table=table(

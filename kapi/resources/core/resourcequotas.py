@@ -170,16 +170,10 @@ RESOURCE = Resource(
     version="v1",
     kind="ResourceQuota",
     plural="resourcequotas",
-    singular="resourcequota",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("quota",),
     storage_version_hash="8uhSgffRX6w=",
-    subresources=(
-        Subresource(
-            "status", ("get", "patch", "update"), kind="ResourceQuota", strategy=ResourceQuotaStatusStrategy(_STRATEGY)
-        ),
-    ),
+    subresources=(Subresource("status", strategy=ResourceQuotaStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     returns_deleted=True,
     table=printing.table(

@@ -43,9 +43,7 @@ RESOURCE = Resource(
     version="v1",
     kind="ServiceAccount",
     plural="serviceaccounts",
-    singular="serviceaccount",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("sa",),
     storage_version_hash="pbx9ZvyFpBE=",
     subresources=(

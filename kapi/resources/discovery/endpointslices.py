@@ -209,9 +209,7 @@ RESOURCE = Resource(
     version="v1",
     kind="EndpointSlice",
     plural="endpointslices",
-    singular="endpointslice",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="qgS0xkrxYAI=",
     strategy=EndpointSliceStrategy(),
     table=printing.table(

@@ -274,13 +274,9 @@ RESOURCE = Resource(
     version="v1",
     kind="FlowSchema",
     plural="flowschemas",
-    singular="flowschema",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="GJVAJZSZBIw=",
-    subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="FlowSchema", strategy=FlowStatusStrategy(_STRATEGY)),
-    ),
+    subresources=(Subresource("status", strategy=FlowStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table(
         "FlowSchema",

@@ -192,18 +192,9 @@ RESOURCE = Resource(
     version="v1",
     kind="PriorityLevelConfiguration",
     plural="prioritylevelconfigurations",
-    singular="prioritylevelconfiguration",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="Kir5PVfvNeI=",
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="PriorityLevelConfiguration",
-            strategy=FlowStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=FlowStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table(
         "PriorityLevelConfiguration",

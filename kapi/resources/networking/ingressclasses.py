@@ -83,9 +83,7 @@ RESOURCE = Resource(
     version="v1",
     kind="IngressClass",
     plural="ingressclasses",
-    singular="ingressclass",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="l/iqIbDgFyQ=",
     strategy=IngressClassStrategy(),
     table=printing.table(

@@ -218,14 +218,10 @@ RESOURCE = Resource(
     version="v1",
     kind="Ingress",
     plural="ingresses",
-    singular="ingress",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("ing",),
     storage_version_hash="39NQlfNR+bo=",
-    subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="Ingress", strategy=IngressStatusStrategy(_STRATEGY)),
-    ),
+    subresources=(Subresource("status", strategy=IngressStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table(
         "Ingress",

@@ -72,15 +72,9 @@ RESOURCE = Resource(
     version="v1",
     kind="ServiceCIDR",
     plural="servicecidrs",
-    singular="servicecidr",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="gNLvruQhW2g=",
-    subresources=(
-        Subresource(
-            "status", ("get", "patch", "update"), kind="ServiceCIDR", strategy=ServiceCIDRStatusStrategy(_STRATEGY)
-        ),
-    ),
+    subresources=(Subresource("status", strategy=ServiceCIDRStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table("ServiceCIDR", printing.name, lambda obj, now: ",".join(_cidrs(obj)), printing.age),
 )

@@ -86,19 +86,10 @@ RESOURCE = Resource(
     version="v1",
     kind="PodDisruptionBudget",
     plural="poddisruptionbudgets",
-    singular="poddisruptionbudget",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("pdb",),
     storage_version_hash="EVWiDmWqyJw=",
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="PodDisruptionBudget",
-            strategy=DisruptionBudgetStatusStrategy(STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=DisruptionBudgetStatusStrategy(STRATEGY)),),
     strategy=STRATEGY,
     table=table(
         "PodDisruptionBudget",

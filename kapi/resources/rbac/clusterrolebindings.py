@@ -19,9 +19,7 @@ RESOURCE = Resource(
     version="v1",
     kind="ClusterRoleBinding",
     plural="clusterrolebindings",
-    singular="clusterrolebinding",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="48tpQ8gZHFc=",
     strategy=ClusterRoleBindingStrategy(),
     table=printing.table(

@@ -44,9 +44,7 @@ RESOURCE = Resource(
     version="v1",
     kind="ClusterRole",
     plural="clusterroles",
-    singular="clusterrole",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="bYE5ZWDrJ44=",
     strategy=ClusterRoleStrategy(),
 )

@@ -71,9 +71,7 @@ RESOURCE = Resource(
     version="v1",
     kind="RoleBinding",
     plural="rolebindings",
-    singular="rolebinding",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="eGsCzGH6b1g=",
     strategy=RoleBindingStrategy(),
     table=printing.table(

@@ -29,9 +29,7 @@ RESOURCE = Resource(
     version="v1",
     kind="Role",
     plural="roles",
-    singular="role",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="7FuwZcIIItM=",
     strategy=RoleStrategy(),
 )

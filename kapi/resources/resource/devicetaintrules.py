@@ -62,17 +62,8 @@ RESOURCE = Resource(
     version="v1beta2",
     kind="DeviceTaintRule",
     plural="devicetaintrules",
-    singular="devicetaintrule",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="DeviceTaintRule",
-            strategy=DeviceTaintRuleStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=DeviceTaintRuleStatusStrategy(_STRATEGY)),),
     returns_deleted=True,
     strategy=_STRATEGY,
     table=printing.table("DeviceTaintRule", printing.name, printing.age),

@@ -230,15 +230,9 @@ RESOURCE = Resource(
     version="v1",
     kind="ResourceClaim",
     plural="resourceclaims",
-    singular="resourceclaim",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="wgAZaHcZxUg=",
-    subresources=(
-        Subresource(
-            "status", ("get", "patch", "update"), kind="ResourceClaim", strategy=STATUS_STRATEGY, tabular=False
-        ),
-    ),
+    subresources=(Subresource("status", strategy=STATUS_STRATEGY, tabular=False),),
     returns_deleted=True,
     strategy=_STRATEGY,
     table=printing.table("ResourceClaim", printing.name, _state, printing.age),

@@ -147,17 +147,8 @@ RESOURCE = Resource(
     version="v1alpha3",
     kind="ResourcePoolStatusRequest",
     plural="resourcepoolstatusrequests",
-    singular="resourcepoolstatusrequest",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="ResourcePoolStatusRequest",
-            strategy=ResourcePoolStatusRequestStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=ResourcePoolStatusRequestStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table("ResourcePoolStatusRequest", printing.name, printing.age),
     gates=("DRAResourcePoolStatus",),

@@ -86,12 +86,8 @@ RESOURCE = Resource(
     version="v1alpha2",
     kind="PodGroup",
     plural="podgroups",
-    singular="podgroup",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
-    subresources=(
-        Subresource("status", ("get", "patch", "update"), kind="PodGroup", strategy=PodGroupStatusStrategy(_STRATEGY)),
-    ),
+    subresources=(Subresource("status", strategy=PodGroupStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table("PodGroup", printing.name, printing.age),
     gates=("GenericWorkload",),

@@ -54,9 +54,7 @@ RESOURCE = Resource(
     version="v1",
     kind="CSIStorageCapacity",
     plural="csistoragecapacities",
-    singular="csistoragecapacity",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="xeVl+2Ly1kE=",
     strategy=CSIStorageCapacityStrategy(),
 )

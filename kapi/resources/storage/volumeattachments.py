@@ -126,18 +126,9 @@ RESOURCE = Resource(
     version="v1",
     kind="VolumeAttachment",
     plural="volumeattachments",
-    singular="volumeattachment",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     storage_version_hash="tJx/ezt6UDU=",
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="VolumeAttachment",
-            strategy=VolumeAttachmentStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=VolumeAttachmentStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     returns_deleted=True,
     table=printing.table(

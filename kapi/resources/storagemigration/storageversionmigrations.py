@@ -98,17 +98,8 @@ RESOURCE = Resource(
     version="v1beta1",
     kind="StorageVersionMigration",
     plural="storageversionmigrations",
-    singular="storageversionmigration",
     namespaced=False,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
-    subresources=(
-        Subresource(
-            "status",
-            ("get", "patch", "update"),
-            kind="StorageVersionMigration",
-            strategy=MigrationStatusStrategy(_STRATEGY),
-        ),
-    ),
+    subresources=(Subresource("status", strategy=MigrationStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table("StorageVersionMigration", printing.name, _fully_qualified),
     gates=("StorageVersionMigrator",),

@@ -13,9 +13,7 @@ RESOURCE = Resource(
     version="v1",
     kind="Service",
     plural="services",
-    singular="service",
     namespaced=True,
-    verbs=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"),
     short_names=("svc",),
     categories=("all",),
     storage_version_hash="0/CO1lhkEBI=",
@@ -23,7 +21,7 @@ RESOURCE = Resource(
         Subresource(
             "proxy", ("create", "delete", "get", "patch", "update"), kind="ServiceProxyOptions", handler="proxy"
         ),
-        Subresource("status", ("get", "patch", "update"), kind="Service", strategy=_STATUS),
+        Subresource("status", strategy=_STATUS),
     ),
     strategy=ServiceStrategy(),
     table=TABLE,
