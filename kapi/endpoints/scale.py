@@ -28,7 +28,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Resource, ScaleMapping
 from kapi.resources.shared.metadata import validate_metadata
-from kapi.resources.shared.printing import (AGE, age, column, name, table)
+from kapi.resources.shared.printing import AGE, NAME_TEXT, column, name, table
 from kapi.resources.shared.replicas import count
 from kapi.schema import managedfields
 from kapi.schema.builtin import type_of
@@ -68,11 +68,21 @@ SCALE_ROW = Resource(
     namespaced=True,
     verbs=(),
     table=table(
-column("Name", name, _NAME),
-column("Desired", count("spec", "replicas"), "replicas is the desired number of instances for the scaled object.", "integer"),
-column("Available", count("status", "replicas"), "replicas is the actual number of observed instances of the scaled object.", "integer"),
-AGE,
-),
+        column("Name", name, NAME_TEXT),
+        column(
+            "Desired",
+            count("spec", "replicas"),
+            "replicas is the desired number of instances for the scaled object.",
+            "integer",
+        ),
+        column(
+            "Available",
+            count("status", "replicas"),
+            "replicas is the actual number of observed instances of the scaled object.",
+            "integer",
+        ),
+        AGE,
+    ),
 )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
+from kapi.resources.column_texts import description_of
 from kapi.resources.definition import Column, Resource, TableColumns
-from kapi.resources.shared.columns import description_of
 
 _NAME = (
     "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a "

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from kapi.resources.shared.columns import COLUMNS, description_of
+from kapi.resources.catalogue import BUILT_IN
+from kapi.resources.column_texts import description_of
+from kapi.resources.core import services
+from kapi.resources.previews import PREVIEWS
 from kapi.schema.builtin import descriptions
 
-_COLUMNS = [column for columns in COLUMNS.values() for column in columns]
+_COLUMNS = [column for row in (*BUILT_IN, *PREVIEWS) if row.table for column in row.table.columns]
 _SHARED = {"Name", "Age"}  # columns of nearly every table, whose texts a server needs at once
 
 
 def test_every_description_is_found() -> None:
     assert all(isinstance(description_of(column), str) for column in _COLUMNS)
-    pods = {column.name: description_of(column) for column in COLUMNS["Service"]}
+    pods = {column.name: description_of(column) for column in services.RESOURCE.table.columns}
     assert pods["Cluster-IP"].startswith("clusterIP is the IP address of the service")
 
 

@@ -14,5 +14,7 @@ RESOURCE = Resource(
     categories=("api-extensions",),
     storage_version_hash="LYmCf+UMVdg=",
     strategy=MutatingPolicyStrategy(),
-    table=policy_table("MutatingAdmissionPolicy", "mutations"),
+    table=policy_table(
+        "mutations", "Mutations", "Mutation indicates the number of mutations rules defined in this configuration"
+    ),
 )

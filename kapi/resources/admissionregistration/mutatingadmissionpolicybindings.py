@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.resources.admissionregistration.policies import BindingStrategy, binding_table
+from kapi.resources.admissionregistration.policies import BINDING_TABLE, BindingStrategy
 from kapi.resources.definition import Resource
 
 RESOURCE = Resource(
@@ -14,5 +14,5 @@ RESOURCE = Resource(
     categories=("api-extensions",),
     storage_version_hash="90V5FRZZ3Zg=",
     strategy=BindingStrategy(actions=False),
-    table=binding_table("MutatingAdmissionPolicyBinding"),
+    table=BINDING_TABLE,
 )

@@ -12,7 +12,7 @@ from kapi.cel.environment import Environment
 from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.composition import Composition
 from kapi.resources.admissionregistration.expressions import JSON_PATCH, OBJECT, CompileError, compile_expression
 from kapi.resources.admissionregistration.rules import (
@@ -25,7 +25,7 @@ from kapi.resources.admissionregistration.rules import (
     validate_param_ref,
 )
 from kapi.resources.admissionregistration.webhooks import static_name_warnings
-from kapi.resources.definition import StrategyContext
+from kapi.resources.definition import StrategyContext, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
 from kapi.resources.shared.metadata import validate_label_name
@@ -323,28 +323,42 @@ def _validation_actions(actions: list[str], path: Path, errors: Errors) -> None:
         errors.append(required(path, "at least one validation action is required"))
 
 
-def policy_table(kind: str, part: str) -> Tree:
+def policy_table(part: str, name: str, description: str) -> TableColumns:
+    """The table of a policy: a column with the number of its rules, which stand in the spec as ``part``."""
+
     def param_kind(obj: Object, now: float) -> str:
         found = (obj.get("spec") or {}).get("paramKind")
         return printing.UNSET if found is None else f"{found.get('apiVersion', '')}/{found.get('kind', '')}"
 
     return printing.table(
-        kind, printing.name, lambda obj, now: len((obj.get("spec") or {}).get(part) or ()), param_kind, printing.age
+        printing.NAME,
+        printing.column(name, lambda obj, now: len((obj.get("spec") or {}).get(part) or ()), description, "integer"),
+        printing.column(
+            "ParamKind", param_kind, "ParamKind specifies the kind of resources used to parameterize this policy"
+        ),
+        printing.AGE,
     )
 
 
-def binding_table(kind: str) -> Tree:
-    def param_ref(obj: Object, now: float) -> str:
-        found = (obj.get("spec") or {}).get("paramRef")
-        if found is None:
-            return printing.UNSET
-        if found.get("name"):
-            namespace = found.get("namespace")
-            return f"{namespace}/{found['name']}" if namespace else f"*/{found['name']}"
-        if found.get("selector") is not None:
-            return printing.go_label_selector(found["selector"])
+def _param_ref(obj: Object, now: float) -> str:
+    found = (obj.get("spec") or {}).get("paramRef")
+    if found is None:
         return printing.UNSET
+    if found.get("name"):
+        namespace = found.get("namespace")
+        return f"{namespace}/{found['name']}" if namespace else f"*/{found['name']}"
+    if found.get("selector") is not None:
+        return printing.go_label_selector(found["selector"])
+    return printing.UNSET
 
-    return printing.table(
-        kind, printing.name, lambda obj, now: (obj.get("spec") or {}).get("policyName", ""), param_ref, printing.age
-    )
+
+BINDING_TABLE = printing.table(
+    printing.NAME,
+    printing.column(
+        "PolicyName",
+        lambda obj, now: (obj.get("spec") or {}).get("policyName", ""),
+        "PolicyName indicates the policy definition which the policy binding binded to",
+    ),
+    printing.column("ParamRef", _param_ref, "ParamRef indicates the param resource which sets the configuration param"),
+    printing.AGE,
+)

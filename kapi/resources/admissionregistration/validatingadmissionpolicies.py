@@ -21,5 +21,9 @@ RESOURCE = Resource(
     storage_version_hash="6OxvlMmQ6is=",
     subresources=(Subresource("status", strategy=ValidatingPolicyStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
-    table=policy_table("ValidatingAdmissionPolicy", "validations"),
+    table=policy_table(
+        "validations",
+        "Validations",
+        "Validations indicates the number of validation rules defined in this configuration",
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.resources.admissionregistration.policies import BindingStrategy, binding_table
+from kapi.resources.admissionregistration.policies import BINDING_TABLE, BindingStrategy
 from kapi.resources.definition import Resource
 
 RESOURCE = Resource(
@@ -14,5 +14,5 @@ RESOURCE = Resource(
     categories=("api-extensions",),
     storage_version_hash="v9715VZqakg=",
     strategy=BindingStrategy(actions=True),
-    table=binding_table("ValidatingAdmissionPolicyBinding"),
+    table=BINDING_TABLE,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.resources.admissionregistration.webhooks import WebhookStrategy, table
+from kapi.resources.admissionregistration.webhooks import TABLE, WebhookStrategy
 from kapi.resources.definition import Resource
 
 RESOURCE = Resource(
@@ -14,5 +14,5 @@ RESOURCE = Resource(
     categories=("api-extensions",),
     storage_version_hash="B0wHjQmsGNk=",
     strategy=WebhookStrategy(mutating=False),
-    table=table("ValidatingWebhookConfiguration"),
+    table=TABLE,
 )

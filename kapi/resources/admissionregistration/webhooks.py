@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.rules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
@@ -215,5 +215,13 @@ def validate_service(service: Object, path: Path, errors: Errors) -> None:
         errors.extend(invalid(here, text, f"segment[{i}]: {problem}") for problem in is_dns1123_subdomain(step))
 
 
-def table(kind: str) -> Tree:
-    return printing.table(kind, printing.name, lambda obj, now: len(obj.get("webhooks") or ()), printing.age)
+TABLE = printing.table(
+    printing.NAME,
+    printing.column(
+        "Webhooks",
+        lambda obj, now: len(obj.get("webhooks") or ()),
+        "Webhooks indicates the number of webhooks registered in this configuration",
+        "integer",
+    ),
+    printing.AGE,
+)

@@ -12,10 +12,9 @@ from typing import ClassVar
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, quote, required
 from kapi.machinery.names import path_segment
-from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Column, Resource, StrategyContext, Subresource, TableColumns
+from kapi.machinery.tree import Object
+from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
-from kapi.resources.shared.columns import AGE, NAME
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain
 from kapi.resources.shared.rules import Errors, not_supported
@@ -157,20 +156,12 @@ def _available(obj: Object, now: float) -> str:
     return status if status == "True" else f"{status} ({found.get('reason', '')})"
 
 
-def _table() -> TableColumns:
-    columns = (
-        NAME,
-        Column("Service", description="The reference to the service that hosts this API endpoint."),
-        Column("Available", description="Whether this service is available."),
-        AGE,
-    )
-
-    def cells(obj: Object, now: float) -> list[Tree]:
-        return [printing.name(obj, now), _service(obj, now), _available(obj, now), printing.age(obj, now)]
-
-    return TableColumns(columns, cells)
-
-
+_TABLE = printing.table(
+    printing.NAME,
+    printing.column("Service", _service, "The reference to the service that hosts this API endpoint."),
+    printing.column("Available", _available, "Whether this service is available."),
+    printing.AGE,
+)
 _STRATEGY = APIServiceStrategy()
 RESOURCE = Resource(
     group="apiregistration.k8s.io",
@@ -181,6 +172,6 @@ RESOURCE = Resource(
     categories=("api-extensions",),
     storage_version_hash="InPBPD7+PqM=",
     strategy=_STRATEGY,
-    table=_table(),
+    table=_TABLE,
     subresources=(Subresource("status", strategy=APIServiceStatusStrategy(_STRATEGY)),),
 )

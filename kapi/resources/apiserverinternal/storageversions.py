@@ -10,7 +10,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.names import regex_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_label_key, subdomain_name
 from kapi.resources.shared.rules import Errors
@@ -142,6 +142,17 @@ RESOURCE = Resource(
     namespaced=False,
     subresources=(Subresource("status", strategy=StorageVersionStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
-    table=printing.table("StorageVersion", printing.name, _common, _servers, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.column(
+            "CommonEncodingVersion",
+            _common,
+            FieldText("api.apiserverinternal.v1alpha1.StorageVersionStatus", "commonEncodingVersion"),
+        ),
+        printing.column(
+            "StorageVersions", _servers, "storageVersions lists the reported versions per API server instance."
+        ),
+        printing.AGE,
+    ),
     gates=("StorageVersionAPI", "APIServerIdentity"),
 )

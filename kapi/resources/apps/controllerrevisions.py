@@ -9,7 +9,7 @@ from kapi.machinery.raw import member_text, text_of
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared.metadata import validate_immutable
-from kapi.resources.shared.printing import NONE, age, name, table
+from kapi.resources.shared.printing import AGE, NAME, NONE, column, table
 from kapi.resources.shared.replicas import count, validate_counts
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules
@@ -52,5 +52,10 @@ RESOURCE = Resource(
     namespaced=True,
     storage_version_hash="85nkx63pcBU=",
     strategy=ControllerRevisionStrategy(),
-    table=table("ControllerRevision", name, _controller, count("revision"), age),
+    table=table(
+        NAME,
+        column("Controller", _controller, "Controller of the object"),
+        column("Revision", count("revision"), "Revision indicates the revision of the state represented by Data."),
+        AGE,
+    ),
 )

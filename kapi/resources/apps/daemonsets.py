@@ -10,14 +10,22 @@ from msgspec.structs import replace
 from kapi.machinery import field, status
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
-from kapi.resources.shared.printing import age, label_selector, labels, name, table, without_annotation
+from kapi.resources.shared.printing import (
+    AGE,
+    NAME,
+    column,
+    label_selector,
+    labels,
+    table,
+    without_annotation,
+)
 from kapi.resources.shared.replicas import (
     container_names,
     count,
@@ -181,18 +189,58 @@ RESOURCE = Resource(
     strategy=STRATEGY,
     table=replace(
         table(
-            "DaemonSet",
-            name,
-            count("status", "desiredNumberScheduled"),
-            count("status", "currentNumberScheduled"),
-            count("status", "numberReady"),
-            count("status", "updatedNumberScheduled"),
-            count("status", "numberAvailable"),
-            lambda obj, now: labels((obj["spec"].get("template") or {}).get("spec", {}).get("nodeSelector")),
-            age,
-            container_names("spec", "template"),
-            images("spec", "template"),
-            lambda obj, now: label_selector(obj["spec"].get("selector")),
+            NAME,
+            column(
+                "Desired",
+                count("status", "desiredNumberScheduled"),
+                FieldText("api.apps.v1.DaemonSetStatus", "desiredNumberScheduled"),
+                "integer",
+            ),
+            column(
+                "Current",
+                count("status", "currentNumberScheduled"),
+                FieldText("api.apps.v1.DaemonSetStatus", "currentNumberScheduled"),
+                "integer",
+            ),
+            column(
+                "Ready",
+                count("status", "numberReady"),
+                FieldText("api.apps.v1.DaemonSetStatus", "numberReady"),
+                "integer",
+            ),
+            column(
+                "Up-to-date",
+                count("status", "updatedNumberScheduled"),
+                "The total number of nodes that are running updated daemon pod",
+                "integer",
+            ),
+            column(
+                "Available",
+                count("status", "numberAvailable"),
+                FieldText("api.apps.v1.DaemonSetStatus", "numberAvailable"),
+                "integer",
+            ),
+            column(
+                "Node Selector",
+                lambda obj, now: labels((obj["spec"].get("template") or {}).get("spec", {}).get("nodeSelector")),
+                FieldText("api.core.v1.PodSpec", "nodeSelector"),
+            ),
+            AGE,
+            column(
+                "Containers",
+                container_names("spec", "template"),
+                "Names of each container in the template.",
+                priority=1,
+            ),
+            column(
+                "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
+            ),
+            column(
+                "Selector",
+                lambda obj, now: label_selector(obj["spec"].get("selector")),
+                FieldText("api.apps.v1.DaemonSetSpec", "selector"),
+                priority=1,
+            ),
         ),
         view=without_annotation(GENERATION),
     ),

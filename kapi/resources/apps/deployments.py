@@ -8,13 +8,13 @@ from kapi.machinery import field, status
 from kapi.machinery.field import Path
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, Resource, StrategyContext, Subresource
+from kapi.resources.definition import SCALE, FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options
-from kapi.resources.shared.printing import age, name, table, without_annotation
+from kapi.resources.shared.printing import AGE, NAME, column, table, without_annotation
 from kapi.resources.shared.replicas import (
     NOT_NEGATIVE,
     container_names,
@@ -195,15 +195,33 @@ RESOURCE = Resource(
     strategy=STRATEGY,
     table=replace(
         table(
-            "Deployment",
-            name,
-            plain("{}/{}", count("status", "readyReplicas"), count("spec", "replicas")),
-            count("status", "updatedReplicas"),
-            count("status", "availableReplicas"),
-            age,
-            container_names("spec", "template"),
-            images("spec", "template"),
-            _selector,
+            NAME,
+            column(
+                "Ready",
+                plain("{}/{}", count("status", "readyReplicas"), count("spec", "replicas")),
+                "Number of the pod with ready state",
+            ),
+            column(
+                "Up-to-date",
+                count("status", "updatedReplicas"),
+                FieldText("api.apps.v1.DeploymentStatus", "updatedReplicas"),
+            ),
+            column(
+                "Available",
+                count("status", "availableReplicas"),
+                FieldText("api.apps.v1.DeploymentStatus", "availableReplicas"),
+            ),
+            AGE,
+            column(
+                "Containers",
+                container_names("spec", "template"),
+                "Names of each container in the template.",
+                priority=1,
+            ),
+            column(
+                "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
+            ),
+            column("Selector", _selector, FieldText("api.apps.v1.DeploymentSpec", "selector"), priority=1),
         ),
         view=_VIEW,
     ),

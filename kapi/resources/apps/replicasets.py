@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, Resource, StrategyContext, Subresource
+from kapi.resources.definition import SCALE, FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared.internal import plain as sorted_maps
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options
-from kapi.resources.shared.printing import age, label_selector, name, table
+from kapi.resources.shared.printing import AGE, NAME, column, label_selector, table
 from kapi.resources.shared.replicas import (
     container_names,
     count,
@@ -96,14 +96,29 @@ RESOURCE = Resource(
     ),
     strategy=STRATEGY,
     table=table(
-        "ReplicaSet",
-        name,
-        count("spec", "replicas"),
-        count("status", "replicas"),
-        count("status", "readyReplicas"),
-        age,
-        container_names("spec", "template"),
-        images("spec", "template"),
-        lambda obj, now: label_selector(obj["spec"].get("selector")),
+        NAME,
+        column("Desired", count("spec", "replicas"), FieldText("api.apps.v1.ReplicaSetSpec", "replicas"), "integer"),
+        column(
+            "Current", count("status", "replicas"), FieldText("api.apps.v1.ReplicaSetStatus", "replicas"), "integer"
+        ),
+        column(
+            "Ready",
+            count("status", "readyReplicas"),
+            FieldText("api.apps.v1.ReplicaSetStatus", "readyReplicas"),
+            "integer",
+        ),
+        AGE,
+        column(
+            "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
+        ),
+        column(
+            "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
+        ),
+        column(
+            "Selector",
+            lambda obj, now: label_selector(obj["spec"].get("selector")),
+            FieldText("api.apps.v1.ReplicaSetSpec", "selector"),
+            priority=1,
+        ),
     ),
 )

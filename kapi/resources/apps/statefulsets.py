@@ -22,7 +22,7 @@ from kapi.resources.shared.podtemplate import (
     validate_pod_template,
 )
 from kapi.resources.shared.podwarnings import claim_spec_warnings
-from kapi.resources.shared.printing import age, name, table
+from kapi.resources.shared.printing import AGE, NAME, column, table
 from kapi.resources.shared.replicas import (
     container_names,
     count,
@@ -252,11 +252,18 @@ RESOURCE = Resource(
     ),
     strategy=STRATEGY,
     table=table(
-        "StatefulSet",
-        name,
-        plain("{}/{}", count("status", "readyReplicas"), count("spec", "replicas")),
-        age,
-        container_names("spec", "template"),
-        images("spec", "template"),
+        NAME,
+        column(
+            "Ready",
+            plain("{}/{}", count("status", "readyReplicas"), count("spec", "replicas")),
+            "Number of the pod with ready state",
+        ),
+        AGE,
+        column(
+            "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
+        ),
+        column(
+            "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
+        ),
     ),
 )

@@ -11,12 +11,12 @@ from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.autoscaling.conversion import DEFAULT_UTILIZATION, cpu_metric, drop_own_annotations
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import quantities
 from kapi.resources.shared.compute import validate_container_resource_name
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.names import is_dns1123_label, is_path_segment_name
-from kapi.resources.shared.printing import NONE, UNKNOWN, UNSET, age, name, table
+from kapi.resources.shared.printing import AGE, NAME, NONE, UNKNOWN, UNSET, column, table
 from kapi.resources.shared.replicas import count, validate_counts
 from kapi.resources.shared.rules import (
     Errors,
@@ -339,14 +339,21 @@ def _lowest(obj: Object, now: float) -> str:
 
 STRATEGY = AutoscalerStrategy()
 TABLE = table(
-    "HorizontalPodAutoscaler",
-    name,
-    _target,
-    _targets,
-    _lowest,
-    count("spec", "maxReplicas"),
-    count("status", "currentReplicas"),
-    age,
+    NAME,
+    column("Reference", _target, FieldText("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "scaleTargetRef")),
+    column("Targets", _targets, FieldText("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "metrics")),
+    column("MinPods", _lowest, FieldText("api.autoscaling.v1.HorizontalPodAutoscalerSpec", "minReplicas")),
+    column(
+        "MaxPods",
+        count("spec", "maxReplicas"),
+        FieldText("api.autoscaling.v2.HorizontalPodAutoscalerSpec", "maxReplicas"),
+    ),
+    column(
+        "Replicas",
+        count("status", "currentReplicas"),
+        FieldText("api.autoscaling.v2.HorizontalPodAutoscalerStatus", "currentReplicas"),
+    ),
+    AGE,
 )
 STATUS = Subresource("status", kind="HorizontalPodAutoscaler", strategy=AutoscalerStatusStrategy(STRATEGY))
 

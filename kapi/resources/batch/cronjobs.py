@@ -8,9 +8,9 @@ from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.batch.cron import ScheduleError, check_schedule, zone_texts
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared.podtemplate import prepare_template, template_options
-from kapi.resources.shared.printing import NONE, UNSET, age, label_selector, name, table
+from kapi.resources.shared.printing import AGE, NAME, NONE, UNSET, column, label_selector, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_counts
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
@@ -142,16 +142,34 @@ RESOURCE = Resource(
     subresources=(Subresource("status", strategy=CronJobStatusStrategy(STRATEGY)),),
     strategy=STRATEGY,
     table=table(
-        "CronJob",
-        name,
-        lambda obj, now: obj["spec"].get("schedule", ""),
-        _zone,
-        _suspended,
-        lambda obj, now: len((obj.get("status") or {}).get("active") or ()),
-        _last,
-        age,
-        container_names("spec", "jobTemplate", "spec", "template"),
-        images("spec", "jobTemplate", "spec", "template"),
-        _selector,
+        NAME,
+        column(
+            "Schedule",
+            lambda obj, now: obj["spec"].get("schedule", ""),
+            "The schedule in Cron format, see https://en.wikipedia.org/wiki/Cron.",
+        ),
+        column("Timezone", _zone, FieldText("api.batch.v1.CronJobSpec", "timeZone")),
+        column("Suspend", _suspended, FieldText("api.batch.v1.CronJobSpec", "suspend"), "boolean"),
+        column(
+            "Active",
+            lambda obj, now: len((obj.get("status") or {}).get("active") or ()),
+            "A list of pointers to currently running jobs.",
+            "integer",
+        ),
+        column("Last Schedule", _last, "Information when was the last time the job was successfully scheduled."),
+        AGE,
+        column(
+            "Containers",
+            container_names("spec", "jobTemplate", "spec", "template"),
+            "Names of each container in the template.",
+            priority=1,
+        ),
+        column(
+            "Images",
+            images("spec", "jobTemplate", "spec", "template"),
+            "Images referenced by each container in the template.",
+            priority=1,
+        ),
+        column("Selector", _selector, FieldText("api.batch.v1.JobSpec", "selector"), priority=1),
     ),
 )

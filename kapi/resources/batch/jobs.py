@@ -10,14 +10,14 @@ from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.resources.batch.job_spec import default_job_spec, job_spec_warnings, validate_job_spec
 from kapi.resources.batch.job_status import is_true, validate_job_status
-from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import selectors
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import internal, plain
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_dns1123_label
 from kapi.resources.shared.podtemplate import prepare_template, template_options
-from kapi.resources.shared.printing import age, label_selector, name, table
+from kapi.resources.shared.printing import AGE, NAME, column, label_selector, table
 from kapi.resources.shared.replicas import container_names, hostname_warning, images, validate_fit
 from kapi.resources.shared.rules import Errors, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
@@ -320,15 +320,23 @@ RESOURCE = Resource(
     subresources=(Subresource("status", strategy=JobStatusStrategy(STRATEGY)),),
     strategy=STRATEGY,
     table=table(
-        "Job",
-        name,
-        _condition,
-        _completions,
-        _duration,
-        age,
-        container_names("spec", "template"),
-        images("spec", "template"),
-        lambda obj, now: label_selector(obj["spec"].get("selector")),
+        NAME,
+        column("Status", _condition, "Status of the job."),
+        column("Completions", _completions, FieldText("api.batch.v1.JobStatus", "succeeded")),
+        column("Duration", _duration, "Time required to complete the job."),
+        AGE,
+        column(
+            "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
+        ),
+        column(
+            "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
+        ),
+        column(
+            "Selector",
+            lambda obj, now: label_selector(obj["spec"].get("selector")),
+            FieldText("api.batch.v1.JobSpec", "selector"),
+            priority=1,
+        ),
     ),
     selectable_fields={"status.successful": lambda obj: _succeeded(obj) or "0"},
     unsupported_field='field label "{}" not supported for Job',

@@ -17,7 +17,7 @@ from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid
 from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
 from kapi.resources.certificates.conditions import fill_transition_times, keep_conditions
-from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.key_pairs import pem_blocks
 from kapi.resources.shared.metadata import validate_metadata_update
@@ -309,7 +309,25 @@ RESOURCE = Resource(
     ),
     strategy=RequestStrategy(),
     table=printing.table(
-        "CertificateSigningRequest", printing.name, printing.age, _signer, _requestor, _duration, _state
+        printing.NAME,
+        printing.AGE,
+        printing.column(
+            "SignerName",
+            _signer,
+            "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. "
+            "If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    "
+            '"kubernetes.io/kube-apiserver-client-kubelet".\n 2. If it\'s a kubelet serving certificate, it '
+            'is assigned\n    "kubernetes.io/kubelet-serving".\n 3. Otherwise, it is assigned '
+            '"kubernetes.io/legacy-unknown".\nDistribution of trust for signers happens out of band. You '
+            "can select on this field using `spec.signerName`.",
+        ),
+        printing.column("Requestor", _requestor, "Base64-encoded PKCS#10 CSR data"),
+        printing.column(
+            "RequestedDuration",
+            _duration,
+            FieldText("api.certificates.v1.CertificateSigningRequestSpec", "expirationSeconds"),
+        ),
+        printing.column("Condition", _state, "Conditions applied to the request, such as approval or denial."),
     ),
     selectable_fields={"spec.signerName": selectable("spec.signerName")},
 )

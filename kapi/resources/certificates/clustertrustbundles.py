@@ -11,7 +11,7 @@ from cryptography import x509
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.field import Path, invalid, too_long
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.key_pairs import pem_blocks
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
@@ -106,9 +106,12 @@ RESOURCE = Resource(
     strategy=ClusterTrustBundleStrategy(),
     selectable_fields={"spec.signerName": selectable("spec.signerName")},
     table=printing.table(
-        "ClusterTrustBundle",
-        printing.name,
-        lambda obj, now: (obj.get("spec") or {}).get("signerName") or printing.NONE,
+        printing.NAME,
+        printing.column(
+            "SignerName",
+            lambda obj, now: (obj.get("spec") or {}).get("signerName") or printing.NONE,
+            FieldText("api.certificates.v1beta1.ClusterTrustBundleSpec", "signerName"),
+        ),
     ),
     gates=("ClusterTrustBundle",),
 )

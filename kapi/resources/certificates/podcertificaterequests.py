@@ -106,14 +106,23 @@ RESOURCE = Resource(
     strategy=_STRATEGY,
     selectable_fields={name: selectable(name) for name in _SELECTABLE},
     table=printing.table(
-        "PodCertificateRequest",
-        printing.name,
-        printing.of_spec("podName"),
-        printing.of_spec("serviceAccountName"),
-        printing.of_spec("nodeName"),
-        printing.of_spec("signerName"),
-        _state,
-        printing.age,
+        printing.NAME,
+        printing.column(
+            "PodName",
+            printing.of_spec("podName"),
+            "podName is the name of the pod into which the certificate will be mounted.",
+        ),
+        printing.column(
+            "ServiceAccountName",
+            printing.of_spec("serviceAccountName"),
+            "serviceAccountName is the name of the service account the pod is running as.",
+        ),
+        printing.column(
+            "NodeName", printing.of_spec("nodeName"), "nodeName is the name of the node the pod is assigned to."
+        ),
+        printing.column("SignerName", printing.of_spec("signerName"), "signerName indicates the requested signer."),
+        printing.column("State", _state, "Is the request Pending, Issued, Denied, or Failed?"),
+        printing.AGE,
     ),
     gates=("PodCertificateRequest",),
 )

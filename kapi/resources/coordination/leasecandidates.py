@@ -8,7 +8,7 @@ from kapi.cel.library.semver import Semver, parse
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.coordination.leases import validate_strategy
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_config_map_key
@@ -78,12 +78,15 @@ RESOURCE = Resource(
     namespaced=True,
     strategy=LeaseCandidateStrategy(),
     table=printing.table(
-        "LeaseCandidate",
-        printing.name,
-        printing.of_spec("leaseName"),
-        printing.of_spec("binaryVersion"),
-        printing.of_spec("emulationVersion"),
-        printing.age,
+        printing.NAME,
+        printing.column(
+            "LeaseName",
+            printing.of_spec("leaseName"),
+            FieldText("api.coordination.v1alpha2.LeaseCandidateSpec", "leaseName"),
+        ),
+        printing.column("BinaryVersion", printing.of_spec("binaryVersion")),
+        printing.column("EmulationVersion", printing.of_spec("emulationVersion")),
+        printing.AGE,
     ),
     gates=("CoordinatedLeaderElection",),
     deprecated="coordination.k8s.io/v1beta1 LeaseCandidate is deprecated in v1.36+, unavailable in v1.39+",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.names import is_label_key
@@ -64,6 +64,12 @@ RESOURCE = Resource(
     storage_version_hash="gqkMMb/YqFM=",
     strategy=LeaseStrategy(),
     table=printing.table(
-        "Lease", printing.name, lambda obj, now: (obj.get("spec") or {}).get("holderIdentity") or "", printing.age
+        printing.NAME,
+        printing.column(
+            "Holder",
+            lambda obj, now: (obj.get("spec") or {}).get("holderIdentity") or "",
+            FieldText("api.coordination.v1.LeaseSpec", "holderIdentity"),
+        ),
+        printing.AGE,
     ),
 )

@@ -35,11 +35,12 @@ RESOURCE = Resource(
     short_names=("cs",),
     handler="componentstatuses",
     table=printing.table(
-        "ComponentStatus",
-        printing.name,
-        _status,
-        lambda obj, now: _health(obj).get("message", ""),
-        lambda obj, now: _health(obj).get("error", ""),
+        printing.NAME,
+        printing.column("Status", _status, "Status of the component conditions"),
+        printing.column(
+            "Message", lambda obj, now: _health(obj).get("message", ""), "Message of the component conditions"
+        ),
+        printing.column("Error", lambda obj, now: _health(obj).get("error", ""), "Error of the component conditions"),
     ),
     deprecated="v1 ComponentStatus is deprecated in v1.19+",
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings
 from kapi.resources.shared.endpoint_addresses import validate_endpoint_ip
@@ -112,6 +112,10 @@ RESOURCE = Resource(
     short_names=("ep",),
     storage_version_hash="fWeeMqaN/OA=",
     strategy=EndpointsStrategy(),
-    table=printing.table("Endpoints", printing.name, _listed, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.column("Endpoints", _listed, FieldText("api.core.v1.Endpoints", "subsets")),
+        printing.AGE,
+    ),
     deprecated="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from kapi.machinery.ages import since
 from kapi.machinery.field import FieldError, Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, Strategy, StrategyContext, selectable
+from kapi.resources.definition import FieldText, Resource, Strategy, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1123_subdomain, is_label_key
 from kapi.resources.shared.rules import Errors
@@ -91,17 +91,31 @@ def _source(event: Object, now: float) -> str:
 
 
 TABLE = printing.table(
-    "Event",
-    _last_seen,
-    lambda event, now: event.get("type", ""),
-    lambda event, now: event.get("reason", ""),
-    _target,
-    lambda event, now: (event.get("involvedObject") or {}).get("fieldPath", ""),
-    _source,
-    lambda event, now: (event.get("message") or "").strip(),
-    _first_seen,
-    _count,
-    printing.name,
+    printing.column(
+        "Last Seen", _last_seen, "The time at which the most recent occurrence of this event was recorded."
+    ),
+    printing.column(
+        "Type",
+        lambda event, now: event.get("type", ""),
+        "Type of this event (Normal, Warning), new types could be added in the future",
+    ),
+    printing.column("Reason", lambda event, now: event.get("reason", ""), FieldText("api.core.v1.Event", "reason")),
+    printing.column("Object", _target, "The object that this event is about."),
+    printing.column(
+        "Subobject",
+        lambda event, now: (event.get("involvedObject") or {}).get("fieldPath", ""),
+        FieldText("api.core.v1.ObjectReference", "fieldPath"),
+        priority=1,
+    ),
+    printing.column("Source", _source, FieldText("api.core.v1.Event", "source"), priority=1),
+    printing.column(
+        "Message",
+        lambda event, now: (event.get("message") or "").strip(),
+        "A human-readable description of the status of this operation.",
+    ),
+    printing.column("First Seen", _first_seen, FieldText("api.core.v1.Event", "firstTimestamp"), priority=1),
+    printing.column("Count", _count, "The number of times this event has occurred.", priority=1),
+    printing.column("Name", printing.name, printing.NAME_TEXT, priority=1, format="name"),
 )
 
 

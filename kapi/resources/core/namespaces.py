@@ -141,6 +141,10 @@ RESOURCE = Resource(
     selectable_fields={"status.phase": selectable("status.phase")},
     returns_deleted=True,
     table=printing.table(
-        "Namespace", printing.name, lambda obj, now: (obj.get("status") or {}).get("phase", ""), printing.age
+        printing.NAME,
+        printing.column(
+            "Status", lambda obj, now: (obj.get("status") or {}).get("phase", ""), "The status of the namespace"
+        ),
+        printing.AGE,
     ),
 )

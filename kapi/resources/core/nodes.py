@@ -10,7 +10,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import ErrorType, FieldError, Path, duplicate, forbidden, internal, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.core.node_annotations import validate_node_annotations
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
 from kapi.resources.shared.affinity import EFFECTS
@@ -269,16 +269,42 @@ RESOURCE = Resource(
         "spec.unschedulable": lambda obj: "true" if (obj.get("spec") or {}).get("unschedulable") else "false"
     },
     table=printing.table(
-        "Node",
-        printing.name,
-        _status,
-        _roles,
-        printing.age,
-        lambda node, now: _info(node, "kubeletVersion"),
-        lambda node, now: _address(node, "InternalIP"),
-        lambda node, now: _address(node, "ExternalIP"),
-        lambda node, now: _info(node, "osImage") or printing.UNKNOWN,
-        _kernel,
-        lambda node, now: _info(node, "containerRuntimeVersion") or printing.UNKNOWN,
+        printing.NAME,
+        printing.column("Status", _status, "The status of the node"),
+        printing.column("Roles", _roles, "The roles of the node"),
+        printing.AGE,
+        printing.column(
+            "Version", lambda node, now: _info(node, "kubeletVersion"), "Kubelet Version reported by the node."
+        ),
+        printing.column(
+            "Internal-IP",
+            lambda node, now: _address(node, "InternalIP"),
+            FieldText("api.core.v1.NodeStatus", "addresses"),
+            priority=1,
+        ),
+        printing.column(
+            "External-IP",
+            lambda node, now: _address(node, "ExternalIP"),
+            FieldText("api.core.v1.NodeStatus", "addresses"),
+            priority=1,
+        ),
+        printing.column(
+            "OS-Image",
+            lambda node, now: _info(node, "osImage") or printing.UNKNOWN,
+            FieldText("api.core.v1.NodeSystemInfo", "osImage"),
+            priority=1,
+        ),
+        printing.column(
+            "Kernel-Version",
+            _kernel,
+            "Kernel Version reported by the node from 'uname -r' (e.g. 3.16.0-0.bpo.4-amd64).",
+            priority=1,
+        ),
+        printing.column(
+            "Container-Runtime",
+            lambda node, now: _info(node, "containerRuntimeVersion") or printing.UNKNOWN,
+            FieldText("api.core.v1.NodeSystemInfo", "containerRuntimeVersion"),
+            priority=1,
+        ),
     ),
 )

@@ -9,7 +9,7 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.claims import (
     default_claim_spec,
@@ -184,15 +184,32 @@ RESOURCE = Resource(
     strategy=_STRATEGY,
     returns_deleted=True,
     table=printing.table(
-        "PersistentVolumeClaim",
-        printing.name,
-        _phase,
-        _spec("volumeName"),
-        lambda obj, now: _storage(obj, "status", "capacity") if _bound(obj) else "",
-        _modes,
-        lambda obj, now: storage_class(obj),
-        _spec("volumeAttributesClassName", printing.UNSET),
-        printing.age,
-        _spec("volumeMode", printing.UNSET),
+        printing.NAME,
+        printing.column("Status", _phase, "phase represents the current phase of PersistentVolumeClaim."),
+        printing.column(
+            "Volume",
+            _spec("volumeName"),
+            "volumeName is the binding reference to the PersistentVolume backing this claim.",
+        ),
+        printing.column(
+            "Capacity",
+            lambda obj, now: _storage(obj, "status", "capacity") if _bound(obj) else "",
+            "capacity represents the actual resources of the underlying volume.",
+        ),
+        printing.column("Access Modes", _modes, FieldText("api.core.v1.PersistentVolumeClaimStatus", "accessModes")),
+        printing.column("StorageClass", lambda obj, now: storage_class(obj), "StorageClass of the pvc"),
+        printing.column(
+            "VolumeAttributesClass",
+            _spec("volumeAttributesClassName", printing.UNSET),
+            "VolumeAttributesClass of the pvc",
+        ),
+        printing.AGE,
+        printing.column(
+            "VolumeMode",
+            _spec("volumeMode", printing.UNSET),
+            "volumeMode defines what type of volume is required by the claim. Value of Filesystem is implied "
+            "when not included in claim spec.",
+            priority=1,
+        ),
     ),
 )

@@ -8,7 +8,7 @@ from kapi.machinery import tree
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import difference, internal
 from kapi.resources.shared.metadata import validate_immutable, validate_metadata
@@ -166,17 +166,51 @@ RESOURCE = Resource(
     strategy=_STRATEGY,
     returns_deleted=True,
     table=printing.table(
-        "PersistentVolume",
-        printing.name,
-        lambda obj, now: ((obj.get("spec") or {}).get("capacity") or {}).get("storage", "0"),
-        lambda obj, now: access_modes((obj.get("spec") or {}).get("accessModes")),
-        printing.of_spec("persistentVolumeReclaimPolicy"),
-        _status,
-        _claim,
-        lambda obj, now: storage_class(obj),
-        printing.of_spec("volumeAttributesClassName", printing.UNSET),
-        lambda obj, now: (obj.get("status") or {}).get("reason", ""),
-        printing.age,
-        printing.of_spec("volumeMode", printing.UNSET),
+        printing.NAME,
+        printing.column(
+            "Capacity",
+            lambda obj, now: ((obj.get("spec") or {}).get("capacity") or {}).get("storage", "0"),
+            FieldText("api.core.v1.PersistentVolumeSpec", "capacity"),
+        ),
+        printing.column(
+            "Access Modes",
+            lambda obj, now: access_modes((obj.get("spec") or {}).get("accessModes")),
+            FieldText("api.core.v1.PersistentVolumeSpec", "accessModes"),
+        ),
+        printing.column(
+            "Reclaim Policy",
+            printing.of_spec("persistentVolumeReclaimPolicy"),
+            "persistentVolumeReclaimPolicy defines what happens to a persistent volume when released from "
+            "its claim. Valid options are Retain (default for manually created PersistentVolumes), Delete "
+            "(default for dynamically provisioned PersistentVolumes), and Recycle (deprecated). Recycle must "
+            "be supported by the volume plugin underlying this PersistentVolume. More info: "
+            "https://kubernetes.io/docs/concepts/storage/persistent-volumes#reclaiming",
+        ),
+        printing.column(
+            "Status",
+            _status,
+            "phase indicates if a volume is available, bound to a claim, or released by a claim. More info: "
+            "https://kubernetes.io/docs/concepts/storage/persistent-volumes#phase",
+        ),
+        printing.column("Claim", _claim, FieldText("api.core.v1.PersistentVolumeSpec", "claimRef")),
+        printing.column("StorageClass", lambda obj, now: storage_class(obj), "StorageClass of the pv"),
+        printing.column(
+            "VolumeAttributesClass",
+            printing.of_spec("volumeAttributesClassName", printing.UNSET),
+            "VolumeAttributesClass of the pv",
+        ),
+        printing.column(
+            "Reason",
+            lambda obj, now: (obj.get("status") or {}).get("reason", ""),
+            FieldText("api.core.v1.PersistentVolumeStatus", "reason"),
+        ),
+        printing.AGE,
+        printing.column(
+            "VolumeMode",
+            printing.of_spec("volumeMode", printing.UNSET),
+            "volumeMode defines if a volume is intended to be used with a formatted filesystem or to remain "
+            "in raw block state. Value of Filesystem is implied when not included in spec.",
+            priority=1,
+        ),
     ),
 )

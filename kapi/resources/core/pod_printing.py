@@ -5,7 +5,8 @@ from __future__ import annotations
 from kapi.machinery.ages import since
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.shared.printing import NONE, age, name
+from kapi.resources.definition import Column, FieldText, TableColumns
+from kapi.resources.shared.printing import AGE, NAME, NONE, age, name
 
 
 class _Summary:
@@ -122,7 +123,7 @@ def _gates(pod: Object) -> str:
     return f"{true}/{len(gates)}"
 
 
-def conditions(pod: Object) -> list[Object]:
+def _conditions(pod: Object) -> list[Object]:
     """The condition Completed of a row, by which clients may hide it."""
     texts = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     phase = (pod.get("status") or {}).get("phase")
@@ -131,7 +132,7 @@ def conditions(pod: Object) -> list[Object]:
     return [{"type": "Completed", "status": "True", "reason": phase, "message": texts[phase]}]
 
 
-def cells(pod: Object, now: float) -> list[Tree]:
+def _cells(pod: Object, now: float) -> list[Tree]:
     summary = _Summary(pod)
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     addresses = status.get("podIPs") or [{}]
@@ -146,3 +147,24 @@ def cells(pod: Object, now: float) -> list[Tree]:
         status.get("nominatedNodeName") or NONE,
         _gates(pod),
     ]
+
+
+TABLE = TableColumns(
+    (
+        NAME.column,
+        Column("Ready", description="The aggregate readiness state of this pod for accepting traffic."),
+        Column("Status", description="The aggregate status of the containers in this pod."),
+        Column(
+            "Restarts",
+            description="The number of times the containers in this pod have been restarted and when the last container "
+            "in this pod has restarted.",
+        ),
+        AGE.column,
+        Column("IP", description=FieldText("api.core.v1.PodStatus", "podIP"), priority=1),
+        Column("Node", description=FieldText("api.core.v1.PodSpec", "nodeName"), priority=1),
+        Column("Nominated Node", description=FieldText("api.core.v1.PodStatus", "nominatedNodeName"), priority=1),
+        Column("Readiness Gates", description=FieldText("api.core.v1.PodSpec", "readinessGates"), priority=1),
+    ),
+    _cells,
+    conditions=_conditions,
+)

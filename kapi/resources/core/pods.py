@@ -10,10 +10,9 @@ from kapi.resources.core import pod_printing
 from kapi.resources.core.pod_resize import prepare_resize, validate_pod_resize
 from kapi.resources.core.pod_status import drop_disabled_status, validate_pod_status
 from kapi.resources.core.pod_update import validate_ephemeral_update, validate_pod_update
-from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource, TableColumns, selectable
+from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource, selectable
 from kapi.resources.shared.addresses import ip_warnings
 from kapi.resources.shared.affinity import pod_terms
-from kapi.resources.shared.columns import COLUMNS
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import drop_disabled_fields
 from kapi.resources.shared.metadata import METADATA, validate_metadata, validate_metadata_update
@@ -327,7 +326,7 @@ RESOURCE = Resource(
         Subresource("status", strategy=PodStatusStrategy()),
     ),
     strategy=STRATEGY,
-    table=TableColumns(COLUMNS["Pod"], pod_printing.cells, conditions=pod_printing.conditions),
+    table=pod_printing.TABLE,
     selectable_fields={
         "spec.nodeName": selectable("spec.nodeName"),
         "spec.restartPolicy": selectable("spec.restartPolicy"),

@@ -8,7 +8,7 @@ from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
-from kapi.resources.shared.printing import name, table
+from kapi.resources.shared.printing import NAME, column, table
 from kapi.resources.shared.replicas import container_names, images, template_warnings
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.strategies import PlainStrategy
@@ -48,10 +48,13 @@ RESOURCE = Resource(
     storage_version_hash="LIXB2x4IFpk=",
     strategy=PodTemplateStrategy(),
     table=table(
-        "PodTemplate",
-        name,
-        container_names("template"),
-        images("template"),
-        lambda obj, now: printing.labels((obj["template"].get("metadata") or {}).get("labels")),
+        NAME,
+        column("Containers", container_names("template"), "Names of each container in the template."),
+        column("Images", images("template"), "Images referenced by each container in the template."),
+        column(
+            "Pod Labels",
+            lambda obj, now: printing.labels((obj["template"].get("metadata") or {}).get("labels")),
+            "The labels for the pod template.",
+        ),
     ),
 )

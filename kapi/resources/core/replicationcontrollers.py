@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from kapi.machinery import field
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
-from kapi.resources.definition import SCALE, Resource, ScaleMapping, StrategyContext, Subresource, selectable
+from kapi.resources.definition import SCALE, FieldText, Resource, ScaleMapping, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import long_object_name
 from kapi.resources.shared.poddefaults import default_pod_template
 from kapi.resources.shared.podtemplate import prepare_template, template_options, validate_pod_template
-from kapi.resources.shared.printing import age, name, table
+from kapi.resources.shared.printing import AGE, NAME, column, table
 from kapi.resources.shared.replicas import (
     NOT_NEGATIVE,
     container_names,
@@ -113,15 +113,38 @@ RESOURCE = Resource(
     ),
     strategy=STRATEGY,
     table=table(
-        "ReplicationController",
-        name,
-        count("spec", "replicas"),
-        count("status", "replicas"),
-        count("status", "readyReplicas"),
-        age,
-        container_names("spec", "template"),
-        images("spec", "template"),
-        lambda obj, now: printing.labels(obj["spec"].get("selector")),
+        NAME,
+        column(
+            "Desired",
+            count("spec", "replicas"),
+            FieldText("api.core.v1.ReplicationControllerSpec", "replicas"),
+            "integer",
+        ),
+        column(
+            "Current",
+            count("status", "replicas"),
+            FieldText("api.core.v1.ReplicationControllerStatus", "replicas"),
+            "integer",
+        ),
+        column(
+            "Ready",
+            count("status", "readyReplicas"),
+            "The number of ready replicas for this replication controller.",
+            "integer",
+        ),
+        AGE,
+        column(
+            "Containers", container_names("spec", "template"), "Names of each container in the template.", priority=1
+        ),
+        column(
+            "Images", images("spec", "template"), "Images referenced by each container in the template.", priority=1
+        ),
+        column(
+            "Selector",
+            lambda obj, now: printing.labels(obj["spec"].get("selector")),
+            FieldText("api.core.v1.ReplicationControllerSpec", "selector"),
+            priority=1,
+        ),
     ),
     selectable_fields={"status.replicas": lambda obj: _replicas(obj) or "0"},
 )

@@ -177,10 +177,18 @@ RESOURCE = Resource(
     strategy=_STRATEGY,
     returns_deleted=True,
     table=printing.table(
-        "ResourceQuota",
-        printing.name,
-        lambda obj, now: _used(obj, limits=False),
-        lambda obj, now: _used(obj, limits=True),
-        printing.age,
+        printing.NAME,
+        printing.column(
+            "Request",
+            lambda obj, now: _used(obj, limits=False),
+            "Request represents a minimum amount of cpu/memory that a container may consume.",
+        ),
+        printing.column(
+            "Limit",
+            lambda obj, now: _used(obj, limits=True),
+            "Limits control the maximum amount of cpu/memory that a container may use independent of "
+            "contention on the node.",
+        ),
+        printing.AGE,
     ),
 )

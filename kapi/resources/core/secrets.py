@@ -10,7 +10,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.core.configmaps import MAX_SIZE, decoded_size, validate_frozen
-from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.go_json import object_error
 from kapi.resources.shared.key_pairs import key_pair_error
@@ -107,10 +107,9 @@ RESOURCE = Resource(
     strategy=SecretStrategy(),
     selectable_fields={"type": selectable("type")},
     table=printing.table(
-        "Secret",
-        printing.name,
-        lambda obj, now: obj.get("type", ""),
-        lambda obj, now: len(obj.get("data") or ()),
-        printing.age,
+        printing.NAME,
+        printing.column("Type", lambda obj, now: obj.get("type", ""), FieldText("api.core.v1.Secret", "type")),
+        printing.column("Data", lambda obj, now: len(obj.get("data") or ()), FieldText("api.core.v1.Secret", "data")),
+        printing.AGE,
     ),
 )

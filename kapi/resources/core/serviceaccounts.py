@@ -53,5 +53,8 @@ RESOURCE = Resource(
     ),
     strategy=ServiceAccountStrategy(),
     returns_deleted=True,
-    table=printing.table("ServiceAccount", printing.name, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.AGE,
+    ),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required, too_many
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6
 from kapi.resources.shared.endpoint_addresses import validate_endpoint_ip
@@ -213,11 +213,23 @@ RESOURCE = Resource(
     storage_version_hash="qgS0xkrxYAI=",
     strategy=EndpointSliceStrategy(),
     table=printing.table(
-        "EndpointSlice",
-        printing.name,
-        lambda obj, now: obj.get("addressType", ""),
-        lambda obj, now: _some([_port(port) for port in steps(obj.get("ports") or [])]),
-        _addresses,
-        printing.age,
+        printing.NAME,
+        printing.column(
+            "AddressType",
+            lambda obj, now: obj.get("addressType", ""),
+            "addressType specifies the type of address carried by this EndpointSlice. All addresses in this "
+            "slice must be the same type. This field is immutable after creation. The following address "
+            "types are currently supported: * IPv4: Represents an IPv4 Address. * IPv6: Represents an IPv6 "
+            "Address. * FQDN: Represents a Fully Qualified Domain Name. (Deprecated) The EndpointSlice "
+            'controller only generates, and kube-proxy only processes, slices of addressType "IPv4" and '
+            '"IPv6". No semantics are defined for the "FQDN" type.',
+        ),
+        printing.column(
+            "Ports",
+            lambda obj, now: _some([_port(port) for port in steps(obj.get("ports") or [])]),
+            FieldText("api.discovery.v1.EndpointSlice", "ports"),
+        ),
+        printing.column("Endpoints", _addresses, FieldText("api.discovery.v1.EndpointSlice", "endpoints")),
+        printing.AGE,
     ),
 )

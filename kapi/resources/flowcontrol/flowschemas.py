@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.flowcontrol.mandatory import FLOW_SCHEMAS
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import label_name, subdomain_name
@@ -279,13 +279,18 @@ RESOURCE = Resource(
     subresources=(Subresource("status", strategy=FlowStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table(
-        "FlowSchema",
-        printing.name,
-        _level,
-        _precedence,
-        _method,
-        printing.age,
-        _dangling,
+        printing.NAME,
+        printing.column(
+            "PriorityLevel", _level, FieldText("api.flowcontrol.v1.PriorityLevelConfigurationReference", "name")
+        ),
+        printing.column(
+            "MatchingPrecedence", _precedence, FieldText("api.flowcontrol.v1.FlowSchemaSpec", "matchingPrecedence")
+        ),
+        printing.column(
+            "DistinguisherMethod", _method, FieldText("api.flowcontrol.v1.FlowSchemaSpec", "distinguisherMethod")
+        ),
+        printing.AGE,
+        printing.column("MissingPL", _dangling, "references a broken or non-existent PriorityLevelConfiguration"),
         order=lambda obj: (_precedence(obj, 0), obj["metadata"].get("name", "")),
     ),
 )

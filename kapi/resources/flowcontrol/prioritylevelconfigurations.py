@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
 from kapi.resources.flowcontrol.mandatory import PRIORITY_LEVELS
 from kapi.resources.shared import printing
@@ -197,13 +197,28 @@ RESOURCE = Resource(
     subresources=(Subresource("status", strategy=FlowStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table(
-        "PriorityLevelConfiguration",
-        printing.name,
-        lambda obj, now: (obj.get("spec") or {}).get("type", ""),
-        _cell("limited", "nominalConcurrencyShares"),
-        _cell(*_QUEUING, "queues"),
-        _cell(*_QUEUING, "handSize"),
-        _cell(*_QUEUING, "queueLengthLimit"),
-        printing.age,
+        printing.NAME,
+        printing.column(
+            "Type",
+            lambda obj, now: (obj.get("spec") or {}).get("type", ""),
+            FieldText("api.flowcontrol.v1.PriorityLevelConfigurationSpec", "type"),
+        ),
+        printing.column(
+            "NominalConcurrencyShares",
+            _cell("limited", "nominalConcurrencyShares"),
+            FieldText("api.flowcontrol.v1.LimitedPriorityLevelConfiguration", "nominalConcurrencyShares"),
+        ),
+        printing.column(
+            "Queues", _cell(*_QUEUING, "queues"), FieldText("api.flowcontrol.v1.QueuingConfiguration", "queues")
+        ),
+        printing.column(
+            "HandSize", _cell(*_QUEUING, "handSize"), FieldText("api.flowcontrol.v1.QueuingConfiguration", "handSize")
+        ),
+        printing.column(
+            "QueueLengthLimit",
+            _cell(*_QUEUING, "queueLengthLimit"),
+            FieldText("api.flowcontrol.v1.QueuingConfiguration", "queueLengthLimit"),
+        ),
+        printing.AGE,
     ),
 )

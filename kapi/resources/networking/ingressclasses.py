@@ -87,6 +87,13 @@ RESOURCE = Resource(
     storage_version_hash="l/iqIbDgFyQ=",
     strategy=IngressClassStrategy(),
     table=printing.table(
-        "IngressClass", _name, lambda obj, now: (obj.get("spec") or {}).get("controller", ""), _reference, printing.age
+        printing.column("Name", _name, printing.NAME_TEXT, format="name"),
+        printing.column(
+            "Controller",
+            lambda obj, now: (obj.get("spec") or {}).get("controller", ""),
+            "Controller that is responsible for handling this class",
+        ),
+        printing.column("Parameters", _reference, "A reference to a resource with additional parameters"),
+        printing.AGE,
     ),
 )

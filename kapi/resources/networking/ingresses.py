@@ -224,12 +224,19 @@ RESOURCE = Resource(
     subresources=(Subresource("status", strategy=IngressStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
     table=printing.table(
-        "Ingress",
-        printing.name,
-        lambda obj, now: (obj.get("spec") or {}).get("ingressClassName", printing.NONE),
-        _hosts,
-        _address,
-        lambda obj, now: "80, 443" if (obj.get("spec") or {}).get("tls") else "80",
-        printing.age,
+        printing.NAME,
+        printing.column(
+            "Class",
+            lambda obj, now: (obj.get("spec") or {}).get("ingressClassName", printing.NONE),
+            "The name of the IngressClass resource that should be used for additional configuration",
+        ),
+        printing.column("Hosts", _hosts, "Hosts that incoming requests are matched against before the ingress rule"),
+        printing.column("Address", _address, "Address is a list containing ingress points for the load-balancer"),
+        printing.column(
+            "Ports",
+            lambda obj, now: "80, 443" if (obj.get("spec") or {}).get("tls") else "80",
+            "Ports of TLS configurations that open",
+        ),
+        printing.AGE,
     ),
 )

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, TableColumns
+from kapi.resources.definition import Column, FieldText, Resource, StrategyContext, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_ip
-from kapi.resources.shared.columns import COLUMNS
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_dns1123_subdomain, is_path_segment_name
 from kapi.resources.shared.rules import Errors, check, struct, unless_empty
@@ -67,7 +66,11 @@ def _parent(obj: Object, now: float) -> str:
 
 #: upstream's rows have an age at the end, without a column
 _TABLE = TableColumns(
-    COLUMNS["IPAddress"], lambda obj, now: [printing.name(obj, now), _parent(obj, now), printing.age(obj, now)]
+    (
+        printing.NAME.column,
+        Column("ParentRef", description=FieldText("api.networking.v1.IPAddressSpec", "parentRef")),
+    ),
+    lambda obj, now: [printing.name(obj, now), _parent(obj, now), printing.age(obj, now)],
 )
 
 RESOURCE = Resource(

@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr, parse_network
 from kapi.resources.shared.metadata import IMMUTABLE
@@ -76,5 +76,11 @@ RESOURCE = Resource(
     storage_version_hash="gNLvruQhW2g=",
     subresources=(Subresource("status", strategy=ServiceCIDRStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
-    table=printing.table("ServiceCIDR", printing.name, lambda obj, now: ",".join(_cidrs(obj)), printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.column(
+            "CIDRs", lambda obj, now: ",".join(_cidrs(obj)), FieldText("api.networking.v1.ServiceCIDRSpec", "cidrs")
+        ),
+        printing.AGE,
+    ),
 )

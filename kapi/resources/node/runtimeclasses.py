@@ -83,5 +83,9 @@ RESOURCE = Resource(
     namespaced=False,
     storage_version_hash="WQTu1GL3T2Q=",
     strategy=RuntimeClassStrategy(),
-    table=printing.table("RuntimeClass", printing.name, lambda obj, now: obj.get("handler", ""), printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.column("Handler", lambda obj, now: obj.get("handler", "")),
+        printing.AGE,
+    ),
 )

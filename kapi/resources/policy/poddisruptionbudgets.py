@@ -9,7 +9,7 @@ from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import selectors
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_conditions
-from kapi.resources.shared.printing import Reader, age, name, table
+from kapi.resources.shared.printing import AGE, NAME, Reader, column, table
 from kapi.resources.shared.replicas import (
     count,
     validate_at_most_all,
@@ -92,11 +92,15 @@ RESOURCE = Resource(
     subresources=(Subresource("status", strategy=DisruptionBudgetStatusStrategy(STRATEGY)),),
     strategy=STRATEGY,
     table=table(
-        "PodDisruptionBudget",
-        name,
-        _bound("minAvailable"),
-        _bound("maxUnavailable"),
-        count("status", "disruptionsAllowed"),
-        age,
+        NAME,
+        column("Min Available", _bound("minAvailable"), "The minimum number of pods that must be available."),
+        column("Max Unavailable", _bound("maxUnavailable"), "The maximum number of pods that may be unavailable."),
+        column(
+            "Allowed Disruptions",
+            count("status", "disruptionsAllowed"),
+            "Calculated number of pods that may be disrupted at this time.",
+            "integer",
+        ),
+        AGE,
     ),
 )

@@ -23,6 +23,18 @@ RESOURCE = Resource(
     storage_version_hash="48tpQ8gZHFc=",
     strategy=ClusterRoleBindingStrategy(),
     table=printing.table(
-        "ClusterRoleBinding", printing.name, role, printing.age, named("User"), named("Group"), named("ServiceAccount")
+        printing.NAME,
+        printing.column(
+            "Role",
+            role,
+            "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be "
+            "resolved, the Authorizer must return an error.",
+        ),
+        printing.AGE,
+        printing.column("Users", named("User"), "Users in the clusterRoleBinding", priority=1),
+        printing.column("Groups", named("Group"), "Groups in the clusterRoleBinding", priority=1),
+        printing.column(
+            "ServiceAccounts", named("ServiceAccount"), "ServiceAccounts in the clusterRoleBinding", priority=1
+        ),
     ),
 )

@@ -75,6 +75,16 @@ RESOURCE = Resource(
     storage_version_hash="eGsCzGH6b1g=",
     strategy=RoleBindingStrategy(),
     table=printing.table(
-        "RoleBinding", printing.name, role, printing.age, named("User"), named("Group"), named("ServiceAccount")
+        printing.NAME,
+        printing.column(
+            "Role",
+            role,
+            "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. "
+            "If the RoleRef cannot be resolved, the Authorizer must return an error.",
+        ),
+        printing.AGE,
+        printing.column("Users", named("User"), "Users in the roleBinding", priority=1),
+        printing.column("Groups", named("Group"), "Groups in the roleBinding", priority=1),
+        printing.column("ServiceAccounts", named("ServiceAccount"), "ServiceAccounts in the roleBinding", priority=1),
     ),
 )

@@ -46,5 +46,8 @@ RESOURCE = Resource(
     storage_version_hash="Yk2PTc1Ybxk=",
     returns_deleted=True,
     strategy=DeviceClassStrategy(),
-    table=printing.table("DeviceClass", printing.name, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.AGE,
+    ),
 )

@@ -66,6 +66,9 @@ RESOURCE = Resource(
     subresources=(Subresource("status", strategy=DeviceTaintRuleStatusStrategy(_STRATEGY)),),
     returns_deleted=True,
     strategy=_STRATEGY,
-    table=printing.table("DeviceTaintRule", printing.name, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.AGE,
+    ),
     gates=("DRADeviceTaints", "DRADeviceTaintRules"),
 )

@@ -235,5 +235,9 @@ RESOURCE = Resource(
     subresources=(Subresource("status", strategy=STATUS_STRATEGY, tabular=False),),
     returns_deleted=True,
     strategy=_STRATEGY,
-    table=printing.table("ResourceClaim", printing.name, _state, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.column("State", _state, "A summary of the current state (allocated, pending, reserved, etc.)."),
+        printing.AGE,
+    ),
 )

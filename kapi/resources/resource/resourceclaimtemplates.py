@@ -52,5 +52,8 @@ RESOURCE = Resource(
     storage_version_hash="TuzjC49aUfM=",
     returns_deleted=True,
     strategy=ResourceClaimTemplateStrategy(),
-    table=printing.table("ResourceClaimTemplate", printing.name, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.AGE,
+    ),
 )

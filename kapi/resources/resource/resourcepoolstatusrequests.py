@@ -150,6 +150,9 @@ RESOURCE = Resource(
     namespaced=False,
     subresources=(Subresource("status", strategy=ResourcePoolStatusRequestStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
-    table=printing.table("ResourcePoolStatusRequest", printing.name, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.AGE,
+    ),
     gates=("DRAResourcePoolStatus",),
 )

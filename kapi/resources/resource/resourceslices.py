@@ -11,7 +11,7 @@ from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, quote, required, too_long, too_many
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Resource, StrategyContext, selectable
+from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
@@ -395,6 +395,10 @@ RESOURCE = Resource(
     selectable_fields={"spec.nodeName": selectable("spec.nodeName"), "spec.driver": selectable("spec.driver")},
     unsupported_field="field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {}",
     table=printing.table(
-        "ResourceSlice", printing.name, _part("nodeName"), _part("driver"), _part("pool", "name"), printing.age
+        printing.NAME,
+        printing.column("Node", _part("nodeName"), FieldText("api.resource.v1.ResourceSliceSpec", "nodeName")),
+        printing.column("Driver", _part("driver"), FieldText("api.resource.v1.ResourceSliceSpec", "driver")),
+        printing.column("Pool", _part("pool", "name"), FieldText("api.resource.v1.ResourcePool", "name")),
+        printing.AGE,
     ),
 )

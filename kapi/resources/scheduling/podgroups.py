@@ -89,6 +89,9 @@ RESOURCE = Resource(
     namespaced=True,
     subresources=(Subresource("status", strategy=PodGroupStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
-    table=printing.table("PodGroup", printing.name, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.AGE,
+    ),
     gates=("GenericWorkload",),
 )

@@ -8,7 +8,7 @@ from kapi.machinery import status
 from kapi.machinery.field import Path, forbidden, required
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.rules import Errors, not_supported
@@ -97,11 +97,25 @@ RESOURCE = Resource(
     storage_version_hash="1QwjyaZjj3Y=",
     strategy=PriorityClassStrategy(),
     table=printing.table(
-        "PriorityClass",
-        printing.name,
-        lambda obj, now: obj.get("value", 0),
-        lambda obj, now: bool(obj.get("globalDefault")),
-        printing.age,
-        lambda obj, now: obj.get("preemptionPolicy") or "",
+        printing.NAME,
+        printing.column(
+            "Value",
+            lambda obj, now: obj.get("value", 0),
+            FieldText("api.scheduling.v1.PriorityClass", "value"),
+            "integer",
+        ),
+        printing.column(
+            "Global-Default",
+            lambda obj, now: bool(obj.get("globalDefault")),
+            FieldText("api.scheduling.v1.PriorityClass", "globalDefault"),
+            "boolean",
+        ),
+        printing.AGE,
+        printing.column(
+            "PreemptionPolicy",
+            lambda obj, now: obj.get("preemptionPolicy") or "",
+            "preemptionPolicy is the Policy for preempting pods with lower priority. One of Never, "
+            "PreemptLowerPriority. Defaults to PreemptLowerPriority if unset.",
+        ),
     ),
 )

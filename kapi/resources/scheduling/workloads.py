@@ -64,6 +64,9 @@ RESOURCE = Resource(
     plural="workloads",
     namespaced=True,
     strategy=WorkloadStrategy(),
-    table=printing.table("Workload", printing.name, printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.AGE,
+    ),
     gates=("GenericWorkload",),
 )

@@ -58,7 +58,11 @@ def internal_form(type_: Type, value: object) -> Tree:
     """A value of a type of the wire as upstream's messages show it: in the internal form, where that is another one."""
     while type_.elem is not None and isinstance(value, list):
         type_ = type_.elem
-    if type_.kind is not Kind.STRUCT or type_.name not in internal_types() or not type_.definition.startswith("io.k8s.api."):
+    if (
+        type_.kind is not Kind.STRUCT
+        or type_.name not in internal_types()
+        or not type_.definition.startswith("io.k8s.api.")
+    ):
         return value
     items = value if isinstance(value, list) else [value]
     if any(not isinstance(item, dict) or not item or not item.keys() <= type_.fields.keys() for item in steps(items)):

@@ -1,4 +1,4 @@
-"""Parts of table cells: ages, lists of labels, placeholders.
+"""Tables: columns with their cells, and parts of cells such as lists of labels.
 
 Upstream: ``pkg/printers/internalversion/printers.go``, apimachinery ``util/duration``.
 """
@@ -6,14 +6,14 @@ Upstream: ``pkg/printers/internalversion/printers.go``, apimachinery ``util/dura
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from kapi.machinery.ages import since
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import TableColumns
-from kapi.resources.shared.columns import COLUMNS
+from kapi.resources.definition import Column, FieldText, TableColumns
 from kapi.resources.shared.selectors import is_convertible
 
 Reader = Callable[[Object, float], Tree]  # of a cell: from the object and the seconds since the epoch
@@ -21,6 +21,37 @@ Reader = Callable[[Object, float], Tree]  # of a cell: from the object and the s
 NONE = "<none>"
 UNSET = "<unset>"
 UNKNOWN = "<unknown>"
+NAME_TEXT = (
+    "Name must be unique within a namespace. Is required when creating resources, although some resources "
+    "may allow a client to request the generation of an appropriate name automatically. Name is primarily "
+    "intended for creation idempotence and configuration definition. Cannot be updated. More info: "
+    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
+)
+_AGE = (
+    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
+    "guaranteed to be set in happens-before order across separate operations. Clients may not set this "
+    "value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for "
+    "lists. More info: "
+    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+)
+
+
+class PrintedColumn(NamedTuple):
+    column: Column
+    cell: Reader
+
+
+def column(
+    name: str,
+    cell: Reader,
+    description: str | FieldText = "",
+    type: str = "string",
+    *,
+    priority: int = 0,
+    format: str = "",
+) -> PrintedColumn:
+    """A column and the function that makes its cells.  See ``Column`` for the types, formats and priorities."""
+    return PrintedColumn(Column(name, type, description, format, priority), cell)
 
 
 def name(obj: Object, now: float) -> str:
@@ -29,6 +60,10 @@ def name(obj: Object, now: float) -> str:
 
 def age(obj: Object, now: float) -> str:
     return since((obj.get("metadata") or {}).get("creationTimestamp"), now)
+
+
+NAME = column("Name", name, NAME_TEXT, format="name")
+AGE = column("Age", age, _AGE)
 
 
 def labels(values: Mapping[str, str] | None, empty: str = NONE) -> str:
@@ -69,12 +104,12 @@ def of_spec(name: str, empty: str = "") -> Reader:
     return lambda obj, now: (obj.get("spec") or {}).get(name) or empty
 
 
-def table(kind: str, *readers: Reader, order: Callable[[Object], Tree] | None = None) -> TableColumns:
-    """The table of a kind: its columns from the data table, one reader per cell."""
-    columns = COLUMNS[kind]
-    if len(columns) != len(readers):
-        raise ValueError(f"{kind}: {len(columns)} columns, {len(readers)} cells")
-    return TableColumns(columns, lambda obj, now: [read(obj, now) for read in readers], order=order)
+def table(*columns: PrintedColumn, order: Callable[[Object], Tree] | None = None) -> TableColumns:
+    """The table of a kind; ``order`` sorts the rows of a list."""
+    cells = [printed.cell for printed in columns]
+    return TableColumns(
+        [printed.column for printed in columns], lambda obj, now: [cell(obj, now) for cell in cells], order=order
+    )
 
 
 def without_annotation(key: str) -> Callable[[Object], Object]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, duplicate, invalid, required
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.definition import Resource, StrategyContext
+from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.metadata import validate_immutable
@@ -140,14 +140,37 @@ RESOURCE = Resource(
     strategy=CSIDriverStrategy(),
     returns_deleted=True,
     table=printing.table(
-        "CSIDriver",
-        printing.name,
-        _spec("attachRequired", True),
-        _spec("podInfoOnMount", False),
-        _spec("storageCapacity", False),
-        _audiences,
-        _spec("requiresRepublish", False),
-        lambda obj, now: printing.joined((obj.get("spec") or {}).get("volumeLifecycleModes")),
-        printing.age,
+        printing.NAME,
+        printing.column(
+            "AttachRequired",
+            _spec("attachRequired", True),
+            FieldText("api.storage.v1.CSIDriverSpec", "attachRequired"),
+            "boolean",
+        ),
+        printing.column(
+            "PodInfoOnMount",
+            _spec("podInfoOnMount", False),
+            FieldText("api.storage.v1.CSIDriverSpec", "podInfoOnMount"),
+            "boolean",
+        ),
+        printing.column(
+            "StorageCapacity",
+            _spec("storageCapacity", False),
+            FieldText("api.storage.v1.CSIDriverSpec", "storageCapacity"),
+            "boolean",
+        ),
+        printing.column("TokenRequests", _audiences, FieldText("api.storage.v1.CSIDriverSpec", "tokenRequests")),
+        printing.column(
+            "RequiresRepublish",
+            _spec("requiresRepublish", False),
+            FieldText("api.storage.v1.CSIDriverSpec", "requiresRepublish"),
+            "boolean",
+        ),
+        printing.column(
+            "Modes",
+            lambda obj, now: printing.joined((obj.get("spec") or {}).get("volumeLifecycleModes")),
+            FieldText("api.storage.v1.CSIDriverSpec", "volumeLifecycleModes"),
+        ),
+        printing.AGE,
     ),
 )

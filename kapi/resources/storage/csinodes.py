@@ -85,5 +85,14 @@ RESOURCE = Resource(
     storage_version_hash="Pe62DkZtjuo=",
     strategy=CSINodeStrategy(),
     returns_deleted=True,
-    table=printing.table("CSINode", printing.name, lambda obj, now: len(_drivers(obj)), printing.age),
+    table=printing.table(
+        printing.NAME,
+        printing.column(
+            "Drivers",
+            lambda obj, now: len(_drivers(obj)),
+            "Drivers indicates the number of CSI drivers registered on the node",
+            "integer",
+        ),
+        printing.AGE,
+    ),
 )

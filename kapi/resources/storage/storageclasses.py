@@ -139,12 +139,26 @@ RESOURCE = Resource(
     strategy=StorageClassStrategy(),
     returns_deleted=True,
     table=printing.table(
-        "StorageClass",
-        _name,
-        _top("provisioner", ""),
-        _top("reclaimPolicy", "Delete"),
-        _top("volumeBindingMode", "Immediate"),
-        _top("allowVolumeExpansion", False),
-        printing.age,
+        printing.column("Name", _name, printing.NAME_TEXT, format="name"),
+        printing.column("Provisioner", _top("provisioner", ""), "provisioner indicates the type of the provisioner."),
+        printing.column(
+            "ReclaimPolicy",
+            _top("reclaimPolicy", "Delete"),
+            "reclaimPolicy controls the reclaimPolicy for dynamically provisioned PersistentVolumes of this "
+            "storage class. Defaults to Delete.",
+        ),
+        printing.column(
+            "VolumeBindingMode",
+            _top("volumeBindingMode", "Immediate"),
+            "volumeBindingMode indicates how PersistentVolumeClaims should be provisioned and bound.  When "
+            "unset, VolumeBindingImmediate is used. This field is only honored by servers that enable the "
+            "VolumeScheduling feature.",
+        ),
+        printing.column(
+            "AllowVolumeExpansion",
+            _top("allowVolumeExpansion", False),
+            "allowVolumeExpansion shows whether the storage class allow volume expand.",
+        ),
+        printing.AGE,
     ),
 )

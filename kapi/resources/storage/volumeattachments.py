@@ -9,7 +9,7 @@ from typing import ClassVar
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.field import Path, forbidden, invalid, required, too_long
 from kapi.machinery.tree import Object, equal
-from kapi.resources.definition import Resource, StrategyContext, Subresource
+from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import IMMUTABLE, validate_metadata
@@ -132,12 +132,20 @@ RESOURCE = Resource(
     strategy=_STRATEGY,
     returns_deleted=True,
     table=printing.table(
-        "VolumeAttachment",
-        printing.name,
-        _spec("attacher"),
-        _volume,
-        _spec("nodeName"),
-        lambda obj, now: bool((obj.get("status") or {}).get("attached")),
-        printing.age,
+        printing.NAME,
+        printing.column(
+            "Attacher", _spec("attacher"), FieldText("api.storage.v1.VolumeAttachmentSpec", "attacher"), format="name"
+        ),
+        printing.column("PV", _volume, "persistentVolumeName represents the name of the persistent volume to attach."),
+        printing.column(
+            "Node", _spec("nodeName"), "nodeName represents the node that the volume should be attached to."
+        ),
+        printing.column(
+            "Attached",
+            lambda obj, now: bool((obj.get("status") or {}).get("attached")),
+            FieldText("api.storage.v1.VolumeAttachmentStatus", "attached"),
+            "boolean",
+        ),
+        printing.AGE,
     ),
 )

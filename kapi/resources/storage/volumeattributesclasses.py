@@ -43,6 +43,10 @@ RESOURCE = Resource(
     strategy=VolumeAttributesClassStrategy(),
     returns_deleted=True,
     table=printing.table(
-        "VolumeAttributesClass", printing.name, lambda obj, now: obj.get("driverName", ""), printing.age
+        printing.NAME,
+        printing.column(
+            "DriverName", lambda obj, now: obj.get("driverName", ""), "Name of the CSI driver This field is immutable."
+        ),
+        printing.AGE,
     ),
 )

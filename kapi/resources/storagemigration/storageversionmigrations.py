@@ -101,6 +101,9 @@ RESOURCE = Resource(
     namespaced=False,
     subresources=(Subresource("status", strategy=MigrationStatusStrategy(_STRATEGY)),),
     strategy=_STRATEGY,
-    table=printing.table("StorageVersionMigration", printing.name, _fully_qualified),
+    table=printing.table(
+        printing.column("Name", printing.name, printing.NAME_TEXT),
+        printing.column("Resource", _fully_qualified, "Fully qualified resource to migrate"),
+    ),
     gates=("StorageVersionMigrator",),
 )

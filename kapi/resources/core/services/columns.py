@@ -12,6 +12,7 @@ from kapi.resources.core.services.access import (
     ports,
     type_of,
 )
+from kapi.resources.definition import FieldText
 from kapi.resources.shared import printing
 from kapi.resources.shared.printing import NONE, joined
 
@@ -36,12 +37,38 @@ def _port(port: Object) -> str:
 
 
 TABLE = printing.table(
-    "Service",
-    printing.name,
-    lambda service, now: type_of(service),
-    lambda service, now: (cluster_ips(service) or [NONE])[0],
-    _external_ip,
-    lambda service, now: joined(_port(port) for port in ports(service)),
-    printing.age,
-    lambda service, now: printing.labels((service.get("spec") or {}).get("selector")),
+    printing.NAME,
+    printing.column(
+        "Type",
+        lambda service, now: type_of(service),
+        "type determines how the Service is exposed. Defaults to ClusterIP. Valid options are "
+        'ExternalName, ClusterIP, NodePort, and LoadBalancer. "ClusterIP" allocates a cluster-internal '
+        "IP address for load-balancing to endpoints. Endpoints are determined by the selector or if that "
+        "is not specified, by manual construction of an Endpoints object or EndpointSlice objects. If "
+        'clusterIP is "None", no virtual IP is allocated and the endpoints are published as a set of '
+        'endpoints rather than a virtual IP. "NodePort" builds on ClusterIP and allocates a port on '
+        'every node which routes to the same endpoints as the clusterIP. "LoadBalancer" builds on '
+        "NodePort and creates an external load-balancer (if supported in the current cloud) which routes "
+        'to the same endpoints as the clusterIP. "ExternalName" aliases this service to the specified '
+        "externalName. Several other fields do not apply to ExternalName services. More info: "
+        "https://kubernetes.io/docs/concepts/services-networking/service/#publishing-services-service-types",
+    ),
+    printing.column(
+        "Cluster-IP",
+        lambda service, now: (cluster_ips(service) or [NONE])[0],
+        FieldText("api.core.v1.ServiceSpec", "clusterIP"),
+    ),
+    printing.column("External-IP", _external_ip, FieldText("api.core.v1.ServiceSpec", "externalIPs")),
+    printing.column(
+        "Port(s)",
+        lambda service, now: joined(_port(port) for port in ports(service)),
+        FieldText("api.core.v1.ServiceSpec", "ports"),
+    ),
+    printing.AGE,
+    printing.column(
+        "Selector",
+        lambda service, now: printing.labels((service.get("spec") or {}).get("selector")),
+        FieldText("api.core.v1.ServiceSpec", "selector"),
+        priority=1,
+    ),
 )
