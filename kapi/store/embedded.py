@@ -304,8 +304,9 @@ class EmbeddedValkey(ProcessProtocol):
         mask = os.umask(0o077)  # inherited by the server, whose files must be private
         signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         try:
+            # without a path, with which Twisted would fork: another thread may hold a lock that the child needs
             self._process = self._reactor.spawnProcess(
-                self, arguments[0], arguments, env={"LC_ALL": "C", "PATH": os.defpath}, path=str(self.directory)
+                self, arguments[0], arguments, env={"LC_ALL": "C", "PATH": os.defpath}
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, signals)

@@ -93,6 +93,14 @@ class EmbeddedValkeyTest(TestCase):
         await eventually(lambda: server.pid not in (None, first))
         self.assertEqual(len(failures), 2)
 
+    async def test_this_process_is_not_forked(self) -> None:
+        """It has threads, and a lock that another thread holds would be held in the child for ever."""
+        self.patch(os, "fork", lambda: self.fail("forked"))
+        server = self.server()
+        await server.start()
+        self.addCleanup(server.stop)
+        self.assertTrue((self.directory / "valkey.log").exists())
+
     async def test_the_log_says_why_the_server_ended(self) -> None:
         """Neither what it says at every start, nor that it ends, when the line before tells of the disk."""
         server = self.server()
