@@ -282,4 +282,4 @@ def sizes(root: DeclType) -> SizeOf:
     return size_of
 
 
-_KEY = DeclType(t.STRING, 2, MAX_REQUEST_BYTES - 2)
+_KEY = DeclType(t.STRING, 2)  # upstream's key type declares no size, so keys cost nothing
