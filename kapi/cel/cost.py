@@ -11,6 +11,8 @@ from kapi.machinery.checkpoint import steps
 TRAVERSAL = 0.1  # cost per character of a text
 REGEX = 0.25  # cost per character of a pattern
 AUTHORIZER_CHECK = 350_000  # cost of an authorization check
+COMPARISONS = 2.0  # cost per pair of elements of a list that is sorted, or made distinct
+NEW_LIST = 11  # cost of a call that makes a list
 
 
 class CallCost:
@@ -105,14 +107,30 @@ def _contains_cidr(text: bool) -> Callable[[list[Value]], int]:
     return cost
 
 
-def _sets(values: list[Value]) -> int:
-    return 1 + units(values[0]) * units(values[1])
+def _sets(times: int) -> CallCost:
+    return _listed(lambda values, result: 1 + units(values[0]) * units(values[1]) * times)
 
 
-def _range(values: list[Value]) -> int:
-    return 1
+def _listed(after: Callable[[list[Value], Value], int], growth: Callable[[list[Value]], int] | None = None) -> CallCost:
+    """What upstream counts as comparisons of all elements takes us linear time: it is no reason to end a call early."""
+    return CallCost(lambda values: 0, after, growth)
 
 
+def _pairs(items: Value) -> int:
+    """The cost of comparing each element of a list with each."""
+    factor = COMPARISONS + (TRAVERSAL if items and isinstance(items[0], (str, bytes)) else 0)
+    return int(len(items) ** 2 * factor) + NEW_LIST
+
+
+def _flattened(values: list[Value], result: Value) -> int:
+    return len(values[0]) * (values[1] if len(values) > 1 else 1) + NEW_LIST
+
+
+def _made(values: list[Value], result: Value) -> int:
+    return len(result) + NEW_LIST
+
+
+_NEW_LIST = _listed(_made, lambda values: len(values[0]))
 _WALK = CallCost(lambda values: traversal(values[0]))
 _TENTH = CallCost(_first())
 _FIFTH = CallCost(_first(2))
@@ -133,9 +151,9 @@ _BY_OVERLOAD: dict[str, CallCost] = {
     "cidr_contains_ip_ip": CallCost(_contains_ip(False)),
     "cidr_contains_cidr_string": CallCost(_contains_cidr(True)),
     "cidr_contains_cidr": CallCost(_contains_cidr(False)),
-    "list_sets_contains_list": CallCost(_sets),
-    "list_sets_intersects_list": CallCost(_sets),
-    "list_sets_equivalent_list": CallCost(_sets),
+    "list_sets_contains_list": _sets(1),
+    "list_sets_intersects_list": _sets(1),
+    "list_sets_equivalent_list": _sets(2),
 }
 for _word in ("less", "less_equals", "greater", "greater_equals"):
     for _kind in ("string", "bytes"):
@@ -152,9 +170,13 @@ _BY_FUNCTION: dict[str, CallCost] = {
     "join": CallCost(lambda values: 0, after=lambda values, result: ceil_tenth(units(result), 2), growth=_joined),
     "ip.isCanonical": _FIFTH,
     "validate": CallCost(_validated),
-    "reverse": CallCost(lambda values: 1, growth=lambda values: len(values[0])),
-    "sort": CallCost(lambda values: 1, growth=lambda values: len(values[0])),
-    "lists.range": CallCost(_range, growth=lambda values: 8 * max(0, int(values[0]))),
+    "slice": _NEW_LIST,
+    "reverse": _NEW_LIST,
+    "flatten": _listed(_flattened),
+    "distinct": _listed(lambda values, result: _pairs(values[0])),
+    "sort": _listed(lambda values, result: _pairs(values[0]), lambda values: len(values[0])),
+    "@sortByAssociatedKeys": _listed(lambda values, result: _pairs(values[1]), lambda values: len(values[0])),
+    "lists.range": _listed(_made, lambda values: 8 * max(0, int(values[0]))),
 }
 for _name in ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"):
     _BY_FUNCTION[_name] = _WALK

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 
 from kapi.cel import types
-from kapi.cel.cost import AUTHORIZER_CHECK, REGEX, TRAVERSAL
+from kapi.cel.cost import AUTHORIZER_CHECK, COMPARISONS, NEW_LIST, REGEX, TRAVERSAL
 from kapi.cel.macros import ACCU
 from kapi.cel.ranges import MAX_UINT64, ONE, UNKNOWN, Range, fixed, times
 from kapi.cel.sizes import Entry, Local, Node, Result, SizeOf, literal_size, replaced, scalar
@@ -215,7 +215,7 @@ class _Estimator(Visitor[Range]):
         total = fixed(0)
         for cost in costs:
             total = total.plus(cost)
-        library = self.library(node.function, overload, target, args)
+        library = self.lists(overload, target, args) or self.library(node.function, overload, target, args)
         if library is not None:
             return Result(library.cost.plus(total), library.size)
         sizes = [arg.size or UNKNOWN for arg in args]
@@ -246,9 +246,6 @@ class _Estimator(Visitor[Range]):
         if _compares(overload):
             smallest = min(sizes[0].max, sizes[1].max)
             return Result(Range(1 if smallest else 0, smallest).by(TRAVERSAL).plus(total))
-        if overload.startswith("list_sets_"):
-            product = sizes[0].times(sizes[1]).by(2.0 if overload == "list_sets_equivalent_list" else 1.0)
-            return Result(product.plus(ONE).plus(total))
         return Result(ONE.plus(total))
 
     def conditional(self, node: Call, sizes: builtins.list[Range], costs: builtins.list[Range]) -> Result:
@@ -276,6 +273,31 @@ class _Estimator(Visitor[Range]):
         elem = node.type.params[0]
         path = (*node.path, "@items") if node.path else ()
         return elem, self.size_of(path, elem) or UNKNOWN
+
+    def lists(self, overload: str, target: Node | None, args: builtins.list[Node]) -> Result | None:
+        """The estimates of cel-go's libraries of lists and sets (``ext/lists.go``, ``ext/sets.go``)."""
+        if overload.startswith("list_sets_"):
+            product = self.measure(args[0]).times(self.measure(args[1]))
+            return Result(product.by(2.0 if overload == "list_sets_equivalent_list" else 1.0).plus(ONE))
+        if overload == "lists_range":
+            return _new_list(fixed(_whole_literal(args[0], MAX_UINT64)))
+        if target is None:
+            return None
+        size = self.measure(target)
+        if overload == "list_slice":
+            length = _whole_literal(args[1], size.max) - _whole_literal(args[0], 0)
+            return _new_list(fixed(length % (MAX_UINT64 + 1)))
+        if overload == "list_reverse":
+            return _new_list(size)
+        if overload in ("list_flatten", "list_flatten_int"):
+            return _new_list(size, float(_whole_literal(args[0], MAX_UINT64)) if args else 1.0)
+        if overload == "list_distinct":
+            return _new_list(size.times(size), COMPARISONS)
+        if overload.endswith(("_sort", "_sortByAssociatedKeys")):
+            keys = self.measure(args[0]) if args else size
+            factor = COMPARISONS + (TRAVERSAL if overload.startswith(("list_string_", "list_bytes_")) else 0)
+            return _new_list(keys.times(keys), factor)
+        return None
 
     def library(self, function: str, overload: str, target: Node | None, args: builtins.list[Node]) -> Result | None:
         """The estimates of Kubernetes' own libraries."""
@@ -366,6 +388,16 @@ def _named_equality(args: builtins.list[Node]) -> Result | None:
         size = args[1].size or ONE
         return Result(Range(1, size.max).by(TRAVERSAL))
     return None
+
+
+def _new_list(size: Range, factor: float = 1.0) -> Result:
+    return Result(size.by(factor).plus(fixed(NEW_LIST)), size)
+
+
+def _whole_literal(node: Node, otherwise: int) -> int:
+    """The value of a literal int, at least 0; ``otherwise`` for any other expression."""
+    value = node.expr.value if isinstance(node.expr, Literal) else None
+    return max(int(value), 0) if value.__class__ is int else otherwise
 
 
 def _compares(overload: str) -> bool:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
+from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
 
 #: the name of the accumulator, which is no valid identifier
 ACCU = "@result"
 UNUSED = "#unused"
+_SORTED = "@__sortBy_input__"
 
 Macro = Callable[[int, Expr | None, list[Expr]], Expr | None]
 
@@ -118,7 +119,7 @@ def filter_list(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
     return _fold(at, target, var, "", ListExpr(at, []), Literal(at, True), _append(at, args[1], args[0]))
 
 
-def map_list(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
+def map_list(at: int, target: Expr | None, args: list[Expr]) -> Expr:
     assert target is not None
     var = _variable(args[0])
     predicate = args[1] if len(args) == 3 else None
@@ -180,6 +181,16 @@ def _again(target: Expr, at: int, temporary: str) -> Expr:
     return target if isinstance(target, Ident) else Ident(at, temporary)
 
 
+def sort_by(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
+    assert target is not None
+    if isinstance(target, (Literal, MapExpr, StructExpr)):
+        raise MacroError(
+            target.offset, "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
+        )
+    keys = map_list(at, Ident(at, _SORTED), args)
+    return _let(at, _SORTED, target, Call(at, "@sortByAssociatedKeys", [keys], Ident(at, _SORTED)))
+
+
 MACROS: dict[tuple[str, int, bool], Macro] = {
     ("has", 1, False): has,
     ("all", 2, True): _one_variable(_all),
@@ -199,6 +210,7 @@ MACROS: dict[tuple[str, int, bool], Macro] = {
     ("transformMap", 4, True): transform_map,
     ("transformMapEntry", 3, True): transform_map_entry,
     ("transformMapEntry", 4, True): transform_map_entry,
+    ("sortBy", 2, True): sort_by,
     ("optMap", 2, True): opt_map,
     ("optFlatMap", 2, True): opt_flat_map,
 }

@@ -104,6 +104,10 @@ def test_result_types(source: str, type_: str) -> None:
         ("semver('1.2.3').isLessThan(semver('1.10.0')) && isSemver('v1.2', true) && !isSemver('1.2')", True),
         ("url('https://u@h.x:80/a b?q=1&q=2').getPort() + url('/p').getEscapedPath()", "80/p"),
         ("'abc123def45'.findAll('[0-9]+')", ["123", "45"]),
+        (
+            "['ccc', 'a', 'bb'].sortBy(x, x.size()) == ['a', 'bb', 'ccc'] && [{'n': 2}, {'n': 1}].sortBy(o, o.n)[0].n == 1",
+            True,
+        ),
         ("[3, 1, 2].sort() == [1, 2, 3] && [1, 2, 3].sum() == 6 && ['a', 'b'].isSorted()", True),
         ("format.named('dns1123Label').value().validate('A').hasValue()", True),
         ("'%s %s'.format(['a', 'b']) + ' ' + 'x,y'.split(',')[1]", "a b y"),
@@ -130,6 +134,28 @@ def test_the_estimate_follows_declared_sizes() -> None:
     bounded = ENV.compile("l.all(x, x.startsWith('ab'))", size_of=lambda path, kind: Range(0, 10))
     assert bounded.cost_estimate.max == 1 + 10 * (2 + 1 + 2) + 1
     assert ENV.compile("l.all(x, l.all(y, x == y))").cost_estimate.max == MAX_UINT64
+
+
+@pytest.mark.parametrize(
+    ("source", "most"),
+    [
+        ("l.slice(1, 4).size() > 0", 1 + 3 + 11 + 2),
+        ("l.slice(size(l) - 1, size(l)).size() > 0", (1 + 1 + 1) + (1 + 1) + 1 + 10 + 11 + 2),
+        ("l.reverse().all(x, x)", 1 + 10 + 11 + 10 * (2 + 2) + 1),
+        ("[l].flatten().size() > 0", 10 + 1 + 1 + 11 + 2),
+        ("[l].flatten(3).size() > 0", 10 + 1 + 3 + 11 + 2),
+        ("lists.range(7).all(x, x > 0)", 7 + 11 + 7 * (2 + 1 + 2) + 1),
+        ("l.distinct().size() > 0", 1 + 200 + 11 + 2),
+        ("l.sort().size() > 0", 1 + 200 + 11 + 2),
+        ("l.map(x, string(x)).sort().size() > 0", 1 + 10 + 10 * (1 + 2 + 10 + 1) + 1 + 210 + 11 + 2),
+        ("l.sortBy(x, -x).size() > 0", (10 + 1 + 1) + (1 + 10 + 10 * (1 + 10 + 2 + 1) + 1) + 200 + 11 + 2),
+        ("sets.equivalent(l, l)", 1 + 1 + 200 + 1),
+    ],
+)
+def test_estimates_of_lists(source: str, most: int) -> None:
+    env = Environment({"l": t.list_of(t.BOOL if "all(x, x)" in source else t.INT)})
+    program = env.compile(source, size_of=lambda path, kind: Range(0, 10) if kind.kind == "list" else None)
+    assert program.cost_estimate.max == most
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,31 @@ def test_the_budget_counts_as_upstream_does() -> None:
         ENV.compile("self.all(x, x != '')").evaluate(VALUES, budget=100)
 
 
+@pytest.mark.parametrize(
+    ("source", "cost"),
+    [
+        ("self.slice(1, 4).size()", 1 + 3 + 11 + 1),
+        ("self.reverse().size()", 1 + 20 + 11 + 1),
+        ("[self, self].flatten().size()", 10 + 1 + 1 + 2 + 11 + 1),
+        ("[self, self].flatten(3).size()", 10 + 1 + 1 + 6 + 11 + 1),
+        ("lists.range(7).size()", 7 + 11 + 1),
+        ("n.distinct().size()", 1 + 2 * 30**2 + 11 + 1),
+        ("self.distinct().size()", 1 + int(2.1 * 20**2) + 11 + 1),
+        ("n.sort().size()", 1 + 2 * 30**2 + 11 + 1),
+        ("sets.contains(n, n)", 1 + 1 + 1 + 900),
+        ("sets.equivalent(n, n)", 1 + 1 + 1 + 1800),
+    ],
+)
+def test_calls_on_lists_cost_as_upstream(source: str, cost: int) -> None:
+    assert ENV.compile(source).run({"self": BIG[:20], "n": list(range(30))})[1] == cost
+
+
+def test_costly_calls_on_lists_need_not_take_long() -> None:
+    """Upstream counts all pairs; with a time limit no call is given up for its count."""
+    program = ENV.compile("n.distinct().size() + n.sort().size() + (sets.contains(n, n) ? 1 : 0)")
+    assert program.evaluate({"n": list(range(300))}, seconds=30.0) == 601
+
+
 def test_running_out_of_time_is_not_absorbed_by_logic() -> None:
     program = ENV.compile("self.all(x, self.all(y, x != y || true)) || true")
     with pytest.raises(TimeExceeded):
@@ -172,5 +197,6 @@ def test_distinct_objects_of_a_long_list_are_found_at_once() -> None:
     env = Environment({"self": t.list_of(t.map_of(t.STRING, t.INT))})
     values = [{"a": number, "b": 1} for number in range(5_000)]
     program = env.compile("self.distinct().size() == self.size()")
-    assert effort(lambda: program.evaluate({"self": values})) < 100 * len(values)
-    assert program.evaluate({"self": values}) is True
+    budget = 3 * len(values) ** 2  # upstream counts comparisons of all pairs
+    assert effort(lambda: program.evaluate({"self": values}, budget)) < 100 * len(values)
+    assert program.evaluate({"self": values}, budget) is True
