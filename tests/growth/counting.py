@@ -3,35 +3,39 @@ a body, and what holds the thread, is seen without a clock."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
 import gc
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from kapi.machinery import checkpoint
+from kapi.machinery import checkpoint, memo
 
 Counts = dict[tuple[str, str, int], int]  # by file, function and line
 
 
-def _bounded(values: Iterable[Any]) -> list[Any]:
-    """Of these, the caches with a bound, which are those of what clients send."""
-    wrappers = [each for each in values if isinstance(each, functools._lru_cache_wrapper)]
-    return [each for each in wrappers if each.cache_parameters()["maxsize"] is not None]
-
-
-_FOUND = _bounded(gc.get_objects())
-
-
 @functools.cache
-def _caches() -> list[Any]:
-    """Those that there are, and those of what has been imported since: the order of imports does not matter."""
-    modules = [vars(module) for name, module in sys.modules.items() if name.partition(".")[0] == "kapi"]
-    classes = [vars(each) for module in modules for each in module.values() if isinstance(each, type)]
-    members = _bounded(each for names in modules + classes for each in names.values())
-    return list({id(each): each for each in _FOUND + members}.values())
+def _cached_functions(modules: int) -> list[Any]:
+    """Functions of kapi with a cache that has a bound, in so many modules that are imported now.
+
+    A cache without a bound is of what every server has.
+    """
+    names = [vars(module) for name, module in sys.modules.items() if name.partition(".")[0] == "kapi"]
+    classes = [vars(value) for each in names for value in each.values() if isinstance(value, type)]
+    values = [value for each in names + classes for value in each.values()] + [each for each, _ in memo._functions]
+    wrappers = {id(each): each for each in values if isinstance(each, functools._lru_cache_wrapper)}
+    return [each for each in wrappers.values() if each.cache_parameters()["maxsize"] is not None]
+
+
+def _forget() -> None:
+    """What is remembered of one run would hide lines of the next."""
+    for function in _cached_functions(len(sys.modules)):
+        function.cache_clear()
+    for cache, _ in memo._caches:
+        cache.clear()
 
 
 class Text(str):
@@ -92,14 +96,24 @@ def _line_counter(runs: dict[int, int]) -> Tracer:
 
 
 def _trace(work: Callable[[], Any], on_call: Tracer) -> None:
-    for cached in _caches():
-        cached.cache_clear()  # what is remembered of one run would hide lines of the next
-    before = sys.gettrace()
-    sys.settrace(on_call)
+    _forget()
+    with _without_garbage():
+        before = sys.gettrace()
+        sys.settrace(on_call)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
+
+
+@contextlib.contextmanager
+def _without_garbage() -> Iterator[None]:
+    """What other tests have left has finalizers, whose lines are not those of the work."""
+    gc.disable()
     try:
-        work()
+        yield
     finally:
-        sys.settrace(before)
+        gc.enable()
 
 
 def steepest(few: Counts, many: Counts, least: int) -> tuple[float, str]:
@@ -153,12 +167,9 @@ def stretches(work: Callable[[], Any]) -> Stretches:
 
     before = checkpoint.current, checkpoint.running
     checkpoint.current = checkpoint.running = found
-    tracer = sys.gettrace()
-    sys.settrace(lambda frame, event, argument: on_line if _is_counted(frame.f_code) else None)
     try:
-        work()
+        _trace(work, lambda frame, event, argument: on_line if _is_counted(frame.f_code) else None)
     finally:
-        sys.settrace(tracer)
         checkpoint.current, checkpoint.running = before
     found.end()
     return found
