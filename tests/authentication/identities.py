@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import ipaddress
 from collections.abc import Callable
 from typing import Any
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from twisted.internet import reactor, ssl
@@ -16,8 +14,9 @@ from twisted.internet.defer import Deferred
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Site
 
+from tests.certificates import DAY, key_pem, pem, sign
+
 NOW = datetime.datetime.now(datetime.UTC)
-DAY = datetime.timedelta(days=1)
 
 
 def name(common: str, organizations: tuple[str, ...] = ()) -> x509.Name:
@@ -32,44 +31,21 @@ class Authority:
 
     def __init__(self, common: str = "test-ca") -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
-        self.certificate = self._build(name(common), name(common), self.key.public_key(), ca=True)
+        self.certificate = sign(name(common), self.key, ca=True)
 
     @property
     def pem(self) -> bytes:
-        return self.certificate.public_bytes(serialization.Encoding.PEM)
+        return pem(self.certificate)
 
-    def _build(
-        self,
-        subject: x509.Name,
-        issuer: x509.Name,
-        key: Any,
-        *,
-        ca: bool = False,
-        days: int = 1,
-        usage: Any = None,
-        hosts: bool = False,
-        starts: int = -1,
-    ) -> x509.Certificate:
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(issuer)
-            .public_key(key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(NOW + starts * DAY)
-            .not_valid_after(NOW + days * DAY)
-            .add_extension(x509.BasicConstraints(ca, None), critical=True)
-        )
-        if usage is not None:
-            builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        if hosts:
-            addresses = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-            builder = builder.add_extension(x509.SubjectAlternativeName(addresses), critical=False)
-        return builder.sign(self.key, hashes.SHA256())
-
-    def issue(self, subject: x509.Name, **more: Any) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    def issue(
+        self, subject: x509.Name, *, starts: int = -1, days: int = 1, hosts: bool = False, **more: Any
+    ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+        """Valid from ``starts`` until ``days`` from now; ``hosts``: for this machine."""
         key = ec.generate_private_key(ec.SECP256R1())
-        return self._build(subject, self.certificate.subject, key.public_key(), **more), key
+        names = ["localhost", "127.0.0.1"] if hosts else []
+        start, end = NOW + starts * DAY, NOW + days * DAY
+        made = sign(subject, key, (self.certificate, self.key), hosts=names, start=start, end=end, **more)
+        return made, key
 
     def client(self, common: str, *organizations: str, **more: Any) -> x509.Certificate:
         more.setdefault("usage", ExtendedKeyUsageOID.CLIENT_AUTH)
@@ -77,12 +53,7 @@ class Authority:
 
     def server_context(self) -> ssl.PrivateCertificate:
         certificate, key = self.issue(name("localhost"), hosts=True, usage=ExtendedKeyUsageOID.SERVER_AUTH)
-        return ssl.PrivateCertificate.loadPEM(
-            key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-            + certificate.public_bytes(serialization.Encoding.PEM)
-        )
+        return ssl.PrivateCertificate.loadPEM(key_pem(key) + pem(certificate))
 
 
 class HTTPSServer:

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import datetime
-import ipaddress
 import ssl
 import sys
 import tempfile
 from pathlib import Path
 
 import orjson
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.certificates import self_signed
 
 _PATCH = base64.b64encode(b'[{"op":"add","path":"/metadata/annotations","value":{"seen":"yes"}}]').decode()
 _GROWTH = base64.b64encode(  # as many operations as are allowed
@@ -29,26 +26,6 @@ _GROWTH = base64.b64encode(  # as many operations as are allowed
 ).decode()
 _SIZE = 2_900_000  # bytes of a large answer; 3 MiB are read
 _HEAD = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-
-
-def certificate() -> tuple[bytes, bytes]:
-    """(certificate, key) for 127.0.0.1 in PEM, signed by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "webhook")])
-    now = datetime.datetime.now(datetime.UTC)
-    addresses = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    signed = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(addresses, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return signed.public_bytes(serialization.Encoding.PEM), secret
 
 
 def _patch(operations: list[dict[str, object]]) -> dict[str, object]:
@@ -160,7 +137,7 @@ class Webhook(asyncio.Protocol):
 
 
 async def serve() -> None:
-    pem, key = certificate()
+    pem, key = self_signed("127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(pem + key)

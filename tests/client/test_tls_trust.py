@@ -15,8 +15,8 @@ from kapi.client.prepared import Body
 from kapi.client.server_agent import ServerAgent
 from kapi.client.tls_trust import authorities, verified_options
 from tests.authentication.identities import Authority, name
+from tests.certificates import key_pem, pem
 from tests.client.test_tls_client import LIMIT, Mirror
-from tests.dropin.envtest import pem, pem_key
 
 
 class AnchorCase(TestCase):
@@ -75,6 +75,6 @@ class AnchorCase(TestCase):
 
     async def test_an_expired_certificate_in_the_bundle_is_not_trusted(self) -> None:
         certificate, key = self.authority.issue(name("localhost"), hosts=True, starts=-3, days=-1)
-        self.shown = ssl.PrivateCertificate.loadPEM(pem_key(key) + pem(certificate))
+        self.shown = ssl.PrivateCertificate.loadPEM(key_pem(key) + pem(certificate))
         with self.assertRaises(SSL.Error):
             await self.asked(self.shown.dumpPEM())

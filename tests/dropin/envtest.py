@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kapi.dropin.assets import PROGRAMS
 from tests import fork_server
+from tests.certificates import common_name, key_pem, pem, sign
 from tests.store.servers import free_port
 
 _DAY = datetime.timedelta(days=1)
-Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 class TinyCA:
@@ -35,19 +35,7 @@ class TinyCA:
 
     def __init__(self) -> None:
         self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "envtest-environment")])
-        self.certificate = (
-            self._builder(self.name, self.key)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .sign(self.key, hashes.SHA256())
-        )
-
-    def _builder(self, subject: x509.Name, key: Key) -> x509.CertificateBuilder:
-        now = datetime.datetime.now(datetime.UTC)
-        return (
-            x509.CertificateBuilder().subject_name(subject).issuer_name(self.name).public_key(key.public_key())
-            .serial_number(x509.random_serial_number()).not_valid_before(now - _DAY).not_valid_after(now + 7 * _DAY)
-        )  # fmt: skip
+        self.certificate = sign(common_name("envtest-environment"), self.key, ca=True)
 
     def issue(self, common: str, groups: list[str], names: list[str]) -> tuple[bytes, bytes]:
         """Certificate and key of a user, or of a server when it has names."""
@@ -55,26 +43,7 @@ class TinyCA:
         parts = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, common)])
         usage = ExtendedKeyUsageOID.SERVER_AUTH if names else ExtendedKeyUsageOID.CLIENT_AUTH
-        builder = self._builder(subject, key).add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        if names:
-            import ipaddress
-
-            found = [
-                x509.IPAddress(ipaddress.ip_address(name)) if name[0].isdigit() else x509.DNSName(name)
-                for name in names
-            ]
-            builder = builder.add_extension(x509.SubjectAlternativeName(found), critical=False)
-        return pem(builder.sign(self.key, hashes.SHA256())), pem_key(key)
-
-
-def pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def pem_key(key: Key) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+        return pem(sign(subject, key, (self.certificate, self.key), hosts=names, usage=usage)), key_pem(key)
 
 
 def self_signed(common: str, organization: str = "", address: str = "") -> tuple[bytes, bytes]:
@@ -92,7 +61,7 @@ def self_signed(common: str, organization: str = "", address: str = "") -> tuple
     if address:
         found = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
         builder = builder.add_extension(found, critical=False)
-    return pem(builder.sign(key, hashes.SHA256())), pem_key(key)
+    return pem(builder.sign(key, hashes.SHA256())), key_pem(key)
 
 
 @functools.cache
@@ -223,7 +192,7 @@ class ApiServer(Program):
         certificate, key = serving.issue("localhost", [], ["localhost", "127.0.0.1"])
         for name, content in (
             ("apiserver.crt", certificate), ("apiserver.key", key), ("client-cert-auth-ca.crt", pem(users.certificate)),
-            ("sa-signer.crt", pem(accounts.certificate)), ("sa-signer.key", pem_key(accounts.key)),
+            ("sa-signer.crt", pem(accounts.certificate)), ("sa-signer.key", key_pem(accounts.key)),
         ):  # fmt: skip
             (directory / name).write_bytes(content)
         flags = {

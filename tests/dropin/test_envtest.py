@@ -18,6 +18,7 @@ import yaml
 
 from kapi.dropin.assets import PROGRAMS, main
 from tests import fork_server
+from tests.certificates import key_pem, pem
 from tests.dropin.envtest import (
     ApiServer,
     Environment,
@@ -28,8 +29,6 @@ from tests.dropin.envtest import (
     context,
     help_text,
     knows_flag,
-    pem,
-    pem_key,
     self_signed,
 )
 from tests.store.servers import free_port
@@ -302,7 +301,7 @@ def test_the_manifests_of_kubeadm_start(assets: Path, tmp_path: Path) -> None:
     pair("apiserver", ca, "kube-apiserver", [], ["kubernetes", "127.0.0.1"])
     pair("apiserver-kubelet-client", ca, "kube-apiserver-kubelet-client", ["kubeadm:cluster-admins"], [])
     pair("front-proxy-client", front_ca, "front-proxy-client", [], [])
-    write("sa.key", pem_key(TinyCA().key))
+    write("sa.key", key_pem(TinyCA().key))
     public = subprocess.run(
         ["openssl", "pkey", "-in", pki / "sa.key", "-pubout"], capture_output=True, check=True
     ).stdout
