@@ -245,7 +245,7 @@ class Confirmation:
             self.confirmed = revision
         if self.problem:
             self.problem = ""
-            log.info("writes to the store are confirmed again")
+            log.error("writes to the store are confirmed again")  # at the level at which the fault was logged
         for held in cycle.waiting:  # code that gets a reply may start the next cycle at once
             if held.deferred.called:  # timed out, or failed with its connection
                 continue

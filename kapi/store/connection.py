@@ -27,9 +27,9 @@ from kapi.store.reply import Reply
 
 log = Logger()
 
-#: A sent write: kind, key, expected revision, head, tail, when it was sent (seconds of perf_counter), further arguments, and the
-#: newest revision that was known then.
-PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[object, ...], int]
+#: A sent write: kind, key, expected revision, head, tail, when it was sent (seconds of perf_counter), further arguments, the
+#: newest revision that was known then, and the name of its script.
+PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[object, ...], int, bytes]
 #: An expected reply: its Deferred, and the write or writes that it answers (None: another command).
 Pending = tuple["defer.Deferred[Reply]", "PendingWrite | list[PendingWrite] | None"]
 ReplyHandler = Callable[["list[tuple[Pending, Reply]]"], None]

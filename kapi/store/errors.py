@@ -12,6 +12,7 @@
      ├─ NotEncryptable      there is no encryption key at present: nothing was written
      ├─ StoreUnavailable    not reachable at present: nothing was written
      │   ├─ OutcomeUnknown  a write was sent, and it is unknown whether it was done
+     │   ├─ StoreFull       the server's maxmemory is reached
      │   └─ StoreLoading    the server is loading its data, and will be ready soon
      └─ UnsuitableStore     a server that must not be used; reported once, at start
 """
@@ -83,6 +84,10 @@ class StoreUnavailable(StoreError):
 
 class OutcomeUnknown(StoreUnavailable):
     """The write may have been done, or may still be done."""
+
+
+class StoreFull(StoreUnavailable):
+    """The server has reached its ``maxmemory``; what makes nothing larger can still be written."""
 
 
 class StoreLoading(StoreUnavailable):

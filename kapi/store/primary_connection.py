@@ -28,6 +28,7 @@ from kapi.store.connections import CHECK_SECONDS, REPLY_TIMEOUT, Connections, Gi
 from kapi.store.entries import Skipped
 from kapi.store.errors import (
     StoreError,
+    StoreFull,
     StoreLoading,
     StoreUnavailable,
 )
@@ -35,13 +36,14 @@ from kapi.store.failover import Sentinels
 from kapi.store.feed import HistoryCheck, StreamReader
 from kapi.store.interface import Follower
 from kapi.store.loading import Progress, synchronize
+from kapi.store.memory_limit import FULL, is_full
 from kapi.store.reading import Reading
 from kapi.store.replicas import Replicas, role_at
 from kapi.store.replies import Replies
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
 from kapi.store.shared_revisions import SharedRevisions
-from kapi.store.suitability import check, knows_disk
+from kapi.store.suitability import Risks, check, knows_disk, read_info
 from kapi.store.writing import Writing, load_scripts
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ _START_BACKOFF = (0.05, 1.0)  # seconds between attempts to connect at start: th
 _LOADING_PART = 1 / 16
 RECONNECT_BACKOFF = (0.02, 5.0)  # seconds between attempts to reconnect: the first, and the maximum
 _MAX_FAIL_OVER_DELAY = 0.5  # seconds; the maximum with Sentinels
+_INFO_SECONDS = 5  # between looks at the server's settings and memory
 _STABLE_SECONDS = 10.0  # after a connection of this duration the back-off starts again
 
 
@@ -104,6 +107,8 @@ class PrimaryConnection:
         self.encryption: Encryption | None = None  # None: everything is stored as plain text
         self.skipped = Skipped()
         self.call: Call = defer.execute  # runs long computations in slices
+        self._risks = Risks(str(address))
+        self._seconds = 0  # counts the checks once a second
         self.resets = 0  # how often the store was found to have lost data
         self._watchdog = Repeated(self._check_once_a_second, reactor, "watching the store")
         self._writing = Writing(self._keys)
@@ -267,7 +272,7 @@ class PrimaryConnection:
                     self._why = f"{self.address}: {error}"
                     log.failure("connecting to the store failed")
                     continue
-                log.info("store available again: {where}", where=str(self.address))
+                log.error("store available again: {where}", where=str(self.address))  # at the level of the loss
             since = self._reactor.seconds()
             gone = await self._connections.any_lost()
             if self._reactor.seconds() - since > _STABLE_SECONDS:
@@ -280,6 +285,7 @@ class PrimaryConnection:
     def _drop(self) -> None:
         """Ends all connections; pending commands fail with StoreUnavailable."""
         self._connection = None
+        self._writing.history.forget()
         self._replies.end()
         self._connections.drop()
         if self._confirmation is not None:
@@ -311,6 +317,8 @@ class PrimaryConnection:
             self._shared.connected()
         try:
             info = await check(connection, str(self.address), bool(self.address.master))
+            await self._risks.check(connection, info, new=True)
+            self._note_memory(info)
             await load_scripts(connection)
             if self.exclusive and self._started:
                 # the server must not execute commands of an earlier connection after the follower is synchronized
@@ -345,12 +353,32 @@ class PrimaryConnection:
         """Called once a second: finds connections that do not answer, and whether the server accepts writes again."""
         if self._confirmation is not None:
             self._confirmation.check()
+        if self._progress is not None and self._progress.loaded:
+            self._writing.history.passed(self._progress.revision)
         if self._connection is not None:
-            self._writing.probe(self._connection)
+            self._writing.check(self._connection)
+            self._seconds += 1
+            if self._seconds % _INFO_SECONDS == 0:
+                defer.Deferred.fromCoroutine(self._look(self._connection)).addErrback(
+                    lambda failure: log.failure("looking at the store's server failed", failure)
+                )
             if not self._connection.pending:
                 self._connection.execute_command("PING").addErrback(lambda _: None)
         if self._connections.end_silent():
             self._why = f"{self.address}: no answer for {REPLY_TIMEOUT:.0f} s"
+
+    async def _look(self, connection: Connection) -> None:
+        """Looks at the server's settings and memory, which may have changed."""
+        try:
+            info = read_info(await connection.execute_command("INFO"))
+            await self._risks.check(connection, info)
+        except (ConnectionGone, StoreUnavailable):
+            return  # that is handled elsewhere
+        self._note_memory(info)
+
+    def _note_memory(self, info: dict[str, str]) -> None:
+        if is_full(info):
+            self._writing.refused_by_server(StoreFull(f"{self.address}: {FULL}"))
 
     def _load_again(self) -> None:
         """Called when stored objects can be decrypted that could not before: loads everything again."""

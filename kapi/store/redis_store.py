@@ -14,6 +14,7 @@ from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionGone
 from kapi.store.errors import NotEncryptable, ObjectTooLarge, StoreError, StoreUnavailable
 from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Deletion, Follower, StoredObject
+from kapi.store.memory_limit import makes_larger
 from kapi.store.primary_connection import PrimaryConnection
 from kapi.store.shared_revisions import SharedRevisions
 from kapi.store.size import MAX_OBJECT_BYTES, check_size
@@ -170,7 +171,10 @@ class RedisStore(PrimaryConnection):
             return defer.fail(error)
         lifetime = None if expires is None else expires - self._clock()
         known = self._known()
-        return self._writing.send(connection, kind, key, expected, head, tail, lifetime, charges, counted, known)
+        allowed = kind == DELETED or going or not makes_larger(size, expected, replaced)
+        return self._writing.send(
+            connection, kind, key, expected, head, tail, lifetime, charges, counted, known, allowed
+        )
 
     def _known(self) -> int:
         """A revision that the store is known to have reached."""

@@ -16,10 +16,11 @@ from twisted.python.failure import Failure
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite
 from kapi.store.entries import Skipped
-from kapi.store.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from kapi.store.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from kapi.store.feed import granted, written
 from kapi.store.interface import CREATED, DELETED, UPDATED
 from kapi.store.loading import Progress
+from kapi.store.memory_limit import FULL
 from kapi.store.repair import repair
 from kapi.store.reply import Reply
 from kapi.store.script import Keys
@@ -156,18 +157,25 @@ class Replies:
                 self._when_shown(deferred, refusal, None)
             else:
                 deferred.errback(refusal)
-        elif str(reply).startswith("NOSCRIPT") and self._connection is not None:
+        elif self._connection is not None and self._may_succeed_now(self._connection, reply, write):
             self._writing.send_again(self._connection, pending)
         else:
             error = self.interpret(reply)
             if not str(reply).startswith(RECONNECT):
-                self._writing.refused_by_server(str(error))
+                self._writing.refused_by_server(error)
             deferred.errback(error)
             if "target stream top item" in str(error) and not self._repairing:
                 self._repairing = True
                 Deferred.fromCoroutine(self._repair()).addErrback(
                     lambda failure: log.failure("a repair failed", failure)
                 )
+
+    def _may_succeed_now(self, connection: Connection, error: Exception, write: PendingWrite) -> bool:
+        """Whether a write that was refused with this error can be sent again."""
+        text = str(error)
+        return text.startswith("NOSCRIPT") or (
+            text.startswith("OOM") and self._writing.history.drop(connection, write[5])
+        )
 
     def _show_refusals(self, replies: Sequence[Reply]) -> bool:
         """Shows the revisions in refusals; returns False when some have none (the object is gone, or an account is outdated)."""
@@ -217,4 +225,6 @@ class Replies:
         text = explain(error)
         if text.startswith(RECONNECT) and self._connection is not None:
             self._connection.abort(text)  # reconnecting checks the server
+        if text.startswith("OOM"):
+            return StoreFull(f"{self.where}: {FULL}")
         return StoreUnavailable(f"{self.where}: {text}")

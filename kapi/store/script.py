@@ -58,8 +58,8 @@ if counted ~= '' then redis.call('HSET', KEYS[5], 'c' .. key, revision) end
 for at = 8, #ARGV, 2 do redis.call('HSET', KEYS[5], 's' .. ARGV[at], revision) end
 return number
 """
-#: The same for deletions, which are allowed at maxmemory because they free memory.
-DELETION = b"#!lua flags=allow-oom\n" + SOURCE
+#: The same for what is allowed at maxmemory: deletions, and updates that make nothing larger (``kapi.store.memory_limit``).
+ALLOWED = b"#!lua flags=allow-oom\n" + SOURCE
 #: Deletes objects: the arguments are pairs of key and expected revision.  Returns for each what the script above does.  Here,
 #: too, everything that can fail comes before the first XADD.
 DELETIONS = b"""\
@@ -123,9 +123,11 @@ local revision = redis.call('GET', KEYS[1])
 redis.call('SET', KEYS[2], '')
 return revision
 """
-SHA, DELETION_SHA, DELETIONS_SHA = (
-    hashlib.sha1(source, usedforsecurity=False).hexdigest().encode() for source in (SOURCE, DELETION, DELETIONS)
-)
+#: The scripts of writes by their names in EVALSHA.
+SCRIPTS = {
+    hashlib.sha1(source, usedforsecurity=False).hexdigest().encode(): source for source in (SOURCE, ALLOWED, DELETIONS)
+}
+SHA, ALLOWED_SHA, DELETIONS_SHA = SCRIPTS
 
 
 class Keys(NamedTuple):

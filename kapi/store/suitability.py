@@ -1,11 +1,16 @@
-"""Checks that a server can be used; each problem is reported in one line."""
+"""Checks that a server can be used, and logs settings with which it may lose data; each problem is one line."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import txredisapi
+from twisted.logger import Logger
 
 from kapi.store.connection import Connection
 from kapi.store.errors import StoreLoading, StoreUnavailable, UnsuitableStore
+
+log = Logger()
 
 OLDEST = (7, 0)
 
@@ -32,12 +37,51 @@ async def check(connection: Connection, where: str, sentinel: bool = False) -> d
         raise StoreUnavailable(f"{where}: the server that the Sentinels name is a replica")
     if info.get("role") == "slave":
         raise UnsuitableStore(f"{where}: the server is a read-only replica; name its primary")
-    policy = info.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction":
-        raise UnsuitableStore(
-            f"{where}: maxmemory-policy is {policy}, so the server may throw objects away; set it to noeviction"
-        )
+    eviction = _eviction(info)
+    if eviction:
+        raise UnsuitableStore(f"{where}: {eviction}")
     return info
+
+
+def _eviction(info: Mapping[str, str]) -> str:
+    policy = info.get("maxmemory_policy", "noeviction")
+    if policy == "noeviction":
+        return ""
+    return f"maxmemory-policy is {policy}, so the server may throw objects away; set it to noeviction"
+
+
+class Risks:
+    """Logs each setting of a server with which it may lose data, and when it does not have it any more."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._known: dict[str, str] = {}
+        self._asks_settings = True
+
+    async def check(self, connection: Connection, info: Mapping[str, str], *, new: bool = False) -> None:
+        """``info`` are the fields of INFO; ``new``: the first check with this connection.  Raises ConnectionGone."""
+        self._asks_settings = self._asks_settings or new
+        fsync = await self._fsync(connection) if self._asks_settings else ""
+        found = {"maxmemory-policy": _eviction(info)}
+        if info.get("aof_enabled") == "0":
+            found["appendonly"] = "appendonly is no, so its end loses objects; set it to yes, and appendfsync to always"
+        elif fsync not in ("", "always"):
+            found["appendonly"] = f"appendfsync is {fsync}, so a crash may lose writes; set it to always"
+        else:
+            found["appendonly"] = ""
+        for name, why in found.items():
+            if why != self._known.get(name, ""):
+                log.warn("{where}: {why}", where=self._where, why=why or f"{name} is right again")
+        self._known = found
+
+    async def _fsync(self, connection: Connection) -> str:
+        """The server's ``appendfsync``; "" when it may not be asked."""
+        try:
+            reply = await connection.execute_command("CONFIG", "GET", "appendfsync")
+        except (txredisapi.ResponseError, StoreUnavailable):
+            self._asks_settings = False
+            return ""
+        return reply[1].decode() if len(reply) == 2 else ""
 
 
 def knows_disk(info: dict[str, str]) -> bool:

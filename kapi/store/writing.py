@@ -2,7 +2,7 @@
 
 The server refuses a write before it changes anything (see ``kapi.store.script``).  So the write can be sent again, or fail with
 StoreUnavailable.  While the server refuses all writes (memory, disk, a foreign entry in the stream), a probe finds out whether
-they work again.
+they work again.  At the server's ``maxmemory`` see ``kapi.store.memory_limit``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.store.connection import Connection, Pending, PendingWrite
-from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
+from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError, StoreFull
 from kapi.store.interface import CREATED, DELETED, Charge, Deletion
+from kapi.store.memory_limit import History, has_space
 from kapi.store.reply import Reply
-from kapi.store.script import DELETION, DELETION_SHA, DELETIONS, DELETIONS_SHA, PROBE, SHA, SOURCE, Keys
+from kapi.store.script import ALLOWED_SHA, DELETIONS, DELETIONS_SHA, PROBE, SCRIPTS, SHA, Keys
+from kapi.store.suitability import read_info
 
 log = Logger()
 
-SCRIPTS = (SOURCE, DELETION, DELETIONS)
 _NOTHING = (b"", b"")  # a deletion has neither an expiry nor charges
 #: errors after which reconnecting helps; other errors are problems of the server, and affect all writes
 RECONNECT = ("READONLY", "LOADING", "NOAUTH", "NOPERM")
@@ -36,7 +37,12 @@ class Writing:
         self._keys = keys
         self._names = keys[:5]
         self._probing = False
-        self.failing = ""
+        self._refusal: StoreError | None = None  # why the server refuses writes
+        self.history = History(keys)
+
+    @property
+    def failing(self) -> str:
+        return "" if self._refusal is None else str(self._refusal)
 
     def send(
         self,
@@ -50,10 +56,12 @@ class Writing:
         charges: Sequence[Charge],
         counted: int | None,
         known: int,
+        allowed: bool,
     ) -> defer.Deferred[int]:
         """Sends a write; the result is its revision.
 
         ``lifetime`` is the seconds until it expires; ``known`` is a revision that the store is known to have reached.
+        ``allowed``: also at the server's ``maxmemory``.
         """
         deferred: defer.Deferred[int] = defer.Deferred()
         further = (
@@ -61,10 +69,10 @@ class Writing:
             b"" if counted is None else counted,
             *itertools.chain.from_iterable(charges),
         )
-        sha = DELETION_SHA if kind == DELETED else SHA
+        sha = ALLOWED_SHA if allowed else SHA
         connection.send(
             (b"EVALSHA", sha, 5, *self._names, kind, key, expected, head, tail, *further),
-            (deferred, (kind, key, expected, head, tail, time.perf_counter(), further, known)),
+            (deferred, (kind, key, expected, head, tail, time.perf_counter(), further, known, sha)),
         )
         return deferred
 
@@ -74,44 +82,60 @@ class Writing:
         """Deletes objects by one command, without sending their bytes, which the server has."""
         deferred: defer.Deferred[Sequence[int | StoreError]] = defer.Deferred()
         sent = time.perf_counter()
-        writes: list[PendingWrite] = [(DELETED, *deletion, sent, _NOTHING, known) for deletion in deletions]
+        writes: list[PendingWrite] = [
+            (DELETED, *deletion, sent, _NOTHING, known, DELETIONS_SHA) for deletion in deletions
+        ]
         connection.send((b"EVALSHA", DELETIONS_SHA, 5, *self._names, *_compared(writes)), (deferred, writes))
         return deferred
 
     def send_again(self, connection: Connection, pending: Pending) -> None:
-        """Sends a write again after NOSCRIPT, together with the script, which the server then has again; nothing had run."""
-        write = pending[1]
+        """Sends a write again that the server did not do, with its script, which the server may have forgotten (NOSCRIPT)."""
+        deferred, write = pending
         assert write is not None
+        sent = time.perf_counter()
         if isinstance(write, list):
-            connection.send((b"EVAL", DELETIONS, 5, *self._names, *_compared(write)), pending)
+            writes: list[PendingWrite] = [(*one[:5], sent, *one[6:]) for one in write]
+            connection.send((b"EVAL", DELETIONS, 5, *self._names, *_compared(writes)), (deferred, writes))
             return
-        kind, key, expected, head, tail, _, further, _ = write
-        source = DELETION if kind == DELETED else SOURCE
-        connection.send((b"EVAL", source, 5, *self._names, kind, key, expected, head, tail, *further), pending)
+        kind, key, expected, head, tail, _, further, known, sha = write
+        connection.send(
+            (b"EVAL", SCRIPTS[sha], 5, *self._names, kind, key, expected, head, tail, *further),
+            (deferred, (kind, key, expected, head, tail, sent, further, known, sha)),
+        )
 
-    def refused_by_server(self, reason: str) -> None:
+    def refused_by_server(self, error: StoreError) -> None:
         """Called after an error that has nothing to do with the written object."""
-        if self.failing != reason:
-            self.failing = reason
-            log.error("the store refuses writes: {why}", why=reason)
+        known, self._refusal = self.failing, error
+        if known != str(error):
+            log.error("the store refuses writes: {why}", why=str(error))
 
-    def probe(self, connection: Connection) -> None:
-        """Finds out whether writes work again, if they did not; one request at a time."""
-        if not self.failing or self._probing:
+    def check(self, connection: Connection) -> None:
+        """Must be called once a second: finds out whether writes work again, if they did not; one request at a time."""
+        refusal = self._refusal
+        if refusal is None or self._probing:
             return
         self._probing = True
-        asked = connection.execute_command("EVAL", PROBE, len(self._keys), *self._keys)
-        asked.addCallbacks(self._works, self._still_failing, errbackArgs=(connection,))
+        if isinstance(refusal, StoreFull):
+            self.history.drop(connection, time.perf_counter())
+        probing = defer.Deferred.fromCoroutine(self._probe(connection, refusal))
+        probing.addCallbacks(self._works, self._still_failing, errbackArgs=(connection,))
+
+    async def _probe(self, connection: Connection, refusal: StoreError) -> None:
+        await connection.execute_command("EVAL", PROBE, len(self._keys), *self._keys)
+        if isinstance(refusal, StoreFull) and not has_space(
+            read_info(await connection.execute_command("INFO", "memory"))
+        ):
+            raise refusal
 
     def _works(self, _: object) -> None:
         self._probing = False
-        self.failing = ""
-        log.info("the store takes writes again")
+        self._refusal = None
+        log.error("the store takes writes again")  # at the level at which the refusal was logged
 
     def _still_failing(self, failure: Failure, connection: Connection) -> None:
         self._probing = False
-        if not connection.gone:
-            self.refused_by_server(failure.getErrorMessage())
+        if not connection.gone and isinstance(failure.value, StoreError):
+            self.refused_by_server(failure.value)
 
 
 def _compared(writes: Iterable[PendingWrite]) -> Iterable[str | int]:
@@ -120,7 +144,7 @@ def _compared(writes: Iterable[PendingWrite]) -> Iterable[str | int]:
 
 
 async def load_scripts(connection: Connection) -> None:
-    for source in SCRIPTS:
+    for source in SCRIPTS.values():
         await connection.execute_command("SCRIPT", "LOAD", source)
 
 

@@ -6,13 +6,14 @@ import http.client
 import json
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import hiredis
 import pytest
 
-from tests.integration.server_process import ForkedServer, ServerProcess
+from tests.integration.server_process import ForkedServer, Kubectl, ServerProcess
 from tests.integration.test_data_safety import CONFIGMAPS, Client
 from tests.store.servers import Server
 from tests.waiting import until
@@ -179,3 +180,43 @@ def test_an_object_that_is_torn_while_the_server_runs_goes_with_its_namespace(
     watcher.close()
     client.close()
     no_traceback(running)
+
+
+def test_a_full_store_is_freed_with_kubectl(kubectl_binary: str) -> None:
+    """Creates are refused with what helps, the server starts on it, and the deletion of a namespace makes space."""
+    store = Server(appendonly="yes")
+    server = ForkedServer(f"--redis-servers={store.url}").start()
+    try:
+        client, kubectl = Client(server), Kubectl(server, kubectl_binary)
+        assert client.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "bulk"}})[0] == 201
+        command(store, "CONFIG", "SET", "maxmemory", used(store) + 5_000_000)
+        body = {"metadata": {"generateName": "bulk-"}, "data": {"bulk": "x" * 100_000}}
+        refused, bulk = 0, "/api/v1/namespaces/bulk/configmaps"
+        while refused < 40:  # for longer than any history is kept: the objects alone take all memory
+            status, answer = client.ask("POST", bulk, body)
+            refused = refused + 1 if status == 503 else 0
+            time.sleep(0.1)
+        assert "delete objects, or raise maxmemory" in answer["message"]
+        client.close()
+        assert "the store is full" in not_writable(server)
+        assert server.end() == 0
+        server.start()
+        kubectl.run("delete", "namespace", "bulk", "--timeout=100s")
+        until(lambda: plain(server, "/readyz")[0] == 200)
+        client = Client(server)
+        until(lambda: client.create("after")[0] == 201)  # what the deletions wrote is history for two seconds
+        client.close()
+        no_traceback(server)
+    finally:
+        server.stop()
+        store.stop()
+
+
+def used(store: Server) -> int:
+    memory = dict(line.split(":", 1) for line in command(store, "INFO", "memory").decode().split("\r\n") if ":" in line)
+    return int(memory["used_memory"])
+
+
+def not_writable(server: ServerProcess) -> str:
+    """Why it cannot write to its store, once it knows."""
+    return until(lambda: (found := plain(server, "/readyz/store-writes"))[0] == 500 and found[1])

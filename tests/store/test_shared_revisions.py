@@ -19,7 +19,7 @@ from kapi.store.feed import StreamReader
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change
 from kapi.store.redis_store import RedisStore
 from kapi.store.replies import Replies
-from kapi.store.script import Keys
+from kapi.store.script import SHA, Keys
 from kapi.store.shared_revisions import SharedRevisions, make_shared_file, take_slot
 from kapi.store.writing import Writing
 from kapi.watchcache.caches import Caches
@@ -198,7 +198,7 @@ class Answers(SynchronousTestCase):
     def write(self, kind: str, *replies: object, known: int = 0) -> defer.Deferred[object]:
         """What becomes of a write, or of several that went together; whether the other one is current at revision 6 meanwhile."""
         written: defer.Deferred[object] = defer.Deferred()
-        writes: list[PendingWrite] = [(kind, f"k{n}", 1, b"", b"", 0.0, (), known) for n in range(len(replies))]
+        writes: list[PendingWrite] = [(kind, f"k{n}", 1, b"", b"", 0.0, (), known, SHA) for n in range(len(replies))]
         pending: Pending = (written, writes if len(replies) > 1 else writes[0])
         told: defer.Deferred[object] = defer.Deferred()
         written.addBoth(lambda result: told.callback((result, self.other.is_current(6))))
