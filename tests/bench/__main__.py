@@ -33,6 +33,7 @@ from tests.bench.kubelets import kubelets
 from tests.bench.load import Target
 from tests.bench.logical_clusters import FLAG as CLUSTERS
 from tests.bench.memory import memory
+from tests.bench.neighbours import neighbours
 from tests.bench.own_server import OwnServer
 from tests.bench.pair_runs import pair
 from tests.bench.shares import shares
@@ -64,11 +65,13 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--only",
         default="start,requests,lists,watches,idle",
-        help="more: bursts, custom, crds, deletion, fairness, growth, http2, kubelets, large-start, memory, stalls, store, "
-        "testkit, webhooks, workers",
+        help="more: bursts, custom, crds, deletion, fairness, growth, http2, kubelets, large-start, memory, neighbours, stalls, "
+        "store, testkit, webhooks, workers",
     )
     parser.add_argument(
-        "--case", default="", help="stalls, pair, memory: only cases whose names contain one of these, comma-separated"
+        "--case",
+        default="",
+        help="stalls, pair, memory, neighbours: only cases whose names contain one of these, comma-separated",
     )
     parser.add_argument("--flag", action="append", default=[], help="further flag for the kapi that is started")
     parser.add_argument("--profile", default="", help="directory for flame graphs of the server (needs py-spy)")
@@ -181,6 +184,7 @@ CASES: dict[str, Case] = {
     "webhooks": lambda bench, options: bench.webhooks(),
     "custom": lambda bench, options: compare(bench),
     "fairness": lambda bench, options: (shares(bench), fairness(bench)),
+    "neighbours": lambda bench, options: neighbours(bench, options.case),
     "growth": lambda bench, options: many_objects(bench, options),
     "store": lambda bench, options: store(bench.add, options.seconds),
     "kubelets": lambda bench, options: kubelets(bench, numbers(options.kubelets), options.events),

@@ -7,7 +7,7 @@ import json
 import statistics
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -293,6 +293,15 @@ class Bench:
 
 def _cpu(target: Target, values: list[float]) -> float | None:
     return statistics.median(values) if target.pids else None
+
+
+def times(outcomes: Sequence[Outcome]) -> str:
+    """The medians over the runs of their median and p99 latency; "" where none was measured."""
+    if not all(outcome.latencies for outcome in outcomes):
+        return ""
+    ordered = [sorted(outcome.latencies) for outcome in outcomes]
+    p50, p99 = (statistics.median(one[int(len(one) * part)] for one in ordered) * 1000 for part in (0.5, 0.99))
+    return f"p50 {p50:.2f} ms, p99 {p99:.2f} ms"
 
 
 def _spread(values: list[Any]) -> float:

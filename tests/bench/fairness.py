@@ -24,16 +24,16 @@ _WARM = 1.0  # seconds of noise before the quiet client is timed
 
 def fairness(bench: Bench) -> None:
     """A row for each kind of request of the quiet client and of the noisy one."""
-    noisy, quiet = _account(bench, "noisy"), _account(bench, "quiet")
+    noisy, quiet = account(bench, "noisy"), account(bench, "quiet")
     for wanted in ("GET", "CREATE"):
         for noise in ("GET", "CREATE"):
             alone, beside = [], []
             for _ in range(bench.runs):
-                alone.append(_latencies(quiet, bench.base, wanted, bench.seconds))
-                other = multiprocessing.Process(target=_flood, args=(noisy, bench.base, noise, bench.seconds + _WARM))
+                alone.append(latencies(quiet, bench.base, wanted, bench.seconds))
+                other = multiprocessing.Process(target=flood, args=(noisy, bench.base, noise, bench.seconds + _WARM))
                 other.start()
                 time.sleep(_WARM)
-                beside.append(_latencies(quiet, bench.base, wanted, bench.seconds))
+                beside.append(latencies(quiet, bench.base, wanted, bench.seconds))
                 other.join()
             before, after = _p99(alone), _p99(beside)
             bench.add(
@@ -46,16 +46,16 @@ def fairness(bench: Bench) -> None:
             )
 
 
-def _account(bench: Bench, name: str) -> Target:
-    """A service account that may do everything in the bench's namespace."""
+def account(bench: Bench, name: str, role: str = "admin") -> Target:
+    """A service account with the rights of ``role``, a ClusterRole, in the bench's namespace."""
     metadata = {"metadata": {"name": name}}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"}
+    granted = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
     subject = {"kind": "ServiceAccount", "name": name, "namespace": bench.namespace}
     bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{bench.namespace}/rolebindings"
     accounts = f"{bench.base}/serviceaccounts"
     for path, body in (
         (accounts, metadata),
-        (bindings, {**metadata, "roleRef": role, "subjects": [subject]}),
+        (bindings, {**metadata, "roleRef": granted, "subjects": [subject]}),
         (f"{accounts}/{name}/token", {"spec": {"expirationSeconds": 3600}}),
     ):
         code, answer = bench.ask("POST", path, json.dumps(body).encode())
@@ -74,13 +74,13 @@ def _request(target: Target, base: str, kind: str) -> bytes:
     return target.request("POST", f"{base}/configmaps", small(f"f-{os.getpid()}-{time.monotonic_ns()}"))
 
 
-def _flood(target: Target, base: str, kind: str, seconds: float) -> None:
+def flood(target: Target, base: str, kind: str, seconds: float) -> None:
     os.nice(10)
     target.pids = ()
     drive(target, lambda n: _request(target, base, kind), CONNECTIONS, seconds)
 
 
-def _latencies(target: Target, base: str, kind: str, seconds: float) -> list[float]:
+def latencies(target: Target, base: str, kind: str, seconds: float) -> list[float]:
     """Milliseconds, sorted."""
     connection = Connection(target)
     connection.roundtrip(_request(target, base, "GET"))  # the handshake is not timed

@@ -9,7 +9,8 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.bench.cases import Bench, Row, pod, small
+from tests.bench import neighbours
+from tests.bench.cases import Bench, Row, pod, small, times
 from tests.bench.http2 import Request, block, drive_http2
 from tests.bench.load import Outcome, drive
 from tests.bench.watchers import fan_out
@@ -43,6 +44,8 @@ def cases() -> Iterator[Case]:
     yield Case("LIST a page of 500, 1 in flight", _page)
     for watchers in (100, 1000):
         yield Case(f"WATCH fan-out to {watchers}", _fan_out(watchers))
+    for name, prepare in neighbours.cases():
+        yield Case(name, prepare)
 
 
 def compare(first: Bench, second: Bench, names: tuple[str, str], chosen: str = "") -> list[Row]:
@@ -95,6 +98,8 @@ def _row(name: str, found: tuple[list[Outcome], list[Outcome]], names: tuple[str
         used = [one.cpu / other.cpu for one, other in pairs]
         each = [statistics.median(outcome.cpu for outcome in outcomes) for outcomes in found]
         note += f"; CPU {statistics.median(used):.2f} ({min(used):.2f} to {max(used):.2f}), {each[0]:.0f} and {each[1]:.0f} us"
+    if told := [text for outcomes in found if (text := times(outcomes))]:
+        note += f"; {' and '.join(told)}"
     failures = [sum(outcome.failures for outcome in outcomes) for outcomes in found]
     if any(failures):
         note += f"; {failures[0]} and {failures[1]} FAILED"

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.bench.cases import Bench, Row, small
-from tests.bench.fairness import CONNECTIONS, _account, _flood
+from tests.bench.fairness import CONNECTIONS, account, flood
 from tests.bench.http2 import Request, block, drive_http2
 from tests.bench.load import Answer, Connection, Outcome, Polled, Target, arrived
 
@@ -29,13 +29,13 @@ _PROTOCOLS = ("HTTP/1.1", "HTTP/2")
 
 def shares(bench: Bench) -> None:
     """A row for each writer beside each kind of noise, and one for the leases."""
-    crowd, account, masters = _account(bench, "crowd"), _account(bench, "writer"), bench.target
+    crowd, writer, masters = account(bench, "crowd"), account(bench, "writer"), bench.target
     leases = _leases(bench)
     alone: dict[tuple[str, int], Outcome] = {}
     for protocol in _PROTOCOLS:
         for who, target, streams, others, noisy in (
-            ("account", account, 20, "another's", crowd),
-            ("account", account, 20, "its own", account),
+            ("account", writer, 20, "another's", crowd),
+            ("account", writer, 20, "its own", writer),
             ("masters", masters, 20, "an account's", crowd),
             ("masters", masters, 20, "its own", masters),
             ("masters", masters, 1, "its own", masters),
@@ -87,7 +87,7 @@ def _write(target: Target, bench: Bench, streams: int) -> Outcome:
 def _noise(target: Target, bench: Bench, protocol: str) -> multiprocessing.Process:
     """The hundred, warmed up."""
     seconds = bench.seconds + 2 * _WARM
-    work: Callable[..., None] = _flood if protocol == "HTTP/1.1" else _flood2
+    work: Callable[..., None] = flood if protocol == "HTTP/1.1" else _flood2
     process = multiprocessing.Process(target=work, args=(target, f"{bench.base}", "GET", seconds))
     process.start()
     time.sleep(_WARM)

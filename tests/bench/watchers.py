@@ -65,9 +65,16 @@ def _type(path: str) -> dict[str, str]:
 def fan_out(
     target: Target, path: str, watchers: int, writes: int, *, http2: bool = False, pause: float = 0.0
 ) -> dict[str, float]:
+    """As ``timed_fan_out``, without the delay of each event."""
+    return timed_fan_out(target, path, watchers, writes, http2=http2, pause=pause)[0]
+
+
+def timed_fan_out(
+    target: Target, path: str, watchers: int, writes: int, *, http2: bool = False, pause: float = 0.0
+) -> tuple[dict[str, float], list[float]]:
     """Writes ``writes`` times to an object with ``data`` under ``path`` that ``watchers`` watch, every ``pause`` seconds.
 
-    Answers events a second, delays in milliseconds, CPU-microseconds for each event.
+    Answers events a second, delays in milliseconds, CPU-microseconds for each event; and the delays in seconds, sorted.
     """
     writer = Connection(target)
     name = f"fan-{watchers}-{time.time_ns()}"
@@ -93,7 +100,7 @@ def fan_out(
     used = target.cpu() - before
     writer.close()
     events = seen - watchers  # the initial one of each
-    return {
+    found = {
         "events": events,
         "lost": watchers * (writes + 1) - seen,
         "rate": events / max(1e-6, last - begin),
@@ -101,6 +108,7 @@ def fan_out(
         "p50": delays[len(delays) // 2] * 1000 if delays else 0.0,
         "p99": delays[int(len(delays) * 0.99)] * 1000 if delays else 0.0,
     }
+    return found, delays
 
 
 def burst(target: Target, path: str, watchers: int, writes: int, writers: int) -> dict[str, float]:
