@@ -30,8 +30,8 @@ log = Logger()
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
-SLICE_SECONDS = 0.005  # of one slice
-TURN_SECONDS = 0.010  # of all long computations in one turn of the reactor
+SLICE_SECONDS = 0.001  # of one slice
+TURN_SECONDS = 0.002  # of all long computations in one turn of the reactor
 _MIN_SLICE_SECONDS = 0.0005  # of a slice that begins when the turn is used up
 _MIN_COUNTED_SECONDS = 0.001  # shorter work does not count as a long computation
 _MAX_IDLE_WORKERS = 16  # kept for reuse
