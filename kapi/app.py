@@ -32,7 +32,7 @@ from kapi.server.kubeconfig import write_admin
 from kapi.server.lifecycle import bounded
 from kapi.server.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
 from kapi.server.memory import MemoryReturn
-from kapi.server.notify import notify
+from kapi.server.notify import StartExtension, notify
 from kapi.server.pending_metrics import pending_families
 from kapi.server.runner import RequestRunner
 from kapi.server.signals import leave_at_signals, on_signal, stop_at_signals, stop_reactor
@@ -60,6 +60,7 @@ class App(APIService):
         self._socket = listener
         self._is_worker = listener is not None
         self._port: Port | None = None
+        self._extension = StartExtension(reactor)
         path = options.features.debug_socket_path
         self._debug: DebugSocket | None = None
         if path:
@@ -181,14 +182,13 @@ class App(APIService):
     def _open(self) -> None:
         assert self._socket is not None
         where = socket_name(self._socket)
-        self._port = Port(
-            self.reactor,
-            self._socket,
-            self.connections,
-            self._contexts,
-            self.prepared.config.scheduler,
-            shared=self._is_worker,
-        )
+        scheduler = self.prepared.config.scheduler
+        try:
+            self._port = Port(
+                self.reactor, self._socket, self.connections, self._contexts, scheduler, shared=self._is_worker
+            )
+        except ListenError as error:  # another process that was bound to it listens first
+            raise ConfigError(f"--secure-port: {error}") from None
         log.info("Serving securely on {where}", where=where)
         self._write_kubeconfig()
         self._handle_hangup()
@@ -203,6 +203,7 @@ class App(APIService):
 
     def _ready(self) -> None:
         self._tune_interpreter()
+        self._extension.end()
         notify("READY=1")
         self.announce()
 
@@ -222,6 +223,7 @@ class App(APIService):
 
     def startService(self) -> None:
         super().startService()
+        self._extension.begin()
         self.reactor.callWhenRunning(stop_at_signals, self.reactor, self._signalled_again)
 
     def _signalled_again(self) -> None:
@@ -249,6 +251,7 @@ class App(APIService):
         stop_reactor(self.reactor)
 
     def _leaving(self) -> None:
+        self._extension.end()
         notify("STOPPING=1")
         leave_at_signals(self._signalled_again)
         self._collector.stop()

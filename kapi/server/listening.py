@@ -1,4 +1,8 @@
-"""The listening socket: bound early, so that a port in use is reported at once; accepts when the server is ready."""
+"""The listening socket: bound early, so that a port in use is reported at once; listens when the server can answer.
+
+Until then connections are refused.  If it listened earlier they would be accepted by the kernel, and wait for as long as the
+server waits for its store.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,7 @@ def raise_file_limit() -> None:
 
 
 def bind(address: str, port: int, share: bool) -> socket.socket:
-    """A bound socket that does not listen yet.  Raises ListenError."""
+    """A bound socket that does not listen yet.  Raises ListenError, also when another socket listens there."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
@@ -51,14 +55,24 @@ def bind(address: str, port: int, share: bool) -> socket.socket:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         keep_alive(listener, *KEEP_ALIVE)  # inherited by accepted sockets
         listener.bind((address, port))
-        if not share:
-            listener.listen(BACKLOG)  # two sockets may be bound with SO_REUSEADDR; only one may listen
     except OSError as error:
         listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise ListenError(f"{address}:{port} is in use by another process") from None
-        raise ListenError(f"cannot listen on {address}:{port}: {os.strerror(error.errno or 0)}") from None
+        raise _listen_error(f"{address}:{port}", error) from None
     return listener
+
+
+def listen(listener: socket.socket) -> None:
+    """Lets a bound socket listen.  Raises ListenError: with SO_REUSEADDR two sockets may be bound, and only one may listen."""
+    try:
+        listener.listen(BACKLOG)
+    except OSError as error:
+        raise _listen_error(socket_name(listener), error) from None
+
+
+def _listen_error(where: str, error: OSError) -> ListenError:
+    if error.errno == errno.EADDRINUSE:
+        return ListenError(f"{where} is in use by another process")
+    return ListenError(f"cannot listen on {where}: {os.strerror(error.errno or 0)}")
 
 
 def socket_name(listener: socket.socket) -> str:
@@ -89,7 +103,7 @@ def default_address(bind_address: str) -> str:
 
 
 class Port:
-    """An open port.
+    """An open port.  Raises ListenError.
 
     When other processes accept from the same socket (``shared``), it accepts one connection and pauses, so that the others get
     their share.  The pause is shorter than a handshake, so it costs nothing when no other process accepts.  When it has no
@@ -109,7 +123,7 @@ class Port:
         *,
         shared: bool = False,
     ) -> None:
-        listener.listen(BACKLOG)
+        listen(listener)
         port: Any = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
         bound = {"create": staticmethod(contexts.connection), "scheduler": scheduler}
         port.transport = type("BoundConnection", (TLSConnection,), bound)

@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 import socket
 
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.request.repeated import Repeated
+
+_EXTENSION_SECONDS = 10.0  # between two messages that a start goes on
+
 
 def notify(state: str, address: str | None = None) -> bool:
     """Sends a state such as ``READY=1``.  Returns whether it was sent."""
@@ -19,3 +25,23 @@ def notify(state: str, address: str | None = None) -> bool:
     except OSError:
         return False
     return True
+
+
+class StartExtension:
+    """Tells systemd again and again that the start goes on.
+
+    A start has its own limits: it waits for a store that is away, or that loads large data, for longer than ``TimeoutStartSec``.
+    """
+
+    def __init__(self, reactor: IReactorTime) -> None:
+        self._repeated = Repeated(_extend, reactor, "telling systemd that the start goes on")
+
+    def begin(self) -> None:
+        self._repeated.start(_EXTENSION_SECONDS)
+
+    def end(self) -> None:
+        self._repeated.stop()
+
+
+def _extend() -> None:
+    notify(f"EXTEND_TIMEOUT_USEC={3 * _EXTENSION_SECONDS * 1_000_000:.0f}")

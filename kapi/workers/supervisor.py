@@ -34,8 +34,8 @@ from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
-from kapi.server.listening import BACKLOG, ListenError, bind, local_url
-from kapi.server.notify import notify
+from kapi.server.listening import ListenError, bind, local_url
+from kapi.server.notify import StartExtension, notify
 from kapi.server.signals import on_signal, stop_at_signals, stop_reactor
 from kapi.store.errors import StoreError
 from kapi.store.shared_revisions import make_shared_file
@@ -152,6 +152,7 @@ class Supervisor(Service):
         self._arguments = list(arguments)
         self._foundation = foundation
         self._output = Output(reactor)
+        self._extension = StartExtension(reactor)
         self._listener: socket.socket | None = None
         self._revisions = -1  # descriptor of the memory that the workers share
         self._slots: list[_Slot] = []
@@ -163,8 +164,7 @@ class Supervisor(Service):
         serving = self.options.serving
         try:
             self._listener = bind(serving.bind_address, serving.secure_port, serving.permit_port_sharing)
-            self._listener.listen(BACKLOG)
-        except (ListenError, OSError) as error:
+        except ListenError as error:
             raise ConfigError(f"--secure-port: {error}") from None
         try:
             self._revisions = make_shared_file(max(_MIN_SLOTS, _SLOTS_PER_WORKER * self.options.processes.workers))
@@ -174,6 +174,7 @@ class Supervisor(Service):
 
     def startService(self) -> None:
         super().startService()
+        self._extension.begin()
         for number, action in ((signal.SIGHUP, self.reload), (signal.SIGUSR2, self.replace)):
             on_signal(number, partial(self.reactor.callFromThread, action))
         self.reactor.callWhenRunning(stop_at_signals, self.reactor, self._signalled_again)
@@ -194,6 +195,7 @@ class Supervisor(Service):
         if self._stopping is not None:
             return
         self._replacing = False
+        self._extension.end()
         notify("READY=1")
         print(f"kapi is serving at {self.url}\nexport KUBECONFIG={self.kubeconfig}", flush=True)
 
@@ -269,6 +271,7 @@ class Supervisor(Service):
         os._exit(1)
 
     async def _stop(self) -> None:
+        self._extension.end()
         notify("STOPPING=1")
         if self._listener is not None:
             self._listener.close()  # the workers close theirs; a client must not wait at a socket without a reader

@@ -96,6 +96,56 @@ def test_an_unreachable_redis_is_waited_for_then_one_line(tmp_path: Path) -> Non
     assert [line.startswith(f"kapi: {redis}: cannot connect") for line in printed.splitlines()] == [True]
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_port_refuses_connections_until_the_store_is_there(workers: str) -> None:
+    """A connection that was accepted earlier would get no answer for as long as the store is away."""
+    port, address = free_port(), ("127.0.0.1", free_port())
+    server = ServerProcess(
+        f"--redis-servers=redis://127.0.0.1:{port}", f"--secure-port={address[1]}", f"--workers={workers}"
+    )
+    thread = threading.Thread(target=server.start)
+    thread.start()
+    store = None
+    try:
+        until(lambda: any("waiting for the store" in line for line in server.output))
+        with socket.socket() as client, pytest.raises(ConnectionRefusedError):
+            client.connect(address)
+        store = Server(port=str(port))
+        thread.join(MAX_WAIT)
+        assert api_request(server, "GET", "readyz") == (200, b"ok")
+    finally:
+        thread.join(MAX_WAIT)
+        server.stop()
+        if store is not None:
+            store.stop()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_of_two_that_start_on_one_port_the_later_one_ends_with_one_line(tmp_path: Path, workers: str) -> None:
+    port, number = free_port(), free_port()
+    late = fork_server.spawn(
+        [
+            f"--data-dir={tmp_path / 'd'}", "--bind-address=127.0.0.1", f"--secure-port={number}",
+            f"--redis-servers=redis://127.0.0.1:{port}", f"--workers={workers}",
+        ]
+    )  # fmt: skip
+    store = None
+    try:
+        assert "waiting for the store" in late.stdout.readline()
+        with ForkedServer(f"--secure-port={number}") as first:
+            store = Server(port=str(port), appendonly="yes", appendfsync="always")
+            assert late.wait(MAX_WAIT) == 1
+            assert api_request(first, "GET", "readyz") == (200, b"ok")
+        line = f"kapi: --secure-port: 127.0.0.1:{number} is in use by another process"
+        assert [each for each in late.stdout.read().splitlines() if each.startswith("kapi: ")] == [line]
+    finally:
+        late.kill()
+        late.wait()
+        late.stdout.close()
+        if store is not None:
+            store.stop()
+
+
 def test_who_waits_for_a_redis_can_be_stopped(tmp_path: Path) -> None:
     redis = f"redis://127.0.0.1:{free_port()}"
     process = fork_server.spawn([f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers={redis}"])
