@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 
 from kapi.admission.interface import Attributes
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
@@ -23,17 +23,17 @@ def is_pod(attributes: Attributes) -> bool:
 def containers(spec: Object) -> Iterator[tuple[str, int, Object]]:
     """(field, index, container) of every container: init, regular, ephemeral."""
     for field in ("initContainers", "containers", "ephemeralContainers"):
-        for i, container in enumerate(steps(spec.get(field) or ())):
+        for i, container in enumerate(elements(spec, field)):
             yield field, i, container
 
 
 def add_lists(into: dict[str, str], more: dict[str, str] | None) -> None:
-    for name, quantity in steps((more or {}).items()):
+    for name, quantity in entries(more):
         into[name] = quantities.add(into[name], quantity) if name in into else quantity
 
 
 def max_lists(into: dict[str, str], more: dict[str, str] | None) -> None:
-    for name, quantity in steps((more or {}).items()):
+    for name, quantity in entries(more):
         if name not in into or quantities.compare(quantity, into[name]) > 0:
             into[name] = quantity
 
@@ -52,11 +52,11 @@ def pod_resources(
         return having[container.get("name", "")](asked) if container.get("name", "") in having else asked
 
     total: dict[str, str] = {}
-    for container in steps(spec.get("containers") or ()):
+    for container in elements(spec, "containers"):
         add_lists(total, of(container))
     sidecars: dict[str, str] = {}
     start: dict[str, str] = {}
-    for container in steps(spec.get("initContainers") or ()):
+    for container in elements(spec, "initContainers"):
         own = (container.get("resources") or {}).get(kind) or {}
         if container.get("restartPolicy") == "Always":
             own = of(container)
@@ -68,11 +68,11 @@ def pod_resources(
             add_lists(needed, sidecars)
             max_lists(start, needed)
     max_lists(total, start)
-    for name, quantity in steps(((spec.get("resources") or {}).get(kind) or {}).items()):
+    for name, quantity in entries(spec, "resources", kind):
         if name in ("cpu", "memory") or huge_pages and name.startswith("hugepages-"):
             total[name] = quantity
     if overhead:
-        for name, quantity in steps((spec.get("overhead") or {}).items()):
+        for name, quantity in entries(spec, "overhead"):
             if kind == "requests" or name in total and quantities.compare(total[name], "0") != 0:
                 total[name] = quantities.add(total[name], quantity) if name in total else quantity
     return total
@@ -80,13 +80,11 @@ def pod_resources(
 
 def _having(status: Object, kind: str) -> dict[str, Callable[[dict[str, str]], dict[str, str]]]:
     """By container that runs: what it counts for, given what it asks for."""
-    pending: Object = next(
-        (c for c in steps(status.get("conditions") or ()) if c.get("type") == "PodResizePending"), {}
-    )
+    pending: Object = next((c for c in elements(status, "conditions") if c.get("type") == "PodResizePending"), {})
     infeasible = pending.get("reason") == "Infeasible"  # what is asked for will not come
     found: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {}
     for field in ("containerStatuses", "initContainerStatuses"):
-        for container in steps(status.get(field) or ()):
+        for container in elements(status, field):
             if container.get("resources") is None:
                 continue
             has: dict[str, str] = {}
@@ -106,18 +104,18 @@ def _most(has: dict[str, str], infeasible: bool, asked: dict[str, str]) -> dict[
 
 def secret_names(spec: Object) -> Iterator[str]:
     """Names of all secrets that a pod refers to, in upstream's order."""
-    for reference in steps(spec.get("imagePullSecrets") or ()):
+    for reference in elements(spec, "imagePullSecrets"):
         if reference.get("name"):
             yield reference["name"]
     for _, _, container in containers(spec):
-        for source in steps(container.get("envFrom") or ()):
+        for source in elements(container, "envFrom"):
             if source.get("secretRef"):
                 yield source["secretRef"].get("name", "")
-        for variable in steps(container.get("env") or ()):
+        for variable in elements(container, "env"):
             reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
             if reference:
                 yield reference.get("name", "")
-    for volume in steps(spec.get("volumes") or ()):
+    for volume in elements(spec, "volumes"):
         yield from _volume_secrets(volume)
 
 
@@ -129,7 +127,7 @@ def _volume_secrets(volume: Object) -> Iterator[str]:
         if reference and reference.get("name"):
             yield reference["name"]
     if volume.get("projected"):
-        for source in steps(volume["projected"].get("sources") or ()):
+        for source in elements(volume["projected"], "sources"):
             if source.get("secret"):
                 yield source["secret"].get("name", "")
     if volume.get("secret"):

@@ -7,7 +7,7 @@ from math import inf
 
 import orjson
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 
 Toleration = Object
@@ -21,7 +21,7 @@ class TolerationIndex:
         self._known: set[bytes] = set()
         #: key, effect and value (None: any) -> the two that last longest: seconds and which it is
         self._longest: dict[_Key, list[tuple[float, bytes]]] = {}
-        for toleration in steps(tolerations):
+        for toleration in elements(tolerations):
             self.add(toleration)
 
     def add(self, toleration: Toleration) -> None:
@@ -64,11 +64,11 @@ def merged(first: list[Toleration], second: list[Toleration]) -> list[Toleration
     everything = [*first, *second]
     later = TolerationIndex()
     covered_later = [False] * len(everything)
-    for i in steps(range(len(everything) - 1, -1, -1)):
+    for i in elements(range(len(everything) - 1, -1, -1)):
         covered_later[i] = later.covers(everything[i], equal=False)
         later.add(everything[i])
     kept, known = [], TolerationIndex()
-    for i, toleration in enumerate(steps(everything)):
+    for i, toleration in enumerate(elements(everything)):
         if not covered_later[i] and not known.covers(toleration):
             kept.append(toleration)
             known.add(toleration)

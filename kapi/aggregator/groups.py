@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kapi.aggregator.priorities import group_priority, version_priority
 from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, version_rank
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.apiregistration.apiservices import is_available
@@ -110,7 +110,7 @@ def from_legacy(document: Object) -> list[Object]:
     found: dict[str, Object] = {}
     subresources: list[tuple[str, str, Object]] = []
     gv = GroupVersion.parse(document.get("groupVersion", ""))
-    for item in steps(document.get("resources") or ()):
+    for item in elements(document, "resources"):
         name, slash, sub = str(item.get("name", "")).partition("/")
         kind = {
             "group": item.get("group", gv.group),
@@ -132,7 +132,7 @@ def from_legacy(document: Object) -> list[Object]:
             if item.get(key):
                 entry[key] = item[key]
         found[name] = entry
-    for name, _, entry in steps(subresources):
+    for name, _, entry in elements(subresources):
         if name in found:
             found[name].setdefault("subresources", []).append(entry)
     return list(found.values())

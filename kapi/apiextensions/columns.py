@@ -14,7 +14,7 @@ from kapi.apiextensions.jsonpath import Below, JSONPathError, Path
 from kapi.apiextensions.outline import decode_raw
 from kapi.cel.values import format_double
 from kapi.machinery.ages import human_duration
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import costly, elements
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Column, TableColumns
@@ -56,16 +56,16 @@ class _Columns(Sequence[Column]):
 
     @cached_property
     def _shown(self) -> list[Column]:
-        return [Column("Name", "string", _NAME, "name"), *map(_column, steps(self._given))]
+        return [Column("Name", "string", _NAME, "name"), *map(_column, elements(self._given))]
 
     @cached_property
     def _readers(self) -> list[tuple[str, Path | None]]:
-        return [(column.get("type", ""), _path(column.get("jsonPath", ""))) for column in steps(self._given)]
+        return [(column.get("type", ""), _path(column.get("jsonPath", ""))) for column in elements(self._given)]
 
     def cells(self, obj: Object, now: float) -> list[Tree]:
         row: list[Tree] = [obj["metadata"].get("name", "")]
         below = Below(obj)
-        for type_, path in steps(self._readers, 1):  # each may take milliseconds of a large object
+        for type_, path in costly(self._readers):
             found = path.find(obj, below) if path is not None else None
             row.append(cell(type_, found[0], now) if found else None)
         return row

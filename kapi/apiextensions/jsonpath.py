@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from kapi.machinery.brackets import closing_bracket
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements, entries, popped
 from kapi.machinery.tree import Tree
 
 _Step = Callable[[list[Tree]], list[Tree]]
@@ -43,9 +44,9 @@ class Below:
         """What ``..name`` finds."""
         if self._by_name is None:
             found: dict[str, list[Tree]] = {}
-            for value in steps(self.values()):
+            for value in elements(self.values()):
                 if isinstance(value, dict):
-                    for key, member in steps(value.items()):
+                    for key, member in entries(value):
                         found.setdefault(key, []).append(member)
             self._by_name = found
         return self._by_name.get(name, [])
@@ -135,11 +136,10 @@ class _Field:
 def _joined(parts: Iterable[Iterable[Tree]]) -> list[Tree]:
     """All that is in the parts, up to what a step may find: a union can name the same list many times."""
     found: list[Tree] = []
-    for part in parts:
+    for part in elements(parts):
         found.extend(part)
         if len(found) > MAX_FOUND:
             break
-        checkpoint()
     return found
 
 
@@ -163,9 +163,9 @@ def _descend_repeatedly(values: list[Tree]) -> list[Tree]:
 def _walk(values: list[Tree], seen: set[int] | None) -> list[Tree]:
     found: list[Tree] = []
     stack = values[::-1]
-    while stack and len(found) < MAX_FOUND:
-        checkpoint()
-        value = stack.pop()
+    for value in popped(stack):
+        if len(found) >= MAX_FOUND:
+            break
         if isinstance(value, (dict, list)):
             if seen is not None:
                 if id(value) in seen:
@@ -188,7 +188,7 @@ def _bracket(body: str) -> _Step:
     if body[:1] in ("'", '"') and body[-1:] == body[:1]:
         return _Field(body[1:-1])
     if "," in body:
-        parts = [_bracket(part) for part in steps(body.split(","))]
+        parts = [_bracket(part) for part in elements(body.split(","))]
         return lambda values: _joined(part(values) for part in parts)
     match = _SLICE.fullmatch(body)
     if match is None or not body:
@@ -215,7 +215,7 @@ def _filter(text: str) -> _Step:
     match = _FILTER.fullmatch(text.strip())
     if match is None or "\n" in match.group(1).strip() or "\n" in match.group(3).strip():
         exists = _operand(text)
-        return lambda values: [item for item in steps(_wildcard(values)) if exists(item)]
+        return lambda values: [item for item in elements(_wildcard(values)) if exists(item)]
     left, operator, right = _operand(match.group(1)), match.group(2), _operand(match.group(3))
 
     def keep(item: object) -> bool:
@@ -223,7 +223,7 @@ def _filter(text: str) -> _Step:
         return len(one) == 1 and len(other) == 1 and _compare(one[0], operator, other[0])
 
     return lambda values: _joined(
-        [item for item in steps(value) if keep(item)] for value in values if isinstance(value, list)
+        [item for item in elements(value) if keep(item)] for value in values if isinstance(value, list)
     )
 
 

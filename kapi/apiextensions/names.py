@@ -11,7 +11,7 @@ from collections.abc import Callable
 from twisted.internet.defer import DeferredLock
 
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
@@ -61,7 +61,7 @@ class NameIndex:
         many: frozenset[str] | None = None
         call = self._updating[crd] = object()
         if len(names) > _MAX_INDEXED_NAMES:
-            many = frozenset(steps(names))  # another call may run meanwhile
+            many = frozenset(elements(names))  # another call may run meanwhile
         if self._updating.get(crd) is not call:
             return
         del self._updating[crd]
@@ -163,8 +163,8 @@ def _plain(names: Object) -> Object:
 
 def _conflict(desired: Tree, accepted_before: Tree, taken: Callable[[str], bool]) -> str:
     if isinstance(desired, list) or isinstance(accepted_before, list):
-        known = set(steps(accepted_before or ()))
-        problems = [f'"{name}" is already in use' for name in steps(desired or ()) if name not in known and taken(name)]
+        known = set(elements(accepted_before))
+        problems = [f'"{name}" is already in use' for name in elements(desired) if name not in known and taken(name)]
         return problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]" if problems else ""
     if (desired or "") == (accepted_before or "") or not desired or not taken(desired):
         return ""

@@ -17,7 +17,7 @@ from kapi.apiextensions.outline import decode_raw
 from kapi.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
 from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import costly, elements, entries
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import SCALE, Resource, ScaleMapping, Subresource
@@ -31,7 +31,7 @@ Convert = Callable[[Object], Object]
 
 
 def storage_version(crd: Object) -> str:
-    for version in steps(crd["spec"].get("versions") or ()):
+    for version in elements(crd["spec"], "versions"):
         if version.get("storage"):
             return str(version["name"])
     return ""
@@ -77,10 +77,10 @@ class Rows:
         versions = spec.get("versions") or ()
         self.schemas = {
             version["name"]: VersionSchema(functools.partial(_schema, raw), len(raw or b""))
-            for version in steps(versions)
+            for version in elements(versions)
             for raw in [version.get("schema")]
         }
-        self._by_api_version = {self.api_version(name): schema for name, schema in steps(self.schemas.items())}
+        self._by_api_version = {self.api_version(name): schema for name, schema in entries(self.schemas)}
         self.types: dict[str, Type] = {}
         several = len(self.schemas) > 1
         stored = (crd.get("status") or {}).get("storedVersions") or []
@@ -89,8 +89,8 @@ class Rows:
         self._mixed = several or len(stored) > 1 or crd["metadata"].get("generation", 1) > 1
         self._stored_form = self._to_storage() if several or len(stored) > 1 else None
         newest = _newest(versions)
-        self.all = {version["name"]: self._row(version, newest) for version in steps(versions, 4)}
-        self.served = [self.all[version["name"]] for version in steps(versions) if version.get("served")]
+        self.all = {version["name"]: self._row(version, newest) for version in costly(versions)}
+        self.served = [self.all[version["name"]] for version in elements(versions) if version.get("served")]
 
     @property
     def stored(self) -> Resource:
@@ -98,7 +98,7 @@ class Rows:
 
     def refuse_new(self) -> None:
         """Refuses new objects in all versions, since the definition is being deleted."""
-        for row in steps(self.all.values()):
+        for row in elements(self.all.values()):
             assert isinstance(row.strategy, CustomResourceStrategy)
             row.strategy.refuses_new = row.group_resource
 
@@ -107,13 +107,13 @@ class Rows:
 
         Rows refer to this object: with thousands of versions the garbage collector would free all in one piece.
         """
-        for name, schema in steps(self.schemas.items()):
+        for name, schema in entries(self.schemas):
             made = self.types.get(name)
             if made is not None:
                 free_in_steps(made, schema.size)
             schema.release()
         self.served.clear()
-        for name in steps(list(self.all)):
+        for name in elements(list(self.all)):
             del self.all[name]
 
     def api_version(self, version: str) -> str:
@@ -253,7 +253,7 @@ def _schema(raw: Raw | None) -> Schema | None:
 def _newest(versions: Iterable[Object]) -> str:
     """The newest version that is served and not deprecated; "" when there is none."""
     newest = ""
-    for item in steps(versions):
+    for item in elements(versions):
         if item.get("served") and not item.get("deprecated"):
             newest = sort_versions([newest, item["name"]])[0] if newest else item["name"]
     return newest
@@ -289,7 +289,7 @@ class OtherVersions(Mapping[str, tuple[Type, Convert, Convert]]):
         return rows.type(name), rows.between(api_version), rows.between(rows.api_version(self._version))
 
     def __iter__(self) -> Iterator[str]:
-        return (self._rows.api_version(name) for name in steps(self._rows.schemas) if name != self._version)
+        return (self._rows.api_version(name) for name in elements(self._rows.schemas) if name != self._version)
 
     def __len__(self) -> int:
         return len(self._rows.schemas) - 1

@@ -28,7 +28,7 @@ from kapi.client.workqueue import WorkQueue
 from kapi.codecs import json_pieces
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status, tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.importing import import_in_thread
@@ -190,11 +190,11 @@ class CustomResources:
         old = self.served.get(name)
         store = self._store(resource, rows)
         self.served[name] = rows
-        for row in steps(rows.served):
+        for row in elements(rows.served):
             self.table.add(row, store)
         if old is not None:
-            kept = {row.version for row in steps(rows.served)} if old.plural == rows.plural else set()
-            for row in steps(old.served):
+            kept = {row.version for row in elements(rows.served)} if old.plural == rows.plural else set()
+            for row in elements(old.served):
                 if row.version not in kept:
                     self.table.remove(row.group, row.version, row.plural)
             old.release()
@@ -210,7 +210,7 @@ class CustomResources:
         rows = self.served.pop(name, None)
         if rows is None:
             return
-        for row in steps(rows.served):
+        for row in elements(rows.served):
             self.table.remove(row.group, row.version, row.plural)
         self.registry.remove(GroupResource(rows.group, rows.plural))
         rows.release()
@@ -320,7 +320,7 @@ class CustomResources:
                 return delay
             _terminating(crd, "False", "InstanceDeletionCompleted", "removed all instances", now)
         self._delays.pop(name, None)
-        crd["metadata"]["finalizers"] = [item for item in steps(finalizers) if item != FINALIZER]
+        crd["metadata"]["finalizers"] = [item for item in elements(finalizers) if item != FINALIZER]
         if not crd["metadata"]["finalizers"]:
             del crd["metadata"]["finalizers"]
         await self._write(crd, before)

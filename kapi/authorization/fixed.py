@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
 
 _ALLOW = Verdict(Decision.ALLOW)
@@ -45,7 +45,7 @@ class PrivilegedGroups:
         self.groups = frozenset(groups)
 
     def authorize(self, attributes: Attributes) -> Verdict:
-        return _NO_OPINION if self.groups.isdisjoint(steps(attributes.user.groups)) else _ALLOW
+        return _NO_OPINION if self.groups.isdisjoint(elements(attributes.user.groups)) else _ALLOW
 
 
 class PublicPaths:

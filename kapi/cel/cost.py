@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kapi.cel.functions import Overload
 from kapi.cel.types import Value
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 
 TRAVERSAL = 0.1  # cost per character of a text
 REGEX = 0.25  # cost per character of a pattern
@@ -67,9 +67,9 @@ def traversal(value: object) -> int:
     if isinstance(value, bytes):
         return int(len(value) * TRAVERSAL)
     if isinstance(value, (list, tuple)):
-        return sum(traversal(item) for item in steps(value))
+        return sum(traversal(item) for item in elements(value))
     if isinstance(value, dict):
-        return sum(traversal(key) + traversal(item) for key, item in steps(value.items()))
+        return sum(traversal(key) + traversal(item) for key, item in entries(value))
     return 1
 
 
@@ -87,7 +87,7 @@ def _replaced(values: list[Value]) -> int:
 
 def _joined(values: list[Value]) -> int:
     separator = len(values[1]) if len(values) > 1 else 0
-    return sum(len(item) + separator for item in steps(values[0]) if isinstance(item, str))
+    return sum(len(item) + separator for item in elements(values[0]) if isinstance(item, str))
 
 
 def _validated(values: list[Value]) -> int:

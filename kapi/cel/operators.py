@@ -26,7 +26,7 @@ from kapi.cel.values import (
     to_key,
     type_of,
 )
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 
 
 class Compiles(Protocol):
@@ -293,12 +293,12 @@ def concatenate(one: Value, other: Value) -> Value:
     if isinstance(one, SetList):
         added = SetList(one)
         members = Members(one)
-        added.extend(item for item in steps(other) if item not in members)
+        added.extend(item for item in elements(other) if item not in members)
         return added
     if isinstance(one, MapList):
-        places = {one.key_of(item): place for place, item in enumerate(steps(one))}
+        places = {one.key_of(item): place for place, item in enumerate(elements(one))}
         merged = list(one)
-        for item in steps(other):
+        for item in elements(other):
             place = places.get(one.key_of(item))
             if place is None:
                 merged.append(item)
@@ -341,12 +341,12 @@ def inserting(parts: list[Step], accu: int) -> Step:
         values = [part(frame) for part in parts]
         frame.cost += 1
         if len(values) == 2:
-            entries = {to_key(values[0]): values[1]}
+            new = {to_key(values[0]): values[1]}
         elif isinstance(values[0], dict):
-            entries = values[0]
+            new = values[0]
         else:
             raise no_overload()
-        for key, value in steps(entries.items()):
+        for key, value in entries(new):
             if key in mapping:
                 raise EvaluationError(f"insert failed: key {from_key(key)} already exists")
             mapping[key] = value

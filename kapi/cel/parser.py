@@ -20,7 +20,8 @@ from kapi.cel.grammar import (
 from kapi.cel.lexer import Token, tokenize
 from kapi.cel.macros import MACROS, MacroError
 from kapi.cel.syntax import Call, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr, balanced, qualified_name
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements
 
 MAX_CODE_POINTS = 100_000  # of an expression
 MAX_DEPTH = 250  # of nesting
@@ -92,7 +93,7 @@ class _Parser:
 
     def _unclosed(self) -> int:
         """The number of brackets that are open at the end of the text."""
-        marks = [token.text for token in steps(self.tokens) if token.kind == "op"]
+        marks = [token.text for token in elements(self.tokens) if token.kind == "op"]
         return sum(map(marks.count, "([{")) - sum(map(marks.count, _CLOSING))
 
     def opened(self, close: str, expected: str, begins: Callable[[Token], bool]) -> bool:

@@ -29,7 +29,7 @@ from kapi.cel.times import NANOS, Duration, Timestamp
 from kapi.cel.types import Value
 from kapi.cel.values import NONE as NO_VALUE
 from kapi.cel.values import Optional, compare, equal, is_zero, no_overload, size, to_key
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.regexps import parse_error
 
 
@@ -150,12 +150,12 @@ def _relations() -> list[Overload]:
 
 
 def in_list(value: Value, items: Value) -> bool:
-    return any(equal(value, item) for item in steps(items))
+    return any(equal(value, item) for item in elements(items))
 
 
 def in_map(value: Value, mapping: Value) -> bool:
     if isinstance(value, float):
-        return any(not isinstance(key, str) and key == value for key in steps(mapping))
+        return any(not isinstance(key, str) and key == value for key in elements(mapping))
     try:
         return to_key(value) in mapping
     except (EvaluationError, TypeError):
@@ -171,9 +171,9 @@ def _map_insert(mapping: dict[Value, Value], key: object, value: object) -> dict
     return result
 
 
-def _map_insert_map(mapping: dict[Value, Value], entries: dict[Value, Value]) -> dict[Value, Value]:
+def _map_insert_map(mapping: dict[Value, Value], other: dict[Value, Value]) -> dict[Value, Value]:
     result = dict(mapping)
-    for key, value in steps(entries.items()):
+    for key, value in entries(other):
         if key in result:
             raise EvaluationError(f"insert failed: key {key} already exists")
         result[key] = value
@@ -298,7 +298,7 @@ def _strings() -> list[Overload]:
 
 
 def _unwrap(items: Value) -> list[Value]:
-    return [item.value() for item in steps(items) if item.present]
+    return [item.value() for item in elements(items) if item.present]
 
 
 def _optionals() -> list[Overload]:

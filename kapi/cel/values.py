@@ -15,7 +15,7 @@ from kapi.cel.errors import EvaluationError
 from kapi.cel.integers import Uint
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 
 
 class BoolKey:
@@ -164,13 +164,13 @@ def equal(one: Value, other: Value) -> bool:
             return _equal_sets(one, other)
         if kind is MapList or other.__class__ is MapList:
             return _equal_map_lists(one, other)
-        return all(equal(item, candidate) for item, candidate in steps(zip(one, other, strict=False)))
+        return all(equal(item, candidate) for item, candidate in elements(zip(one, other, strict=False)))
     if isinstance(one, dict):
         if not isinstance(other, dict) or len(one) != len(other):
             return False
         if kind is Message and other.__class__ is Message and one.cel_type != other.cel_type:  # type: ignore[attr-defined]
             return False
-        for key, value in steps(one.items()):
+        for key, value in entries(one):
             if key not in other or not equal(value, other[key]):
                 return False
         return True
@@ -183,7 +183,7 @@ def equal(one: Value, other: Value) -> bool:
 
 def _equal_sets(one: Value, other: Value) -> bool:
     members = Members(other)
-    return all(item in members for item in steps(one))
+    return all(item in members for item in elements(one))
 
 
 def _identity(value: Value) -> Value:
@@ -196,9 +196,9 @@ def _identity(value: Value) -> Value:
     if kind is int or kind is float or kind is Uint:
         return (int, value) if value == value else object()
     if kind is list or kind is tuple:
-        return (list, tuple(map(_identity, steps(value))))
+        return (list, tuple(map(_identity, elements(value))))
     if kind is dict:
-        return (dict, frozenset((key, _identity(item)) for key, item in steps(value.items())))
+        return (dict, frozenset((key, _identity(item)) for key, item in entries(value)))
     if kind is Timestamp or kind is Duration:
         return (kind, value.nanos)
     raise TypeError(kind)
@@ -222,7 +222,7 @@ class Members:
         self.compound: list[Value] = []  # values that may be equal to one without a key
         self.unhashable: list[Value] = []  # values without a key
         self.frame = frame
-        for item in steps(items) if frame is None else frame.steps(items):
+        for item in elements(items) if frame is None else frame.steps(items):
             self.add(item)
 
     def add(self, item: object) -> None:
@@ -246,15 +246,15 @@ class Members:
             return False
         if self.frame is not None:
             self.frame.tick()
-        return any(equal(value, item) for item in steps(others))
+        return any(equal(value, item) for item in elements(others))
 
 
 def _equal_map_lists(one: Value, other: Value) -> bool:
     keyed = one if isinstance(one, MapList) else other
-    index = {keyed.key_of(item): item for item in steps(other)}
+    index = {keyed.key_of(item): item for item in elements(other)}
     if len(index) != len(other):
         return False
-    for item in steps(one):
+    for item in elements(one):
         key = keyed.key_of(item)
         if key not in index or not equal(item, index[key]):
             return False

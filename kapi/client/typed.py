@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 
 #: raises WrongType for a value that is not of the type; the text is the field's path
 Check = Callable[[object, str], None]
@@ -49,7 +49,7 @@ def list_of(item: Check) -> Check:
     def check(value: object, path: str) -> None:
         if not isinstance(value, list):
             raise _wrong(value, path, "[]")
-        for each in steps(value):
+        for each in elements(value):
             item(each, path)
 
     return check
@@ -58,7 +58,7 @@ def list_of(item: Check) -> Check:
 def string_map(value: object, path: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, path, "map[string]string")
-    for each in steps(value.values()):
+    for each in elements(value.values()):
         string(each, path)
 
 
@@ -76,7 +76,7 @@ def struct(go_type: str, /, **fields: Check) -> Check:
 def string_list_map(value: object, path: str) -> None:
     if not isinstance(value, dict):
         raise _wrong(value, path, "map[string][]string")
-    for each in steps(value.values()):
+    for each in elements(value.values()):
         if each is not None:
             _STRINGS(each, path)
 

@@ -17,7 +17,8 @@ import orjson
 
 from kapi.codecs import json_pieces, json_steps
 from kapi.machinery import checkpoint as checkpoints
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object, Tree
 
@@ -120,12 +121,12 @@ def loads_exactly(data: bytes) -> Tree:
 def duplicates(tree: object, path: str = "") -> Iterator[str]:
     """The paths of duplicate keys in the order of the text: ``spec.replicas``, ``[0].op``."""
     if isinstance(tree, list):
-        for position, item in enumerate(steps(tree)):
+        for position, item in enumerate(elements(tree)):
             yield from duplicates(item, f"{path}[{position}]")
     elif isinstance(tree, dict):
         pairs = tree.pairs if isinstance(tree, Duplicated) else tree.items()
         seen = set()
-        for key, value in steps(pairs):
+        for key, value in elements(pairs):
             below = f"{path}.{key}" if path else key
             if key in seen:
                 yield below
@@ -227,10 +228,10 @@ def _without_surrogates(node: object, mapping: Callable[[list[tuple[str, Tree]]]
     if isinstance(node, dict):
         pairs = node.pairs if isinstance(node, Duplicated) else node.items()
         return mapping(
-            [(_without_surrogates(key, mapping), _without_surrogates(value, mapping)) for key, value in steps(pairs)]
+            [(_without_surrogates(key, mapping), _without_surrogates(value, mapping)) for key, value in elements(pairs)]
         )
     if isinstance(node, list):
-        return [_without_surrogates(value, mapping) for value in steps(node)]
+        return [_without_surrogates(value, mapping) for value in elements(node)]
     return node
 
 
@@ -256,7 +257,7 @@ def _explain(text: str, error: ValueError) -> str:
     """Go's error for the first fault in a text, found from Python's error."""
     if isinstance(error, _ConstantError):
         name = str(error)
-        found = steps(_STRING_OR_CONSTANT.finditer(text))
+        found = elements(_STRING_OR_CONSTANT.finditer(text))
         position = next(one.start() for one in found if one[0] == name)
         if name == "-Infinity":
             return _invalid(text, position + 1, "in numeric literal")
@@ -341,7 +342,7 @@ def _explain_value(text: str, position: int) -> str:
 def _container(prefix: str) -> str:
     """The innermost bracket that is open at the end of a text; "" when there is none."""
     depth: list[str] = []
-    for found in steps(_STRING_OR_BRACKET.finditer(prefix)):
+    for found in elements(_STRING_OR_BRACKET.finditer(prefix)):
         match found[0]:
             case "[" | "{" as bracket:
                 depth.append(bracket)

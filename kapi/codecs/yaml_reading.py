@@ -28,7 +28,8 @@ from yaml.events import (
 
 from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import count_keys, may_have_duplicates
-from kapi.machinery.checkpoint import checkpoint, engage, steps
+from kapi.machinery.checkpoint import checkpoint, engage
+from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
@@ -110,9 +111,9 @@ def _as_read(node: Tree, depth: int) -> Tree:
         raise RecursionError
     kind = type(node)
     if kind is dict:
-        return {key: _as_read(node[key], depth + 1) for key in steps(ordered(node))}
+        return {key: _as_read(node[key], depth + 1) for key in elements(ordered(node))}
     if kind is list:
-        return [_as_read(item, depth + 1) for item in steps(node)]
+        return [_as_read(item, depth + 1) for item in elements(node)]
     return _json_number(node) if kind is float else node
 
 

@@ -23,7 +23,7 @@ from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
 from kapi.codecs.yaml_reading import YAMLError, resolve
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 
@@ -94,14 +94,14 @@ class _Writer:
             self._scalar(_TEXT, node, _style(node))
         elif isinstance(node, dict):
             emit(MappingStartEvent(None, _MAPPING, True, flow_style=not node))
-            keys = ordered([(_sort_key(name), position, name) for position, name in enumerate(steps(node))])
-            for _, _, name in steps(keys):
+            keys = ordered([(_sort_key(name), position, name) for position, name in enumerate(elements(node))])
+            for _, _, name in elements(keys):
                 self._scalar(_TEXT, name, _style(name))
                 self._node(node[name])
             emit(MappingEndEvent())
         elif isinstance(node, Sequence):
             emit(SequenceStartEvent(None, _SEQUENCE, True, flow_style=not node))
-            for item in steps(node):
+            for item in elements(node):
                 self._node(item)
             emit(SequenceEndEvent())
         else:

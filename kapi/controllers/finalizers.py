@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 
 
@@ -13,7 +13,7 @@ def has(obj: Object, finalizer: str) -> bool:
 def changed(obj: Object, finalizer: str, *, present: bool) -> Object:
     """A merge patch that adds or removes the finalizer; it conflicts if the object has changed since."""
     metadata = obj["metadata"]
-    others = [name for name in steps(metadata.get("finalizers") or []) if name != finalizer]
+    others = [name for name in elements(metadata, "finalizers") if name != finalizer]
     updated = [*others, finalizer] if present else others
     identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     return {"metadata": {**identity, "finalizers": updated or None}}

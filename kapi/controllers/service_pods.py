@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object, Tree
 
 HEADLESS = "service.kubernetes.io/headless"
@@ -48,7 +48,7 @@ def is_ready(pod: Object) -> bool:
 def addresses(pod: Object, family: str) -> list[str]:
     """``family`` is IPv4 or IPv6."""
     state = pod.get("status") or {}
-    ips = [one.get("ip") for one in steps(state.get("podIPs") or [])] or [state.get("podIP")]
+    ips = [one.get("ip") for one in elements(state, "podIPs")] or [state.get("podIP")]
     return [ip for ip in ips if ip and (":" in ip) == (family == "IPv6")]
 
 
@@ -72,7 +72,7 @@ def reference_to(pod: Object) -> Object:
 def ports_of(service: Object, pod: Object) -> list[Object]:
     """The Service's ports as this pod has them; one whose name no container knows is left out."""
     found = []
-    for port in steps((service.get("spec") or {}).get("ports") or []):
+    for port in elements(service, "spec", "ports"):
         number = _target(port, pod)
         if number is None:
             continue
@@ -88,9 +88,9 @@ def _target(port: Object, pod: Object) -> int | None:
     if not isinstance(target, str):
         return int(target or port["port"])
     spec = pod.get("spec") or {}
-    sidecars = [one for one in steps(spec.get("initContainers") or []) if one.get("restartPolicy") == "Always"]
+    sidecars = [one for one in elements(spec, "initContainers") if one.get("restartPolicy") == "Always"]
     for container in (*(spec.get("containers") or []), *sidecars):
-        for known in steps(container.get("ports") or []):
+        for known in elements(container, "ports"):
             if known.get("name") == target and (known.get("protocol") or "TCP") == (port.get("protocol") or "TCP"):
                 return int(known["containerPort"])
     return None

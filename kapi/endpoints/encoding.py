@@ -9,6 +9,7 @@ from kapi.codecs.negotiation import PROTOBUF, MediaType
 from kapi.endpoints import transform
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import checkpoint, status
+from kapi.machinery.each import costly
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object, Tree
@@ -43,7 +44,7 @@ def _in_parts(tree: Tree) -> Tree:
     for name in ("items", "rows"):
         entries = tree.get(name)
         if entries and type(entries) is list:
-            return {**tree, name: [_part(entry) for entry in checkpoint.steps(entries, 1)]}
+            return {**tree, name: [_part(entry) for entry in costly(entries)]}
     return tree
 
 

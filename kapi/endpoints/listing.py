@@ -18,7 +18,8 @@ from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.writer import LARGE
 from kapi.machinery import status
-from kapi.machinery.checkpoint import checkpoint, expect_tree, in_slices, steps
+from kapi.machinery.checkpoint import checkpoint, expect_tree, in_slices
+from kapi.machinery.each import costly, elements
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext
@@ -84,7 +85,7 @@ async def list_objects(ctx: RequestContext, scope: RequestScope, options: ListOp
 def _misshapen(entries: Sequence[Entry]) -> bool:
     """Whether some objects have not the shape of their kind; the cache has then excluded them.  Raises a former Unreadable."""
     found = False
-    for entry in steps(entries):
+    for entry in elements(entries):
         try:
             entry.check()
         except Unreadable as error:
@@ -146,7 +147,7 @@ def _made(ctx: RequestContext, scope: RequestScope, page: read.Page, meta: Objec
             "kind": resource.list_kind,
             "apiVersion": str(resource.group_version),
             "metadata": meta,
-            "items": objects if media.yaml else list(steps(objects, 1)),
+            "items": objects if media.yaml else list(costly(objects)),
         }
     return respond_tree(200, tree, media)
 
@@ -271,7 +272,7 @@ def joined(scope: RequestScope, page: read.Page, meta: Object) -> Sequence[bytes
     if not scope.same_version:
         slices = [head]
         for start in range(0, len(entries), _ENTRIES_PER_SLICE):
-            items = map(scope.served, steps(entries[start : start + _ENTRIES_PER_SLICE], 1))
+            items = map(scope.served, costly(entries[start : start + _ENTRIES_PER_SLICE]))
             slices.append((b"," if start else b"") + b",".join(items))
         return [*slices, _END]
     return Joined(head, entries, 0 if resource.typed_items else len(item_prefix(resource.kind, version)))
@@ -280,7 +281,7 @@ def joined(scope: RequestScope, page: read.Page, meta: Object) -> Sequence[bytes
 def list_message(scope: RequestScope, page: read.Page, meta: Object) -> list[bytes]:
     """The list in protobuf, as slices of bytes; messages that were made before are used again."""
     raw = [protobuf_writing.list_head(meta)]
-    for entry in steps(page.entries):
+    for entry in elements(page.entries):
         message = message_of_entry(scope, entry)
         raw += (b"\x12", protobuf_writing.varint(len(message)), message)
     kind = scope.kind._replace(kind=scope.resource.list_kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import costly, elements
 from kapi.machinery.tree import Object
 from kapi.resources.column_texts import description_of
 from kapi.resources.definition import Column, Resource, TableColumns
@@ -65,9 +65,9 @@ def table(
     columns = resource.table or DEFAULT_COLUMNS
     if columns.order is not None:
         objects = sorted(objects, key=columns.order)
-    rows = [row(columns, obj, include, version, now) for obj in steps(objects, 1)]
+    rows = [row(columns, obj, include, version, now) for obj in costly(objects)]
     out: Object = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": list_meta}
-    out["columnDefinitions"] = [column_definition(column) for column in steps(columns.columns)] if headers else None
+    out["columnDefinitions"] = [column_definition(column) for column in elements(columns.columns)] if headers else None
     # a type without columns of its own has a nil slice of rows upstream
     out["rows"] = rows or (None if columns is DEFAULT_COLUMNS else [])
     return out
@@ -111,5 +111,5 @@ def partial_list(objects: Collection[Object], list_meta: Object, version: str = 
         "kind": "PartialObjectMetadataList",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": list_meta,
-        "items": [partial(obj, version) for obj in steps(objects, 1)] or None,  # upstream's is a nil slice when empty
+        "items": [partial(obj, version) for obj in costly(objects)] or None,  # upstream's is a nil slice when empty
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
@@ -19,7 +19,7 @@ _Rule = Callable[[RequestInfo], bool]
 def schema_matcher(spec: Object) -> Matcher:
     """Compiles a FlowSchema's rules into a test.  It looks only at rules whose subjects may be the user."""
     rules = _Rules()
-    for rule in steps(spec.get("rules") or ()):
+    for rule in elements(spec, "rules"):
         rules.add(rule)
     return rules.match
 
@@ -35,7 +35,7 @@ class _Rules:
 
     def add(self, rule: Object) -> None:
         compiled = _rule(rule)
-        for subject in steps(rule.get("subjects") or ()):
+        for subject in elements(rule, "subjects"):
             place = self._place(subject)
             if place is not None and (not place or place[-1] is not compiled):
                 place.append(compiled)
@@ -90,15 +90,15 @@ def flow_distinguisher(method: str, info: RequestInfo, user: UserInfo) -> str:
 
 def _rule(rule: Object) -> _Rule:
     """Compiles what a rule says of requests, without its subjects."""
-    resources = [_resource_rule(item) for item in steps(rule.get("resourceRules") or ())]
-    others = [_url_rule(item) for item in steps(rule.get("nonResourceRules") or ())]
+    resources = [_resource_rule(item) for item in elements(rule, "resourceRules")]
+    others = [_url_rule(item) for item in elements(rule, "nonResourceRules")]
     return lambda info: any(item(info) for item in (resources if info.is_resource else others))
 
 
 def _one_of(values: list[str] | None) -> Callable[[str], bool]:
     if values == ["*"]:
         return lambda value: True
-    known = frozenset(steps(values or ()))
+    known = frozenset(elements(values))
     return known.__contains__
 
 
@@ -119,10 +119,10 @@ def _resource_rule(rule: Object) -> Callable[[RequestInfo], bool]:
 def _url_rule(rule: Object) -> Callable[[RequestInfo], bool]:
     verb = _one_of(rule.get("verbs"))
     urls = rule.get("nonResourceURLs") or ()
-    exact = frozenset(steps(urls))
+    exact = frozenset(elements(urls))
     everything = "*" in exact
     prefixes = []
-    for url in steps(urls):
+    for url in elements(urls):
         prefix = url.removesuffix("*")
         prefixes.append(prefix if prefix.endswith("/") else prefix + "/")
     starts = tuple(prefixes)

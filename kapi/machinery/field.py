@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
+import msgspec
 import orjson
 
 from kapi.machinery import checkpoint
@@ -15,27 +16,29 @@ from kapi.machinery.numbers import float_text
 from kapi.machinery.tree import Object
 
 
-class Path:
+class Path(msgspec.Struct, eq=False, gc=False):
     """A field path such as ``spec.containers[0].name``: a linked list, made into text only when needed."""
 
-    __slots__ = ("_parent", "_part")
+    part: str | int = ""  # ".name", "[key]", or the index of an element
+    parent: Path | None = None
 
-    def __init__(self, part: str = "", parent: Path | None = None) -> None:
-        self._part = part
-        self._parent = parent
+    @property
+    def name(self) -> str:
+        """The name of the field at its end."""
+        return str(self.part).removeprefix(".")
 
     def child(self, *names: str) -> Path:
         """The path of a named field below this one."""
         path = self
         for name in names:
-            path = Path("." + name if path._part or path._parent is not None else name, path)
+            path = Path("." + name if path.part or path.parent is not None else name, path)
         return path
 
     def index(self, i: int) -> Path:
         """The path of a list element.  Every validation of a list calls it, so it is a checkpoint."""
         if checkpoint.running is not None:
             checkpoint.checkpoint()
-        return Path(f"[{i}]", self)
+        return Path(i, self)
 
     def key(self, key: str) -> Path:
         """The path of a map entry: ``data[a.b]``."""
@@ -47,8 +50,9 @@ class Path:
         parts: list[str] = []
         node: Path | None = self
         while node is not None:
-            parts.append(node._part)
-            node = node._parent
+            part = node.part
+            parts.append(part if isinstance(part, str) else f"[{part}]")
+            node = node.parent
         return "".join(reversed(parts))
 
 

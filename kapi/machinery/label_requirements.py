@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple, overload
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.text_set import by_hash, text_set
 
@@ -60,7 +60,7 @@ class PackedRequirements(Sequence[LabelRequirement]):
     def __init__(self, terms: Sequence[LabelRequirement]) -> None:
         lines, hashes, starts, needed = [], array("q"), array("L"), set()
         start = 0
-        for key, operator, values in steps(terms):
+        for key, operator, values in elements(terms):
             line = f"{key}\0{operator}\0,{','.join(sorted(values))},\n"
             lines.append(line)
             hashes.append(hash(key))
@@ -98,9 +98,9 @@ class PackedRequirements(Sequence[LabelRequirement]):
         if self._needed > len(labels):
             return False
         found, text = 0, self._text
-        for key in steps(labels):
+        for key in elements(labels):
             needed, among = False, f",{labels[key]},"
-            for start, operator, values in steps(self._of(key)):
+            for start, operator, values in elements(self._of(key)):
                 if operator in EXACT:
                     met = text.find(among, values, text.index("\n", values)) >= 0
                 elif operator in ("!=", "notin"):

@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import FieldError, invalid, quote
 from kapi.machinery.label_requirements import EXACT, LabelRequirement, PackedRequirements, is_int
 from kapi.machinery.names import checked_label_value, label_value, qualified_name
@@ -41,7 +42,7 @@ class LabelSelector:
         requirements = self.requirements
         if type(requirements) is PackedRequirements:  # faster than ``isinstance`` of an abstract base class
             return requirements.matches(labels)
-        terms = requirements if len(requirements) <= MAX_UNPACKED else steps(requirements)
+        terms = requirements if len(requirements) <= MAX_UNPACKED else elements(requirements)
         return all(term.matches(labels) for term in terms)
 
     def exact(self, key: str) -> str | None:
@@ -194,12 +195,12 @@ def label_requirement(key: str, operator: str, values: Set[str]) -> LabelRequire
     """A checked requirement.  Raises SelectorError."""
     errors: list[FieldError] = []
     if operator in ("gt", "lt"):
-        for value in steps(values):
+        for value in elements(values):
             if not is_int(value):
                 errors.append(invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer"))
     check = label_value if len(values) <= MAX_UNPACKED else checked_label_value
-    if any(check(value) for value in steps(values)):  # sorted only when there are errors, whose order counts
-        for index, value in enumerate(steps(sorted(values))):
+    if any(check(value) for value in elements(values)):  # sorted only when there are errors, whose order counts
+        for index, value in enumerate(elements(sorted(values))):
             problems = check(value)
             if problems:
                 errors.append(invalid(f"values[{index}][{key}]", value, "; ".join(problems)))
@@ -224,9 +225,9 @@ def from_label_selector(selector: Mapping[str, Tree] | None) -> LabelSelector | 
         return None
     requirements = [
         label_requirement(key, "=", frozenset([value]))
-        for key, value in steps(sorted((selector.get("matchLabels") or {}).items()))
+        for key, value in elements(sorted((selector.get("matchLabels") or {}).items()))
     ]
-    for expression in steps(selector.get("matchExpressions") or ()):
+    for expression in elements(selector, "matchExpressions"):
         operator = expression.get("operator", "")
         if operator not in _OPERATORS:
             raise SelectorError(f"{quote(operator)} is not a valid label selector operator")
@@ -245,11 +246,11 @@ def selector_text(selector: Mapping[str, Tree] | None) -> str:
     """
     if not selector:
         return ""
-    terms = [(key, f"{key}={value}") for key, value in steps((selector.get("matchLabels") or {}).items())]
-    for expression in steps(selector.get("matchExpressions") or ()):
+    terms = [(key, f"{key}={value}") for key, value in entries(selector, "matchLabels")]
+    for expression in elements(selector, "matchExpressions"):
         key, values = expression.get("key", ""), ",".join(ordered(expression.get("values") or ()))
         terms.append((key, _TERMS.get(expression.get("operator", ""), "{0}").format(key, values)))
-    return ",".join(text for _, text in steps(ordered(terms, key=lambda term: term[0])))
+    return ",".join(text for _, text in elements(ordered(terms, key=lambda term: term[0])))
 
 
 class FieldRequirement(NamedTuple):
@@ -312,7 +313,7 @@ _SPECIAL = re.compile(r"\\(.?)|[,=]", re.DOTALL)
 
 def _split_terms(text: str) -> list[str]:
     terms, start = [], 0
-    for match in steps(_SEPARATOR.finditer(text)):
+    for match in elements(_SEPARATOR.finditer(text)):
         if match[0] == ",":
             terms.append(text[start : match.start()])
             start = match.end()
@@ -324,7 +325,7 @@ def _unescape(value: str) -> str:
     if "\\" not in value and "," not in value and "=" not in value:
         return value
     out, start = [], 0
-    for match in steps(_SPECIAL.finditer(value)):
+    for match in elements(_SPECIAL.finditer(value)):
         char = match[1]
         if char is None:
             raise SelectorError(f"invalid field selector: unescaped character in value: {ord(match[0])}")
@@ -338,7 +339,7 @@ def _unescape(value: str) -> str:
 def parse_fields(text: str) -> FieldSelector:
     """``a=b,c!=d``.  Raises SelectorError."""
     requirements = []
-    for term in steps(_split_terms(text)):
+    for term in elements(_split_terms(text)):
         if not term:
             continue
         match = _FIELD_OPERATOR.search(term)
@@ -354,7 +355,7 @@ def parse_fields(text: str) -> FieldSelector:
 def with_labels(labels: Mapping[str, str], objects: Iterable[Object]) -> list[Object]:
     """The objects that have all of these labels."""
     wanted = labels.items()
-    return [obj for obj in steps(objects) if wanted <= (obj["metadata"].get("labels") or {}).items()]
+    return [obj for obj in elements(objects) if wanted <= (obj["metadata"].get("labels") or {}).items()]
 
 
 class Predicate:

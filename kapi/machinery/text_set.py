@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Set
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 
 MAX_UNPACKED = 64  # texts of a ``frozenset``; more are packed
 MAX_PACKED = 32_768  # texts; more take long to sort, and only bodies can have them, whose objects do not stay
@@ -40,7 +40,7 @@ class TextSet(Set[str]):
         self._text = f"{_SEPARATOR}{_SEPARATOR.join(ordered)}{_SEPARATOR}"
         hashes, starts = array("q"), array("L")
         start = 1
-        for text in steps(ordered):
+        for text in elements(ordered):
             hashes.append(hash(text))
             starts.append(start)
             start += len(text) + 1

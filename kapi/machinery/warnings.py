@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 
 MAX_CHARACTERS = 4 * 1024  # in all warnings of an answer
 _MAX_UNMEASURED = 16  # texts: below that their length is not summed up
@@ -22,7 +22,7 @@ def add_all(warnings: list[str], texts: Iterable[str]) -> None:
     """As ``add`` for each of them, in linear time: somebody else may have sent a million of one character."""
     present = set(warnings)
     characters = sum(map(len, warnings))
-    for text in steps(texts):
+    for text in elements(texts):
         if len(warnings) > _MAX_UNMEASURED and characters >= MAX_CHARACTERS:
             return
         if text and text not in present:

@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from kapi.client.interface import EventHandler
 from kapi.client.sliced import Sliced
 from kapi.machinery import status, tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.tree import Object
@@ -117,7 +117,7 @@ class StoreClient:
         self._count("LIST")
         page = await read.list_page(self._store, namespace, None)
         found, size = [], 0
-        for entry in steps(page.entries):
+        for entry in elements(page.entries):
             found.append(entry.object)
             size += len(entry.data)
         free_in_steps(found, size)

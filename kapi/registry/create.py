@@ -6,7 +6,8 @@ import msgspec
 
 from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery import status
-from kapi.machinery.checkpoint import commit, steps
+from kapi.machinery.checkpoint import commit
+from kapi.machinery.each import elements
 from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
@@ -109,7 +110,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
             errors = meta.validate(obj, store.row.namespaced)
         if errors:
             raise refusal(store, op, obj, errors)
-        for warning in steps(strategy.warnings_on_create(obj, context)):
+        for warning in elements(strategy.warnings_on_create(obj, context)):
             op.warn(warning)
         strategy.canonicalize(obj)
         store.drop_empty_lists(obj)

@@ -7,7 +7,7 @@ import secrets
 import orjson
 
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupResource, GroupVersionResource
 from kapi.machinery.names import path_segment
@@ -72,7 +72,7 @@ def dedup_owner_references(obj: Object, after_admission: bool) -> str:
         return ""
     kept: dict[bytes, Object] = {}
     duplicates: dict[str, None] = {}
-    for reference in steps(references):
+    for reference in elements(references):
         if kept.setdefault(orjson.dumps(reference, option=orjson.OPT_SORT_KEYS), reference) is not reference:
             duplicates[reference.get("uid", "")] = None
     if not duplicates:

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from kapi.admission.interface import CREATE, UPDATE
 from kapi.machinery import status, tree
-from kapi.machinery.checkpoint import commit, steps
+from kapi.machinery.checkpoint import commit
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupResource
@@ -196,7 +197,7 @@ async def _before_update(
     errors.extend(found)
     if errors:
         raise refusal(store, op, obj, errors)
-    for warning in steps(strategy.warnings_on_update(obj, existing, context)):
+    for warning in elements(strategy.warnings_on_update(obj, existing, context)):
         op.warn(warning)
     strategy.canonicalize(obj)
     store.drop_empty_lists(obj)

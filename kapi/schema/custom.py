@@ -10,7 +10,7 @@ import json
 import math
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Literal, duplicates, loads_exactly, may_have_duplicates
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin
 from kapi.schema.decode_exact import ExactDecoder
@@ -28,7 +28,7 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
     problems: list[str] = []
     keys = count(tree, raw)
     if strict and raw is not None and may_have_duplicates(raw, keys):
-        problems = [f'duplicate field "{path}"' for path in steps(dict.fromkeys(duplicates(loads_exactly(raw))))]
+        problems = [f'duplicate field "{path}"' for path in elements(dict.fromkeys(duplicates(loads_exactly(raw))))]
     decoder = ExactDecoder()
     result = dict(tree)
     meta = decode_metadata(tree.get("metadata"), decoder)
@@ -47,7 +47,7 @@ def count(tree: object, raw: bytes | None) -> int:
         if node.__class__ is dict:
             keys += len(node)
             node = node.values()
-        for item in steps(node):
+        for item in elements(node):
             kind = item.__class__
             if kind is dict or kind is list:
                 stack.append(item)
@@ -89,20 +89,20 @@ def prune(node: object, type_: Type, path: str, unknown: list[str], *, root: boo
     if isinstance(node, list):
         if type_.elem is None:
             return node
-        return [prune(item, type_.elem, f"{path}[{i}]", unknown) for i, item in enumerate(steps(node))]
+        return [prune(item, type_.elem, f"{path}[{i}]", unknown) for i, item in enumerate(elements(node))]
     if not isinstance(node, dict):
         return node
     if type_.kind is Kind.MAP and type_.elem is not None:
         elem = type_.elem
-        return {key: prune(item, elem, f"{path}.{key}" if path else key, unknown) for key, item in steps(node.items())}
+        return {key: prune(item, elem, f"{path}.{key}" if path else key, unknown) for key, item in entries(node)}
     if type_.kind in _NO_OBJECT:
-        unknown.extend(f'unknown field "{path}.{key}"' for key in steps(node))
+        unknown.extend(f'unknown field "{path}.{key}"' for key in elements(node))
         return {}
     if type_.kind is not Kind.STRUCT:
         return node
     result: Object = {}
     spared = _TYPE_META if root or type_.embedded_resource else ()
-    for key, item in steps(node.items()):
+    for key, item in entries(node):
         below = f"{path}.{key}" if path else key
         field = type_.fields.get(key)
         if key == "metadata" and type_.embedded_resource and not root:
@@ -125,5 +125,5 @@ def _embedded_metadata(item: object, path: str, unknown: list[str]) -> Tree:
     except ValueError as error:
         shown = json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
         raise ValueError(f"{path}: Invalid value: {shown}: {error}") from None
-    unknown.extend(text.replace('unknown field "', f'unknown field "{path}.', 1) for text in steps(decoder.problems))
+    unknown.extend(text.replace('unknown field "', f'unknown field "{path}.', 1) for text in elements(decoder.problems))
     return result

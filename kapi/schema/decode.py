@@ -19,7 +19,8 @@ import orjson
 from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
 from kapi.codecs.reading import DecodingError, Document, unrecognized
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import quote
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
@@ -151,9 +152,9 @@ def decode_tree(
 def _with_digits(node: Tree) -> Tree:
     """With whole numbers as Go writes a float64 in JSON: below 1e21 with all their digits."""
     if isinstance(node, dict):
-        return {key: _with_digits(value) for key, value in steps(node.items())}
+        return {key: _with_digits(value) for key, value in entries(node)}
     if isinstance(node, list):
-        return [_with_digits(value) for value in steps(node)]
+        return [_with_digits(value) for value in elements(node)]
     is_written_out = isinstance(node, float) and node.is_integer() and abs(node) < 1e21
     return int(Decimal(repr(node))) if is_written_out else node
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, kind_of
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.embedded import embedded_name
 from kapi.schema.types import Field, Kind, Type
@@ -110,7 +110,7 @@ class ExactDecoder:
                 raise self._mismatch(value, type_, names, struct)
             assert type_.elem is not None
             elem = type_.elem
-            return [self._item(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(steps(value))]
+            return [self._item(item, elem, f"{path}[{i}]", names, struct) for i, item in enumerate(elements(value))]
         return self._scalar(value, type_, names, struct)
 
     def _item(self, value: object, type_: Type, path: str, names: tuple[str, ...], struct: str) -> Tree:
@@ -126,7 +126,7 @@ class ExactDecoder:
         """``earlier`` is the state of a duplicate field's first value: Go decodes the second value into the first."""
         state = earlier or _Struct()
         out, given, seen = state.out, state.given, set[str]()
-        for key, item in steps(value.pairs if isinstance(value, Duplicated) else value.items()):
+        for key, item in elements(value.pairs if isinstance(value, Duplicated) else value.items()):
             below = f"{path}.{key}" if path else key
             field = type_.fields.get(key)
             if field is None:
@@ -186,7 +186,7 @@ class ExactDecoder:
         if out is None:
             out = {}
         seen: set[str] = set()
-        for key, item in steps(value.pairs if isinstance(value, Duplicated) else value.items()):
+        for key, item in elements(value.pairs if isinstance(value, Duplicated) else value.items()):
             below = f"{path}.{key}" if path else key
             if key in seen:
                 self._problem(f'duplicate field "{below}"')
@@ -232,7 +232,7 @@ class ExactDecoder:
             if isinstance(value, dict):
                 return ExactDecoder().decode(value, schema)
             if isinstance(value, list) and type_.name == "JSONSchemaPropsOrArray":
-                return [ExactDecoder().decode(item, schema) for item in steps(value)]
+                return [ExactDecoder().decode(item, schema) for item in elements(value)]
             if isinstance(value, bool) and type_.name == "JSONSchemaPropsOrBool":
                 return value
             if type_.name == "JSONSchemaPropsOrBool":
@@ -247,9 +247,9 @@ class ExactDecoder:
 def _plain(value: object) -> Tree:
     """Raw JSON without Literal and Duplicated."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in steps(value.items())}
+        return {key: _plain(item) for key, item in entries(value)}
     if isinstance(value, list):
-        return [_plain(item) for item in steps(value)]
+        return [_plain(item) for item in elements(value)]
     return float(value) if isinstance(value, Literal) else value
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kapi.machinery import quantity, tree
 from kapi.machinery import time as times
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.decode_exact import base64_text
 from kapi.schema.types import Field, Kind, Type
@@ -220,10 +220,10 @@ def _count(value: object, keys: list[int]) -> None:
         if type(value) is not dict:
             raise Unusual
         keys[0] += len(value)
-        for item in steps(value.values()):
+        for item in elements(value.values()):
             _count(item, keys)
     elif isinstance(value, list):
-        for item in steps(value):
+        for item in elements(value):
             _count(item, keys)
 
 
@@ -238,7 +238,7 @@ def _map(type_: Type) -> Shape:
 
         def walk_strings(value: Tree, keys: list[int]) -> Tree:
             keys[0] += len(value)
-            for item in steps(value.values()):
+            for item in elements(value.values()):
                 if type(item) is not str:
                     raise Unusual
             return value
@@ -248,7 +248,7 @@ def _map(type_: Type) -> Shape:
 
     def walk(value: Tree, keys: list[int]) -> Tree:
         keys[0] += len(value)
-        return {key: walk_elem(item, keys) for key, item in steps(value.items())}
+        return {key: walk_elem(item, keys) for key, item in entries(value)}
 
     return dict, walk
 
@@ -259,7 +259,7 @@ def _list(type_: Type) -> Shape:
     if elem.kind is Kind.STRING:
 
         def walk_strings(value: Tree, keys: list[int]) -> Tree:
-            for item in steps(value):
+            for item in elements(value):
                 if type(item) is not str:
                     raise Unusual
             return value
@@ -268,7 +268,7 @@ def _list(type_: Type) -> Shape:
     walk_elem = walk_of(elem)
 
     def walk(value: Tree, keys: list[int]) -> Tree:
-        return [walk_elem(item, keys) for item in steps(value)]
+        return [walk_elem(item, keys) for item in elements(value)]
 
     return list, walk
 

@@ -5,7 +5,7 @@ The fields of a type where this may occur are found once, so that a write visits
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.schema.types import Kind, Type
 
@@ -16,7 +16,7 @@ _plans: dict[Type, _Plan] = {}
 
 def nil_empty_lists(obj: Object, type_: Type) -> None:
     """Changes ``obj`` in place."""
-    for name, own, kind, below in steps(_plan(type_)):
+    for name, own, kind, below in elements(_plan(type_)):
         value = obj.get(name)
         if own and value is not None and not value:
             obj[name] = None

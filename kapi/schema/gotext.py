@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import quote
 from kapi.machinery.numbers import float_text
 from kapi.machinery.sorting import ordered
@@ -23,9 +23,9 @@ def text(value: object) -> str:
     if isinstance(value, float) or isinstance(value, int) and not -_INT64 <= value < _INT64:
         return float_text(float(value))
     if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{text(value[key])}" for key in steps(ordered(value))) + "]"
+        return "map[" + " ".join(f"{key}:{text(value[key])}" for key in elements(ordered(value))) + "]"
     if isinstance(value, list):
-        return "[" + " ".join(text(item) for item in steps(value)) + "]"
+        return "[" + " ".join(text(item) for item in elements(value)) + "]"
     return str(value)
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import kind_of
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import engage, steps
+from kapi.machinery.checkpoint import engage
+from kapi.machinery.each import elements, entries
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
 from kapi.machinery.tree import Object, Tree
@@ -52,14 +53,14 @@ def decode(value: object, *, strict: bool) -> tuple[list[Object], list[str]]:
     item = "handlers.jsonPatchOp" if strict else "jsonpatch.Operation"
     unknown: list[str] = []
     operations: list[Object] = []
-    for i, operation in enumerate(steps(value)):
+    for i, operation in enumerate(elements(value)):
         if operation is None:
             operations.append({})
             continue
         if not isinstance(operation, dict):
             raise BadRequest(f"{prefix}json: cannot unmarshal {kind_of(operation)} into Go value of type {item}")
         if strict:
-            for key, part in steps(operation.items()):
+            for key, part in entries(operation):
                 if key not in _OPERATION_FIELDS:
                     unknown.append(f'json patch unknown field "[{i}].{key}"')
                 elif _OPERATION_FIELDS[key] and part is not None and not isinstance(part, str):
@@ -100,7 +101,7 @@ def patched(
     ``sharing``: what no operation reaches is not copied, but is that of the given document.
     """
     run = _SharingRun(document, max_copied) if sharing else _Run(tree.copy(document), max_copied)
-    for operation in steps(operations):
+    for operation in elements(operations):
         run.one(operation)
     return run.result()
 
@@ -278,19 +279,19 @@ class _SharingRun(_Run):
     def result(self) -> Tree:
         if not self.long:
             return self.document
-        for container in steps(self._owned.values()):  # a long list is in one of these
+        for container in elements(self._owned.values()):  # a long list is in one of these
             if isinstance(container, dict):
-                for key, item in steps(container.items()):
+                for key, item in entries(container):
                     if type(item) is LongList:
                         container[key] = _shortened(item)
             elif isinstance(container, list):
-                container[:] = map(_shortened, steps(container))
+                container[:] = map(_shortened, elements(container))
         return _shortened(self.document)
 
 
 def _shortened(item: Tree) -> Tree:
     """A list in place of a LongList, also of those that are its items."""
-    return list(map(_shortened, steps(item))) if type(item) is LongList else item
+    return list(map(_shortened, elements(item))) if type(item) is LongList else item
 
 
 _ACTIONS = {
@@ -308,11 +309,9 @@ def same(one: Tree, other: Tree) -> bool:
     if type(one) is not type(other) and type(one) is not LongList:
         return False
     if isinstance(one, dict):
-        return len(one) == len(other) and all(
-            key in other and same(item, other[key]) for key, item in steps(one.items())
-        )
+        return len(one) == len(other) and all(key in other and same(item, other[key]) for key, item in entries(one))
     if isinstance(one, (list, LongList)):
-        return type(other) is list and len(one) == len(other) and all(map(same, steps(one), other))
+        return type(other) is list and len(one) == len(other) and all(map(same, elements(one), other))
     return bool(one == other)
 
 

@@ -5,7 +5,7 @@ It finds the same items as a walk over the list that compares with Python's ``==
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object, Tree
 
 
@@ -37,7 +37,7 @@ class Index:
         self._merge_key = merge_key
         self._places: dict[Tree, int] = {}
         self._stop = -1  # index of the first item that is no map, where a search ends; -1: none
-        for i, item in enumerate(steps(items)):
+        for i, item in enumerate(elements(items)):
             if not isinstance(item, dict):
                 self._stop = i
                 break

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Tree
 
 LONG = 4096  # items from which a LongList is used
@@ -71,9 +71,9 @@ def plain(value: Tree) -> Tree:
     """A deep copy of a tree with lists in place of LongLists."""
     kind = type(value)
     if kind is dict:
-        return {key: plain(item) if type(item) in _CONTAINERS else item for key, item in steps(value.items())}
+        return {key: plain(item) if type(item) in _CONTAINERS else item for key, item in entries(value)}
     if kind is list or kind is LongList:
-        return [plain(item) if type(item) in _CONTAINERS else item for item in steps(value)]
+        return [plain(item) if type(item) in _CONTAINERS else item for item in elements(value)]
     return value
 
 

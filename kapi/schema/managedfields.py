@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kapi.codecs import json_pieces
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.memo import BoundedCache
 from kapi.machinery.status import BadRequest, StatusError
@@ -93,7 +93,7 @@ def only_timestamps_differ(new: Object, old: Object) -> bool:
 
 
 def _equal_but_for_times(entries: list[Object], stored: list[Object]) -> bool:
-    for entry, known in zip(steps(entries), stored, strict=True):
+    for entry, known in zip(elements(entries), stored, strict=True):
         if not tree.equal(entry, known) and not tree.equal({**entry, "time": None}, {**known, "time": None}):
             return False
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.codecs import json_pieces
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.memo import BoundedCache
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.apply import fieldset
@@ -36,11 +36,11 @@ def _decode_fields(stored: object) -> Set:
     return found
 
 
-def decode(entries: Tree) -> tuple[Managers, Times]:
+def decode(stored: Tree) -> tuple[Managers, Times]:
     """Reads ``managedFields``.  Raises InvalidManagedFields as upstream's decoder fails."""
     managers: Managers = {}
     times: Times = {}
-    for i, entry in enumerate(steps(entries or ())):
+    for i, entry in enumerate(elements(stored)):
         operation = entry.get("operation")
         if operation not in ("Apply", "Update"):
             raise InvalidManagedFields("operation must be `Apply` or `Update`")
@@ -72,14 +72,14 @@ def encode(managers: Managers, times: Times, *, canonical: bool = False) -> list
 
     ``canonical``: all sets are as ``decode`` gave them.
     """
-    entries = []
-    for manager, owned in steps(managers.items()):
+    found = []
+    for manager, owned in entries(managers):
         time = times.get(manager, "")
         entry = entry_of(manager, owned, time, owned.fields if canonical else fieldset.canonical(owned.fields))
-        entries.append(((entry["operation"], time, manager.name, owned.api_version, manager.subresource), entry))
-    if len(entries) > 1:
-        entries.sort(key=lambda pair: pair[0])
-    return [entry for _, entry in steps(entries)]
+        found.append(((entry["operation"], time, manager.name, owned.api_version, manager.subresource), entry))
+    if len(found) > 1:
+        found.sort(key=lambda pair: pair[0])
+    return [entry for _, entry in elements(found)]
 
 
 def entry_of(manager: Manager, owned: Owned, time: str, canonical: Set) -> Object:
@@ -99,7 +99,7 @@ def entry_of(manager: Manager, owned: Owned, time: str, canonical: Set) -> Objec
 
 def capped(managers: Managers, times: Times) -> tuple[Managers, Times]:
     """Merges the oldest update entries of a version into one while there are more than ``MAX_UPDATE_MANAGERS``."""
-    updaters = [manager for manager, owned in steps(managers.items()) if not owned.applied]
+    updaters = [manager for manager, owned in entries(managers) if not owned.applied]
     if len(updaters) <= MAX_UPDATE_MANAGERS:
         return managers, times
     managers, times = dict(managers), dict(times)
@@ -107,7 +107,7 @@ def capped(managers: Managers, times: Times) -> tuple[Managers, Times]:
     first_of: dict[str, Manager] = {}
     merged: dict[Manager, list[Set]] = {}  # the sets of each bucket
     count = len(updaters)
-    for manager in steps(updaters):
+    for manager in elements(updaters):
         if count <= MAX_UPDATE_MANAGERS:
             break
         owned = managers[manager]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.codecs.json_reading import kind_of
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.status import BadRequest
 from kapi.machinery.tree import Object, Tree
 
@@ -30,7 +30,7 @@ def apply(document: object, change: object) -> Tree:
     if not isinstance(document, dict):
         return without_nulls(change)
     merged = dict(document)
-    for key, value in steps(change.items()):
+    for key, value in entries(change):
         if value is None:
             merged.pop(key, None)
         elif merged.get(key) is None:
@@ -49,16 +49,16 @@ def _merge(document: object, change: object) -> Tree:
 def without_nulls(value: object) -> Tree:
     """A copy without members that are null, however deep; elements of lists stay."""
     if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in steps(value.items()) if item is not None}
+        return {key: without_nulls(item) for key, item in entries(value) if item is not None}
     if isinstance(value, list):
-        return [without_nulls(item) for item in steps(value)]
+        return [without_nulls(item) for item in elements(value)]
     return value
 
 
 def difference(before: Tree, after: Tree) -> Object:
     """The merge patch that turns one object into the other."""
     change: Object = {}
-    for key, value in steps(after.items()):
+    for key, value in entries(after):
         if key not in before:
             change[key] = tree.copy(value)
         elif isinstance(value, dict) and isinstance(before[key], dict):
@@ -67,7 +67,7 @@ def difference(before: Tree, after: Tree) -> Object:
                 change[key] = inner
         elif type(value) is not type(before[key]) or not tree.equal(value, before[key]):
             change[key] = tree.copy(value)
-    for key in steps(before):
+    for key in elements(before):
         if key not in after:
             change[key] = None
     return change

@@ -6,7 +6,7 @@ patch changes becomes a Go map, whose keys are sorted.
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import format_value
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
@@ -51,9 +51,9 @@ def sorted_member(value: Tree) -> Tree:
 
 def _sorted(value: object) -> Tree:
     if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in steps(ordered(value))}
+        return {key: _sorted(value[key]) for key in elements(ordered(value))}
     if isinstance(value, list):
-        return [_sorted(item) for item in steps(value)]
+        return [_sorted(item) for item in elements(value)]
     return value
 
 
@@ -71,14 +71,14 @@ def _merged(value: object, type_: Type, change: object) -> Tree:
         key: _merged(value[key], _below(type_, key), change[key])
         if key in change
         else go_order(value[key], _below(type_, key))
-        for key in steps(ordered(value))
+        for key in elements(ordered(value))
     }
 
 
 def _visited(operations: list[Object]) -> Object:
     """The objects and lists on the operations' paths, as a tree; values that an operation sets are ``_AS_SENT``."""
     root: Object = {}
-    for operation in steps(operations):
+    for operation in elements(operations):
         path = operation.get("path")
         if not isinstance(path, str):
             continue
@@ -100,8 +100,8 @@ def _opened(value: Tree, type_: Type, visited: Tree) -> Tree:
     if visited is None:
         return go_order(value, type_)
     if isinstance(value, dict):
-        return {key: _opened(value[key], _below(type_, key), visited.get(key)) for key in steps(ordered(value))}
+        return {key: _opened(value[key], _below(type_, key), visited.get(key)) for key in elements(ordered(value))}
     if isinstance(value, list):
         below = type_.elem or _UNKNOWN
-        return [_opened(item, below, visited.get(str(i))) for i, item in enumerate(steps(value))]
+        return [_opened(item, below, visited.get(str(i))) for i, item in enumerate(elements(value))]
     return value

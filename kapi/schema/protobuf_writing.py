@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kapi.machinery import time
-from kapi.machinery.checkpoint import steps
 from kapi.machinery.duration import nanoseconds
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.raw import text_of
 from kapi.machinery.sorting import ordered
@@ -194,7 +194,7 @@ def _several(out: list[bytes], tag: bytes, form: int, write: Write, value: Tree)
         for item in value:
             out += (tag, write(item))
         return
-    for item in steps(ordered(value.items()) if form == _MAP else value):
+    for item in elements(ordered(value.items()) if form == _MAP else value):
         payload = write(item)
         out += (tag, varint(len(payload)), payload)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import OMIT, FieldError
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
@@ -28,7 +28,7 @@ def complete(
     completed: set[int] = set()  # by id: the same error may occur many times
     #: (id of a value, id of its type) -> (the value, so that its id stays valid, its form): many errors may quote one list
     shown: dict[tuple[int, int], tuple[Tree, Tree]] = {}
-    for error in steps(errors):
+    for error in elements(errors):
         if error.value is OMIT or not (error.value is None or isinstance(error.value, dict | list)):
             continue
         if id(error) in completed:
@@ -67,10 +67,10 @@ def _with_empties(shown: object, sent: object) -> Tree:
     if shown is None:
         return sent if sent in _EMPTY else None
     if isinstance(shown, list) and isinstance(sent, list) and len(shown) == len(sent):
-        return [_with_empties(item, given) for item, given in steps(zip(shown, sent, strict=True))]
+        return [_with_empties(item, given) for item, given in elements(zip(shown, sent, strict=True))]
     if isinstance(shown, dict) and isinstance(sent, dict):
-        given = {name.lower(): value for name, value in steps(sent.items())}
-        return {name: _with_empties(value, given.get(name.lower())) for name, value in steps(shown.items())}
+        given = {name.lower(): value for name, value in entries(sent)}
+        return {name: _with_empties(value, given.get(name.lower())) for name, value in entries(shown)}
     return shown
 
 
@@ -81,9 +81,9 @@ def go_order(tree: object, type_: Type) -> Tree:
             known = {name: go_order(tree[name], field.type) for name, field in type_.fields.items() if name in tree}
             return {**known, **{name: value for name, value in tree.items() if name not in known}}
         if type_.kind is Kind.MAP and type_.elem is not None:
-            return {name: go_order(tree[name], type_.elem) for name in steps(ordered(tree))}
+            return {name: go_order(tree[name], type_.elem) for name in elements(ordered(tree))}
     if isinstance(tree, list) and type_.elem is not None:
-        return [go_order(item, type_.elem) for item in steps(tree)]
+        return [go_order(item, type_.elem) for item in elements(tree)]
     return tree
 
 

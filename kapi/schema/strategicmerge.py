@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kapi.codecs.json_reading import kind_of
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.status import BadRequest, Invalid, StatusError
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
@@ -112,7 +112,7 @@ def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> 
     original = {} if original is None else original
     _retain_keys(original, change)
     _element_orders(original, change, type_)
-    for key, value in steps(change.items()):
+    for key, value in entries(change):
         deletion = key.startswith(DELETE_FROM)
         if deletion:
             key = _after_slash(key, DELETE_FROM, _PRIMITIVE_FORMAT)
@@ -152,12 +152,12 @@ def _without_directives(value: object) -> Tree:
     if isinstance(value, dict):
         return {
             key: _without_directives(item)
-            for key, item in steps(value.items())
+            for key, item in entries(value)
             if not (isinstance(item, dict) and DIRECTIVE in item)
         }
     if isinstance(value, list):
         return [
-            _without_directives(item) for item in steps(value) if not (isinstance(item, dict) and DIRECTIVE in item)
+            _without_directives(item) for item in elements(value) if not (isinstance(item, dict) and DIRECTIVE in item)
         ]
     return value
 
@@ -186,10 +186,10 @@ def _retain_keys(original: Object, change: Object) -> None:
     if not isinstance(given, list):
         raise BadFormat(_RETAIN_FORMAT)
     listed = {key for key in given if isinstance(key, str)}
-    for key, value in steps(change.items()):
+    for key, value in entries(change):
         if value is not None and not key.startswith((DELETE_FROM, ELEMENT_ORDER)) and key not in listed:
             raise BadFormat(_RETAIN_FORMAT)
-    for key in steps(list(original)):
+    for key in elements(list(original)):
         if key not in listed:
             del original[key]
 
@@ -199,7 +199,7 @@ def _retain_keys(original: Object, change: Object) -> None:
 
 def _element_orders(original: Object, change: Object, type_: Type | None) -> None:
     """Merges each list with a ``$setElementOrder`` and sorts it by that; these lists are removed from the patch."""
-    for directive in [key for key in steps(change) if key.startswith(ELEMENT_ORDER)]:
+    for directive in [key for key in elements(change) if key.startswith(ELEMENT_ORDER)]:
         order = change.pop(directive)
         if not isinstance(order, list):
             raise PatchError(f"expected a []interface {{}}, but received a {received(order)}")
@@ -239,10 +239,10 @@ def _merge_lists(original: list[Tree], new: list[Tree], field: Field | None, del
     merge_key = field.patch_merge_key if field is not None else ""
     if not isinstance(sample, dict):
         if deletion:
-            gone = set(map(mark, steps(new)))
-            return [item for item in steps(original) if mark(item) not in gone]
+            gone = set(map(mark, elements(new)))
+            return [item for item in elements(original) if mark(item) not in gone]
         distinct: dict[Tree, Tree] = {}
-        for item in steps((*original, *new)):
+        for item in elements((*original, *new)):
             distinct.setdefault(mark(item), item)
         merged = list(distinct.values())
         first, rest = partition(merged, new, merge_key)
@@ -254,7 +254,7 @@ def _merge_lists(original: list[Tree], new: list[Tree], field: Field | None, del
     item_type = _item_type(field)
     result = list(original)
     index = Index(result, merge_key)
-    for item in steps(new):
+    for item in elements(new):
         if merge_key not in item:
             raise no_merge_key(item, merge_key)
         value = item[merge_key]
@@ -280,7 +280,7 @@ def _list_directives(original: list[Tree], new: list[Tree], merge_key: str) -> t
     plain: list[Tree] = []
     gone: set[object] = set()
     replaced = False
-    for item in steps(new):
+    for item in elements(new):
         if DIRECTIVE not in item:
             plain.append(item)
             continue
@@ -298,7 +298,7 @@ def _list_directives(original: list[Tree], new: list[Tree], merge_key: str) -> t
     if replaced:
         return plain, []
     if gone:
-        left = [item for item in steps(original) if merge_key not in item or typed_mark(item[merge_key]) not in gone]
+        left = [item for item in elements(original) if merge_key not in item or typed_mark(item[merge_key]) not in gone]
         if len(left) < len(original):
             return left, plain
     return original, plain
@@ -308,8 +308,8 @@ def _same_kinds(*lists: list[Tree]) -> Tree:
     """The first item.  Raises PatchError when items have different JSON types or are lists, or without any."""
     sample: Tree = None
     first = True
-    for items in steps(lists):
-        for item in steps(items):
+    for items in elements(lists):
+        for item in elements(items):
             if first:
                 if isinstance(item, list):
                     raise ListOfLists()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
@@ -23,13 +23,13 @@ def check_order(new: list[Tree], order: list[Tree], merge_key: str) -> None:
     """Raises PatchError unless all items of a patch list, except deletions, are in the order list in the same order."""
     if not order or not new:
         return
-    items = [item for item in steps(new) if not (isinstance(item, dict) and DIRECTIVE in item)] if merge_key else new
+    items = [item for item in elements(new) if not (isinstance(item, dict) and DIRECTIVE in item)] if merge_key else new
     if merge_key:
-        for item in steps(new):
+        for item in elements(new):
             if not isinstance(item, dict):
                 raise PatchError(f"expected a map[string]interface {{}}, but received a {received(item)}")
     position = 0
-    for expected in steps(order):
+    for expected in elements(order):
         if position >= len(items):
             break
         if _merge_value(items[position], merge_key) == _merge_value(expected, merge_key):
@@ -60,11 +60,11 @@ def partition(items: list[Tree], by: list[Tree], merge_key: str) -> tuple[list[T
     outside: list[Tree] = []
     if merge_key:
         index = Index(by, merge_key)
-        for item in steps(items):
+        for item in elements(items):
             (inside if index.find(_merge_value(item, merge_key)) >= 0 else outside).append(item)
         return inside, outside
-    marks = set(map(mark, steps(by)))
-    for item in steps(items):
+    marks = set(map(mark, elements(by)))
+    for item in elements(items):
         (inside if mark(item) in marks else outside).append(item)
     return inside, outside
 
@@ -83,30 +83,30 @@ def in_order(
 
     def placed_by(order: list[Tree]) -> dict[Tree, int]:
         places: dict[Tree, int] = {}
-        for i, item in enumerate(steps(order)):
+        for i, item in enumerate(elements(order)):
             places.setdefault(address(item), i)
         return places
 
     def arranged(items: list[Tree], places: dict[Tree, int]) -> list[Tree]:
-        placed = [(places.get(address(item), -1), item) for item in steps(items)]
+        placed = [(places.get(address(item), -1), item) for item in elements(items)]
         if len(placed) > _MAX_INSERTION_SORTED or all(at >= 0 for at, _ in placed):
-            return [item for _, item in steps(ordered(placed, _place_of))]
+            return [item for _, item in elements(ordered(placed, _place_of))]
         # upstream's comparison returns "less" for items without a place; insertion sort then gives this result
         for i in range(1, len(placed)):
             j = i
             while j > 0 and (min(placed[j][0], placed[j - 1][0]) < 0 or placed[j][0] < placed[j - 1][0]):
                 placed[j], placed[j - 1] = placed[j - 1], placed[j]
                 j -= 1
-        return [item for _, item in steps(placed)]
+        return [item for _, item in elements(placed)]
 
     in_live = placed_by(live)
     right = arranged(patched, placed_by(order))
     left = arranged(others, in_live)
-    left_places = [in_live.get(address(item), -1) for item in steps(left)]
-    right_places = [in_live.get(address(item), -1) for item in steps(right)]
+    left_places = [in_live.get(address(item), -1) for item in elements(left)]
+    right_places = [in_live.get(address(item), -1) for item in elements(right)]
     result: list[Tree] = []
     i = j = 0
-    for _ in steps(range(len(left) + len(right))):
+    for _ in elements(range(len(left) + len(right))):
         if i >= len(left):
             take_left = False
         elif j >= len(right):

@@ -9,7 +9,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from kapi.codecs.accept import route_accepts
 from kapi.machinery import status
-from kapi.machinery.checkpoint import in_slices, steps
+from kapi.machinery.checkpoint import in_slices
+from kapi.machinery.each import costly
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.server.generic import GenericServer
@@ -62,7 +63,7 @@ def install_health(server: GenericServer, endpoints: list[HealthChecks]) -> None
 def install_metrics(server: GenericServer, metrics: Metrics) -> None:
     async def exposition(ctx: RequestContext) -> Response:
         await in_slices
-        return Response(200, b"".join(steps(metrics.exposition(), 1)), CONTENT_TYPE_LATEST.encode())
+        return Response(200, b"".join(costly(metrics.exposition())), CONTENT_TYPE_LATEST.encode())
 
     server.route("/metrics", exposition)
 

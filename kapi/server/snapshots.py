@@ -13,7 +13,8 @@ import orjson
 from kapi.codecs.split import encode_halves
 from kapi.endpoints.body import raw_body
 from kapi.machinery import names, status
-from kapi.machinery.checkpoint import engage, steps
+from kapi.machinery.checkpoint import engage
+from kapi.machinery.each import elements
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object, Tree
 from kapi.request.context import RequestContext
@@ -95,7 +96,7 @@ def lines_of(snapshot: Snapshot) -> Iterator[bytes]:
     """The file of a snapshot."""
     head = {"format": FORMAT, "revision": snapshot.revision, "realm": snapshot.realm}
     yield orjson.dumps(head, option=orjson.OPT_APPEND_NEWLINE)
-    for value in steps(snapshot.values()):
+    for value in elements(snapshot.values()):
         key = value.key
         line: Object = {"key": key, "revision": value.revision, "object": orjson.Fragment(value.data)}
         for name, table in (
@@ -114,7 +115,7 @@ def snapshot_of(lines: bytes, before: Snapshot | None = None) -> Snapshot:
     values: list[Value] = []
     tables = {name: dict(getattr(made, name)) for name in ("expires", "counted", "charged")}
     revision, realm = made.revision, made.realm
-    for text in steps(lines.splitlines()):
+    for text in elements(lines.splitlines()):
         line = orjson.loads(text)
         if "format" in line:
             if line["format"] != FORMAT:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import txredisapi
 from twisted.internet import defer
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.request.reactor import Reactor
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionGone
@@ -130,7 +130,7 @@ class RedisStore(PrimaryConnection):
         if self.encryption is None:
             return found
         await self.encryption.prepare(found)
-        return [self.encryption.object(one) for one in steps(found)]
+        return [self.encryption.object(one) for one in elements(found)]
 
     async def compact(self, revision: int) -> None:
         newest = await self.revision()

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
@@ -203,7 +204,7 @@ class Cache:
                 if labels:
                     wanted = labels.items()
                     found = [entry for entry in steps(found, _LABELS_PER_CHECKPOINT) if wanted <= entry.labels.items()]
-                return [entry.object for entry in (found if len(found) <= _DECODED_AT_ONCE else steps(found))]
+                return [entry.object for entry in (found if len(found) <= _DECODED_AT_ONCE else elements(found))]
             except Unreadable:
                 continue  # the cache has now excluded it
 
@@ -457,5 +458,5 @@ class Cache:
         scope = self._scope
         before = scope.namespaced, scope.fields.keys()
         if scope.change(fields, namespaced) and (scope.namespaced, scope.fields.keys()) != before:
-            for entry in steps(list(self._entries.by_key.values())):
+            for entry in elements(list(self._entries.by_key.values())):
                 entry.forget_fields()

@@ -16,7 +16,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from kapi.machinery.checkpoint import in_one_piece, steps
+from kapi.machinery.checkpoint import in_one_piece
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.request.call import Call
 from kapi.request.pending import Pending
@@ -312,7 +313,7 @@ class Caches:
 
         def prepared(objects: Iterable[StoredObject]) -> Contents:
             contents = Contents()
-            for obj in steps(objects):
+            for obj in elements(objects):
                 contents.add(entry_of(obj))
             return contents.finish()
 

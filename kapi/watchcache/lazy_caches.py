@@ -12,7 +12,8 @@ from typing import cast
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.machinery.checkpoint import in_one_piece, steps
+from kapi.machinery.checkpoint import in_one_piece
+from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupResource
 from kapi.request.call import Call
 from kapi.store.interface import Change, StoredObject
@@ -45,7 +46,7 @@ class TableContents:
         known = self.marked.get(marks)
         if known is None:
             entries = self.contents.by_key.values()
-            known = self.marked[marks] = any(mark in entry.data for entry in steps(entries) for mark in marks)
+            known = self.marked[marks] = any(mark in entry.data for entry in elements(entries) for mark in marks)
         return known
 
 
@@ -98,7 +99,7 @@ class LazyCaches(Caches):
         """The contents of resources with a history or with unshared objects; those of others stay in ``_read``."""
         read = self._read = {}
         others: list[StoredObject | Value] = []
-        for name, table in steps(self._held.items(), 1):
+        for name, table in costly(self._held.items()):
             group, _, resource = name.partition("/")
             found = self._reading(table, (group, resource))
             others.extend(found.others)
@@ -114,7 +115,7 @@ class LazyCaches(Caches):
         found = table.read
         if not isinstance(found, TableContents):
             scope, contents, others = self._scopes.get(place), Contents(), []
-            for obj in steps(table.values()):
+            for obj in elements(table.values()):
                 entry = None if scope is None else _shared(obj, scope)
                 if entry is None:
                     others.append(obj)

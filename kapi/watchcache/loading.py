@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.store.interface import CREATED, UPDATED, Change, StoredObject
 from kapi.store.interface import DELETED as GONE
@@ -45,7 +45,7 @@ def read_objects(
     loaded: Loaded = {}
     #: by the part of the key before the name, which many keys have in common
     places: dict[str, tuple[Cache, str, Contents]] = {}
-    for obj in steps(objects):
+    for obj in elements(objects):
         start, _, name = obj.key.rpartition("/")
         place = places.get(start)
         if place is None:
@@ -70,7 +70,7 @@ def read_history(
     """Returns the events of all caches in order, and adds to each of ``found`` its own."""
     previous: dict[str, Entry | None] = {}
     events: deque[LoggedEvent] = deque()
-    for change in steps(history):
+    for change in elements(history):
         kind = TYPES[change.kind]
         known = loaded.get(change.key)
         if known is not None and known[0].revision == change.revision:

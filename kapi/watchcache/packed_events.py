@@ -14,7 +14,7 @@ from sys import intern
 
 import msgspec
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import costly
 from kapi.watchcache.entry import Entry, Scope
 from kapi.watchcache.event import ADDED, DELETED, MODIFIED, CacheEvent
 
@@ -61,8 +61,7 @@ class PackedEvents:
         whole = memoryview(_encode(columns))
         packer = zlib.compressobj(_LEVEL)
         parts = [
-            packer.compress(whole[start : start + _PIECE_BYTES])
-            for start in steps(range(0, len(whole), _PIECE_BYTES), 1)
+            packer.compress(whole[start : start + _PIECE_BYTES]) for start in costly(range(0, len(whole), _PIECE_BYTES))
         ]
         self._packed = b"".join((*parts, packer.flush()))
 

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.request.call import Call
 from kapi.store.interface import DELETED, Change, StoredObject
 from kapi.watchcache.contents import Contents
@@ -144,7 +144,7 @@ class Reload:
 
 def merged(found: dict[str, StoredObject], changes: Sequence[Change]) -> list[StoredObject]:
     """The objects after the last of ``changes``; ``found`` was scanned at some point during them, and is changed."""
-    for change in steps(changes):
+    for change in elements(changes):
         seen = found.get(change.key)
         if seen is not None and seen.revision >= change.revision:
             continue

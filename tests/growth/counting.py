@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-from kapi.machinery import checkpoint, memo
+from kapi.machinery import checkpoint, each, memo
 
 Counts = dict[tuple[str, str, int], int]  # by file, function and line
 
@@ -58,6 +58,8 @@ def texts(value: Any) -> Any:
     return Text(value) if type(value) is str else value
 
 
+#: differences are only asked of a bounded number of lines; a walk's own lines belong to many loops, whose lines are counted
+_UNCOUNTED = frozenset([__file__, checkpoint.__file__, each.__file__, difflib.__file__])
 Tracer = Callable[[FrameType, str, Any], Any]
 
 
@@ -71,8 +73,7 @@ def lines(work: Callable[[], Any]) -> Counts:
         found = counted.get(id(code))
         if found is None:
             runs: dict[int, int] = {}
-            # differences are only asked of a bounded number of lines
-            tracer = None if code.co_filename == difflib.__file__ else _line_counter(runs)
+            tracer = _line_counter(runs) if _is_counted(code) else None
             found = counted[id(code)] = (code, runs, tracer)
         return found[2]
 
@@ -173,10 +174,6 @@ def stretches(work: Callable[[], Any]) -> Stretches:
         checkpoint.current, checkpoint.running = before
     found.end()
     return found
-
-
-#: differences are only asked of a bounded number of lines
-_UNCOUNTED = frozenset([__file__, checkpoint.__file__, difflib.__file__])
 
 
 def _is_counted(code: CodeType) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import containers, is_pod
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, not_supported
 from kapi.machinery.status import generic
 
@@ -20,7 +20,7 @@ class AlwaysPullImages(Plugin):
         spec = attributes.obj.get("spec") or {}
         for _, _, container in containers(spec):
             container["imagePullPolicy"] = "Always"
-        for volume in steps(spec.get("volumes") or ()):
+        for volume in elements(spec, "volumes"):
             if volume.get("image") is not None:
                 volume["image"]["pullPolicy"] = "Always"
 
@@ -37,10 +37,10 @@ class AlwaysPullImages(Plugin):
             for field, i, container in containers(spec)
             if container.get("imagePullPolicy") != "Always"
         ]
-        for i, volume in enumerate(steps(spec.get("volumes") or ())):
+        for volume, here in each(path.child("volumes"), spec):
             image = volume.get("image")
             if image is not None and image.get("pullPolicy") != "Always":
-                where = path.child("volumes").index(i).child("image").child("pullPolicy")
+                where = here.child("image").child("pullPolicy")
                 wrong.append(not_supported(where, image.get("pullPolicy", ""), ["Always"]))
         if wrong:  # even one is a list of errors to upstream, which has no status of its own
             texts = list(dict.fromkeys(denied(attributes, str(error)).message for error in wrong))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import is_pod
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 
 
 class ExtendedResourceToleration(Plugin):
@@ -18,8 +18,8 @@ class ExtendedResourceToleration(Plugin):
         names = {
             name
             for field in ("containers", "initContainers")
-            for container in steps(spec.get(field) or ())
-            for name in steps((container.get("resources") or {}).get("requests") or ())
+            for container in elements(spec, field)
+            for name in elements(container, "resources", "requests")
             if is_extended(name)
         }
         if not names:

@@ -16,7 +16,7 @@ from kapi.admission.pods import is_pod
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, boolean, string, string_map, struct
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ImagePolicyWebhook(Plugin):
         pod = attributes.obj or {}
         pod_spec = pod.get("spec") or {}
         fields = ("ephemeralContainers",) if ephemeral else ("containers", "initContainers")
-        images = [{"image": found.get("image", "")} for field in fields for found in steps(pod_spec.get(field) or ())]
+        images = [{"image": found.get("image", "")} for field in fields for found in elements(pod_spec, field)]
         annotations = (pod.get("metadata") or {}).get("annotations") or {}
         spec: Object = {"containers": images}
         chosen = {key: value for key, value in annotations.items() if _OF_INTEREST in key}
@@ -87,7 +87,7 @@ class ImagePolicyWebhook(Plugin):
             self._known[key] = (self._clock() + ttl, verdict)
             if len(self._known) > _CACHE_SIZE:
                 self._known.popitem(last=False)
-        for name, value in steps((verdict.get("auditAnnotations") or {}).items()):
+        for name, value in entries(verdict, "auditAnnotations"):
             attributes.annotate(_PREFIX + name, value)
         if not verdict.get("allowed"):
             reason = verdict.get("reason")

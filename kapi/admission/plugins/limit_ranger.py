@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import pod_resources
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
@@ -56,7 +56,7 @@ class LimitRanger(Plugin):
 
 
 def _limits(limit_range: Object, kind: str) -> Iterator[Object]:
-    for limit in steps((limit_range.get("spec") or {}).get("limits") or ()):
+    for limit in elements(limit_range, "spec", "limits"):
         if limit.get("type") == kind:
             yield limit
 
@@ -69,7 +69,7 @@ def _set_defaults(limit_range: Object, pod: Object) -> None:
         limits.update(limit.get("default") or {})
     notes: list[str] = []
     for field, called in (("containers", "container"), ("initContainers", "init container")):
-        for container in steps(pod["spec"].get(field) or ()):
+        for container in elements(pod["spec"], field):
             for part, defaults, word in (("requests", requests, "request"), ("limits", limits, "limit")):
                 given = (container.get("resources") or {}).get(part) or {}
                 missing = ordered(name for name in defaults if name not in given)
@@ -85,11 +85,11 @@ def _set_defaults(limit_range: Object, pod: Object) -> None:
 
 def _pod_problems(limit_range: Object, pod: Object) -> Iterator[str]:
     spec = pod["spec"]
-    for limit in steps((limit_range.get("spec") or {}).get("limits") or ()):
+    for limit in elements(limit_range, "spec", "limits"):
         kind = limit.get("type")
         if kind == "Container":
             for field in ("containers", "initContainers"):
-                for container in steps(spec.get(field) or ()):
+                for container in elements(spec, field):
                     resources = container.get("resources") or {}
                     yield from _bounds(limit, kind, resources.get("requests") or {}, resources.get("limits") or {})
         elif kind == "Pod":
@@ -101,9 +101,9 @@ def _claim_problems(limit_range: Object, claim: Object) -> Iterator[str]:
     requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
     for limit in _limits(limit_range, "PersistentVolumeClaim"):
         kind = limit["type"]
-        for name, bound in steps(ordered((limit.get("min") or {}).items())):
+        for name, bound in elements(ordered((limit.get("min") or {}).items())):
             yield from _minimum(kind, name, bound, requests, {})
-        for name, bound in steps(ordered((limit.get("max") or {}).items())):
+        for name, bound in elements(ordered((limit.get("max") or {}).items())):
             start = f"maximum {name} usage per {kind} is {bound}"
             if name not in requests:
                 yield f"{start}.  No request is specified"
@@ -118,7 +118,7 @@ def _bounds(limit: Object, kind: str, requests: Amounts, limits: Amounts) -> Ite
         ("maxLimitRequestRatio", _ratio),
     )
     for field, check in checks:
-        for name, bound in steps(ordered((limit.get(field) or {}).items())):
+        for name, bound in elements(ordered((limit.get(field) or {}).items())):
             yield from check(kind, name, bound, requests, limits)
 
 

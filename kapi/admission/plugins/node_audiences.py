@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, denied
 from kapi.authorization.interface import Attributes as Question
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import NotFound, not_found
 from kapi.machinery.tree import Object
@@ -73,8 +73,8 @@ def _permitted_audiences(initializer: Initializer, pod: Object, problems: list[s
             return driver_of_claim(volume["persistentVolumeClaim"].get("claimName") or "")
         return _driver_in(volume)
 
-    for volume in steps((pod.get("spec") or {}).get("volumes") or ()):
-        for source in steps((volume.get("projected") or {}).get("sources") or ()):
+    for volume in elements(pod, "spec", "volumes"):
+        for source in elements(volume, "projected", "sources"):
             token = source.get("serviceAccountToken")
             if token is not None:
                 yield {token.get("audience") or ""}
@@ -82,7 +82,7 @@ def _permitted_audiences(initializer: Initializer, pod: Object, problems: list[s
             driver = driver_of(volume)
             if driver:
                 spec = stored("storage.k8s.io", "csidrivers", driver).get("spec") or {}
-                yield {request.get("audience") or "" for request in steps(spec.get("tokenRequests") or ())}
+                yield {request.get("audience") or "" for request in elements(spec, "tokenRequests")}
         except NotFound as problem:
             problems.append(problem.message)
 

@@ -15,7 +15,7 @@ from kapi.admission.plugins.node_pod_certificates import check_pod_certificate
 from kapi.admission.pods import secret_names
 from kapi.authorization.node.identity import node_identity
 from kapi.authorization.node.references import pod_config_maps
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import not_found
 from kapi.machinery.tree import Object
@@ -297,10 +297,8 @@ def _within(namespace: str, domain: str) -> bool:
 def _claim_rest(claim: Object) -> Object:
     """What a kubelet may not change of a claim."""
     free = ("capacity", "conditions", "allocatedResourceStatuses", "allocatedResources")
-    metadata = {
-        k: v for k, v in steps((claim.get("metadata") or {}).items()) if k not in ("resourceVersion", "managedFields")
-    }
-    status = {k: v for k, v in steps((claim.get("status") or {}).items()) if k not in free}
+    metadata = {k: v for k, v in entries(claim, "metadata") if k not in ("resourceVersion", "managedFields")}
+    status = {k: v for k, v in entries(claim, "status") if k not in free}
     return {**claim, "metadata": metadata, "status": status}
 
 
@@ -315,11 +313,11 @@ def _referenced(pod: Object) -> str:
         return "configmaps"
     if spec.get("resourceClaims"):
         return "resourceclaims"
-    for volume in steps(spec.get("volumes") or ()):
+    for volume in elements(spec, "volumes"):
         for field, text in _VOLUMES.items():
             if volume.get(field) is not None:
                 return text
-        for source in steps((volume.get("projected") or {}).get("sources") or ()):
+        for source in elements(volume, "projected", "sources"):
             for field, text in _PROJECTED.items():
                 if source.get(field) is not None:
                     return text

@@ -10,7 +10,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import is_pod
 from kapi.admission.tolerations import Toleration, TolerationIndex, merged
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import generic, not_found
 from kapi.machinery.tree import Tree
@@ -58,7 +58,7 @@ class PodTolerationRestriction(Plugin):
         if not allowed:
             return
         covering = TolerationIndex(allowed)
-        if not all(covering.covers(toleration) for toleration in steps(tolerations)):
+        if not all(covering.covers(toleration) for toleration in elements(tolerations)):
             raise generic(
                 f"pod tolerations (possibly merged with namespace default tolerations) conflict with its {whose} whitelist"
             )

@@ -10,7 +10,7 @@ from twisted.internet.task import deferLater
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import secret_names
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.names import path_segment
 from kapi.machinery.status import generic
 from kapi.machinery.tree import Object
@@ -62,11 +62,7 @@ class ServiceAccount(Plugin):
         if automount is None or automount:
             _mount_token(spec)
         if not spec.get("imagePullSecrets"):
-            pulls = [
-                {"name": secret["name"]}
-                for secret in steps(account.get("imagePullSecrets") or ())
-                if secret.get("name")
-            ]
+            pulls = [{"name": secret["name"]} for secret in elements(account, "imagePullSecrets") if secret.get("name")]
             if pulls:
                 spec["imagePullSecrets"] = pulls
         self._check(attributes, spec, account)
@@ -131,13 +127,15 @@ class ServiceAccount(Plugin):
 def _mount_token(spec: Object) -> None:
     """Mounts a projected token into every container that has nothing of its own at the usual place."""
     volumes = spec.get("volumes") or []
-    given = next((volume["name"] for volume in steps(volumes) if volume.get("name", "").startswith(_VOLUME + "-")), "")
+    given = next(
+        (volume["name"] for volume in elements(volumes) if volume.get("name", "").startswith(_VOLUME + "-")), ""
+    )
     name = given or f"{_VOLUME}-" + "".join(random.choices(_LETTERS, k=5))
     used = False
     for field in ("initContainers", "containers"):
-        for container in steps(spec.get(field) or ()):
+        for container in elements(spec, field):
             mounts = container.get("volumeMounts") or []
-            if any(mount.get("mountPath") == _MOUNT for mount in steps(mounts)):
+            if any(mount.get("mountPath") == _MOUNT for mount in elements(mounts)):
                 continue
             container["volumeMounts"] = [*mounts, {"name": name, "readOnly": True, "mountPath": _MOUNT}]
             used = True
@@ -168,8 +166,8 @@ def _check_mirror(attributes: Attributes, spec: Object) -> None:
         raise denied(attributes, "a mirror pod may not reference service accounts")
     if next(secret_names(spec), None) is not None:
         raise denied(attributes, "a mirror pod may not reference secrets")
-    for volume in steps(spec.get("volumes") or ()):
-        for source in steps((volume.get("projected") or {}).get("sources") or ()):
+    for volume in elements(spec, "volumes"):
+        for source in elements(volume, "projected", "sources"):
             if source.get("serviceAccountToken") is not None:
                 raise denied(attributes, "a mirror pod may not use ServiceAccountToken volume projections")
 
@@ -177,8 +175,8 @@ def _check_mirror(attributes: Attributes, spec: Object) -> None:
 def _unlisted(spec: Object, account: Object) -> str:
     """The first use of a secret that the account does not list, in words; "" when there is none."""
     name = account["metadata"]["name"]
-    listed = {secret.get("name") for secret in steps(account.get("secrets") or ())}
-    for volume in steps(spec.get("volumes") or ()):
+    listed = {secret.get("name") for secret in elements(account, "secrets")}
+    for volume in elements(spec, "volumes"):
         secret = volume.get("secret")
         if secret is not None and secret.get("secretName") not in listed:
             return (
@@ -189,8 +187,8 @@ def _unlisted(spec: Object, account: Object) -> str:
         problem = _unlisted_in(spec.get(field), called, account)
         if problem:
             return problem
-    pulls = {secret.get("name") for secret in steps(account.get("imagePullSecrets") or ())}
-    for i, secret in enumerate(steps(spec.get("imagePullSecrets") or ())):
+    pulls = {secret.get("name") for secret in elements(account, "imagePullSecrets")}
+    for i, secret in enumerate(elements(spec, "imagePullSecrets")):
         if secret.get("name") not in pulls:
             return (
                 f'imagePullSecrets[{i}].name="{secret.get("name", "")}" is not allowed '
@@ -200,16 +198,16 @@ def _unlisted(spec: Object, account: Object) -> str:
 
 
 def _unlisted_in(containers: list[Object] | None, called: str, account: Object) -> str:
-    listed = {secret.get("name") for secret in steps(account.get("secrets") or ())}
+    listed = {secret.get("name") for secret in elements(account, "secrets")}
     end = f"is not allowed because service account {account['metadata']['name']} does not reference that secret"
-    for container in steps(containers or ()):
+    for container in elements(containers):
         start = f"{called} {container.get('name', '')} with"
-        for variable in steps(container.get("env") or ()):
+        for variable in elements(container, "env"):
             reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
             if reference is not None and reference.get("name") not in listed:
                 secret = reference.get("name", "")
                 return f'{start} envVar {variable.get("name", "")} referencing secret.secretName="{secret}" {end}'
-        for source in steps(container.get("envFrom") or ()):
+        for source in elements(container, "envFrom"):
             reference = source.get("secretRef")
             if reference is not None and reference.get("name") not in listed:
                 return f'{start} envFrom referencing secret.secretName="{reference.get("name", "")}" {end}'

@@ -19,7 +19,7 @@ from kapi.admission.podsecurity.check import (
     setters_of,
 )
 from kapi.admission.podsecurity.levels import BASELINE, RESTRICTED
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import quote
 from kapi.machinery.tree import Object
 
@@ -41,7 +41,7 @@ def _app_armor(metadata: Object, spec: Object) -> Finding:
     setters = [part for part in (setters_of(pod, containers),) if part]
     annotations = sorted(
         f"{key}={quote(value)}"
-        for key, value in steps((metadata.get("annotations") or {}).items())
+        for key, value in entries(metadata, "annotations")
         if key.startswith("container.apparmor.security.beta.kubernetes.io/")
         and not (value in ("", "runtime/default") or value.startswith("localhost/"))
     )
@@ -81,9 +81,7 @@ def _host_namespaces(metadata: Object, spec: Object) -> Finding:
 
 
 def _host_paths(metadata: Object, spec: Object) -> Finding:
-    names = [
-        volume.get("name", "") for volume in steps(spec.get("volumes") or ()) if volume.get("hostPath") is not None
-    ]
+    names = [volume.get("name", "") for volume in elements(spec, "volumes") if volume.get("hostPath") is not None]
     return ("hostPath volumes", f"{plural('volume', 'volumes', names)} {quoted(names)}") if names else None
 
 
@@ -91,7 +89,7 @@ def _host_ports(metadata: Object, spec: Object) -> Finding:
     containers: list[str] = []
     ports: set[str] = set()
     for container in containers_of(spec):
-        used = {str(port["hostPort"]) for port in steps(container.get("ports") or ()) if port.get("hostPort")}
+        used = {str(port["hostPort"]) for port in elements(container, "ports") if port.get("hostPort")}
         if used:
             containers.append(container.get("name", ""))
             ports |= used
@@ -224,7 +222,7 @@ def _seccomp(required: bool) -> Rule:
 
 def _sysctls(allowed: frozenset[str]) -> Rule:
     def rule(metadata: Object, spec: Object) -> Finding:
-        names = [sysctl.get("name", "") for sysctl in steps(context_of(spec).get("sysctls") or ())]
+        names = [sysctl.get("name", "") for sysctl in elements(context_of(spec), "sysctls")]
         bad = [name for name in names if name not in allowed]
         return ("forbidden sysctls", ", ".join(bad)) if bad else None
 
@@ -308,7 +306,7 @@ _BAD_VOLUMES = (
 def _restricted_volumes(metadata: Object, spec: Object) -> Finding:
     names: list[str] = []
     types: set[str] = set()
-    for volume in steps(spec.get("volumes") or ()):
+    for volume in elements(spec, "volumes"):
         if any(volume.get(kind) is not None for kind in _GOOD_VOLUMES):
             continue
         names.append(volume.get("name", ""))

@@ -19,7 +19,7 @@ from kapi.admission.podsecurity.levels import (
     policy_of,
 )
 from kapi.machinery import status, tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import FieldError
 from kapi.machinery.tree import Object, Tree
 
@@ -298,12 +298,10 @@ def _significant(pod: Object, old: Object) -> bool:
             return True
         if any(one.get("image") != other.get("image") for one, other in zip(now, before, strict=True)):
             return True
-    images = {
-        container.get("name"): container.get("image") for container in steps(old_spec.get("ephemeralContainers") or ())
-    }
+    images = {container.get("name"): container.get("image") for container in elements(old_spec, "ephemeralContainers")}
     return any(
         container.get("name") not in images or images[container.get("name")] != container.get("image")
-        for container in steps(new_spec.get("ephemeralContainers") or ())
+        for container in elements(new_spec, "ephemeralContainers")
     )
 
 

@@ -10,7 +10,6 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.cel.environment import MATCH_CONDITIONS_BUDGET, RUNTIME_BUDGET, Environment
 from kapi.cel.types import BOOL, CelType, Value
-from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import not_found
 from kapi.machinery.tree import Object
@@ -48,7 +47,6 @@ class Evaluation:
 
     async def run(self, expression: Compiled) -> Value:
         """The value.  Raises EvaluationError, fatal when the budget is used up."""
-        checkpoint()  # a policy may have thousands of bindings, and a binding any number of parameters
         if isinstance(expression, CompileError):
             raise EvaluationError(f"compilation error: {expression}")
         before = self._variables.cost

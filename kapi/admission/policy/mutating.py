@@ -25,7 +25,7 @@ from kapi.admission.versions import in_version, to_storage
 from kapi.admission.webhook.mutating import begin_pass, decoded
 from kapi.cel.types import list_of
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
@@ -106,8 +106,7 @@ class MutatingAdmissionPolicy(Plugin):
         self, policies: tuple[MutatingPolicy, ...], attributes: Attributes, failures: list[_Failure]
     ) -> list[_Invocation]:
         found: list[_Invocation] = []
-        for policy, bindings in self.source.matching(policies, attributes):
-            checkpoint()
+        for policy, bindings in costly(self.source.matching(policies, attributes)):
             try:
                 meant = await policy.match.find(self.initializer, attributes)
             except StatusError as error:
@@ -115,7 +114,7 @@ class MutatingAdmissionPolicy(Plugin):
                 continue
             if meant is None:
                 continue
-            for binding in steps(bindings):
+            for binding in elements(bindings):
                 try:
                     if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
                         continue
@@ -130,7 +129,7 @@ class MutatingAdmissionPolicy(Plugin):
         passes, again = begin_pass(self.name, attributes)
         try:
             namespace = await namespace_of(self.initializer, attributes)
-            for invocation in invocations:
+            for invocation in costly(invocations):
                 if again and invocation.key not in passes.to_reinvoke:
                     continue
                 changed = await self._mutate(invocation, attributes, namespace, failures)

@@ -6,7 +6,8 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.policy.source import Binding
 from kapi.admission.versions import in_version, row_of
 from kapi.machinery import status
-from kapi.machinery.checkpoint import engage, steps
+from kapi.machinery.checkpoint import engage
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.selectors import from_label_selector
 from kapi.machinery.tree import Object
@@ -74,7 +75,7 @@ def collect_params(
         selector = from_label_selector(ref["selector"])
         params = [
             in_version(obj, kind)
-            for obj in steps(lister.labelled(ref["selector"].get("matchLabels") or {}, where))
+            for obj in elements(lister.labelled(ref["selector"].get("matchLabels") or {}, where))
             if selector is not None and selector.matches(obj["metadata"].get("labels") or {})
         ]
     else:
@@ -90,7 +91,7 @@ def _kind(param_kind: Object) -> GroupVersionKind:
 
 
 def _custom_resource(definitions: list[Object], kind: GroupVersionKind) -> tuple[str, str, bool] | None:
-    for definition in steps(definitions):
+    for definition in elements(definitions):
         spec = definition.get("spec") or {}
         if spec.get("group") == kind.group and (spec.get("names") or {}).get("kind") == kind.kind:
             if any(

@@ -11,7 +11,8 @@ from kapi.admission.interface import Attributes
 from kapi.admission.source import GROUP, Source
 from kapi.admission.webhook.hooks import Rule
 from kapi.admission.webhook.matching import by_rules, exempt, namespace_matches, object_matches
-from kapi.machinery.checkpoint import engage, steps
+from kapi.machinery.checkpoint import engage
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
 from kapi.machinery.tree import Object
@@ -25,7 +26,7 @@ class _NamedRule:
 
     @classmethod
     def read_all(cls, rules: Iterable[Object] | None) -> tuple[_NamedRule, ...]:
-        return tuple(cls(Rule.read(rule), frozenset(rule.get("resourceNames") or ())) for rule in steps(rules or ()))
+        return tuple(cls(Rule.read(rule), frozenset(rule.get("resourceNames") or ())) for rule in elements(rules))
 
 
 class Match:
@@ -123,7 +124,7 @@ class PolicyReader(Generic[P]):
     def _read(self, policies: list[Object], bindings: list[Object]) -> list[P]:
         by_policy: dict[str, list[Binding]] = {}
         bound_before, bound_now = self._bound, {}
-        for obj in steps(sorted(bindings, key=lambda obj: str(obj["metadata"]["name"]))):
+        for obj in elements(sorted(bindings, key=lambda obj: str(obj["metadata"]["name"]))):
             name, version = obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")
             read = bound_before.get(name)
             if read is None or read[0] != version:
@@ -133,7 +134,7 @@ class PolicyReader(Generic[P]):
         self._bound = bound_now
         before = self._made
         made: dict[str, tuple[str, P]] = {}  # others may ask meanwhile: expressions are compiled in slices
-        for obj in steps(sorted(policies, key=lambda obj: str(obj["metadata"]["name"]))):
+        for obj in elements(sorted(policies, key=lambda obj: str(obj["metadata"]["name"]))):
             name, version = obj["metadata"]["name"], obj["metadata"].get("resourceVersion", "")
             bound = by_policy.get(name)
             if not bound:
@@ -182,7 +183,7 @@ class PolicySource(Source[tuple[P, ...]]):
         def find(policies: tuple[P, ...]) -> Matching[P]:
             return tuple(
                 (policy, _named(policy.bindings, initializer, attributes))
-                for policy in steps(policies)
+                for policy in elements(policies)
                 if policy.match.may_mean(initializer, attributes)
             )
 
@@ -192,7 +193,7 @@ class PolicySource(Source[tuple[P, ...]]):
 def _named(bindings: list[Binding], initializer: Initializer, attributes: Attributes) -> Sequence[Binding]:
     found = [
         binding
-        for binding in steps(bindings)
+        for binding in elements(bindings)
         if binding.match is None or binding.match.may_mean(initializer, attributes)
     ]
     return bindings if len(found) == len(bindings) else found  # one list for all requests

@@ -23,7 +23,7 @@ from kapi.admission.policy.params import ParamError, ParamKinds, collect_params
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.versions import in_version
 from kapi.cel.types import NULL, STRING
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
@@ -86,8 +86,7 @@ class ValidatingAdmissionPolicy(Plugin):
 
     async def _dispatch(self, policies: tuple[ValidatingPolicy, ...], attributes: Attributes) -> None:
         denials: list[_Denial] = []
-        for policy, bindings in self.source.matching(policies, attributes):
-            checkpoint()
+        for policy, bindings in costly(self.source.matching(policies, attributes)):
             try:
                 found = await policy.match.find(self.initializer, attributes)
             except StatusError as error:
@@ -115,7 +114,7 @@ class ValidatingAdmissionPolicy(Plugin):
     ) -> None:
         published: dict[str, dict[str, None]] = {}
         bindings: Bindings | None = None
-        for binding in steps(bound):
+        for binding in elements(bound):
             try:
                 if binding.match is not None and await binding.match.find(self.initializer, attributes) is None:
                     continue
@@ -130,7 +129,7 @@ class ValidatingAdmissionPolicy(Plugin):
                 obj, old = in_version(attributes.obj, kind, attributes), in_version(attributes.old, kind, attributes)
                 namespace = await namespace_of(self.initializer, attributes)
                 bindings = Bindings(attributes, kind, resource, obj, old, self.initializer.authorizer, namespace)
-            for param in params:
+            for param in costly(params):
                 assert bindings is not None
                 start = time.perf_counter()
                 for denial in await self._evaluate(policy, binding, bindings, param, published):

@@ -12,7 +12,7 @@ from kapi.admission.quota import lists
 from kapi.admission.quota.lists import Amounts
 from kapi.admission.quota.scopes import Requirement, claim_matches, no_match, pod_matches
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.time import seconds_of
@@ -83,7 +83,7 @@ class PodEvaluator(Evaluator):
 
     def concerns(self, names: Collection[str]) -> list[str]:
         found = sorted(name for name in self._NAMES if name in names)
-        for name in steps(ordered(names)):
+        for name in elements(ordered(names)):
             if name.startswith(("hugepages-", "requests.hugepages-")):
                 found.append(name)
             if name.startswith("requests."):
@@ -96,7 +96,7 @@ class PodEvaluator(Evaluator):
         spec = obj.get("spec") or {}
         if any(
             name in ("cpu", "memory") or name.startswith("hugepages-")
-            for part in steps((spec.get("resources") or {}).values())
+            for part in elements((spec.get("resources") or {}).values())
             if isinstance(part, dict)
             for name in part
         ):
@@ -104,7 +104,7 @@ class PodEvaluator(Evaluator):
         needed = self._NEEDED.intersection(required)
         lacking: dict[str, set[str]] = {}
         for field in ("containers", "initContainers"):
-            for container in steps(spec.get(field) or ()):
+            for container in elements(spec, field):
                 resources = container.get("resources") or {}
                 known = _pod_amounts(resources.get("requests") or {}, resources.get("limits") or {})
                 for name in needed:
@@ -167,7 +167,7 @@ class ServiceEvaluator(Evaluator):
         elif kind == "LoadBalancer":
             balancers = 1
             if spec.get("allocateLoadBalancerNodePorts") is False:
-                ports = sum(1 for port in steps(spec.get("ports") or ()) if port.get("nodePort"))
+                ports = sum(1 for port in elements(spec, "ports") if port.get("nodePort"))
             else:
                 ports = len(spec.get("ports") or ())
         return {
@@ -192,7 +192,7 @@ class ClaimEvaluator(Evaluator):
     def concerns(self, names: Collection[str]) -> list[str]:
         own = (count_name(self.resource), "persistentvolumeclaims", "requests.storage")
         ends = (f"{self._SUFFIX}persistentvolumeclaims", f"{self._SUFFIX}requests.storage")
-        return ordered(name for name in steps(names) if name in own or name.endswith(ends))
+        return ordered(name for name in elements(names) if name in own or name.endswith(ends))
 
     def usage(self, obj: Object, now: float) -> Amounts:
         result = {"persistentvolumeclaims": "1", count_name(self.resource): "1"}
@@ -221,7 +221,7 @@ class ResourceClaimEvaluator(Evaluator):
         return not attributes.subresource and attributes.operation in (CREATE, UPDATE)
 
     def concerns(self, names: Collection[str]) -> list[str]:
-        return ordered(name for name in steps(names) if name in self.names or name.endswith(self._SUFFIX))
+        return ordered(name for name in elements(names) if name in self.names or name.endswith(self._SUFFIX))
 
     def usage(self, obj: Object, now: float) -> Amounts:
         counts: dict[str, int] = {}
@@ -229,7 +229,7 @@ class ResourceClaimEvaluator(Evaluator):
         def size(request: Object) -> int:
             return self._ALL if request.get("allocationMode") == "All" else int(request.get("count") or 1)
 
-        for request in steps(tree.dig(obj, "spec", "devices", "requests") or ()):
+        for request in elements(tree.dig(obj, "spec", "devices", "requests")):
             exact, alternatives = request.get("exactly"), request.get("firstAvailable")
             if alternatives:
                 most: dict[str, int] = {}

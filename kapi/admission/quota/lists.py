@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.sorting import ordered
 from kapi.resources.shared import quantities
 from kapi.resources.shared.quantities import Amount
@@ -21,7 +21,7 @@ def add(one: Amounts, other: Amounts) -> Amounts:
 
 def add_to(total: Amounts, other: Amounts) -> None:
     """As ``add``, in place."""
-    for name, quantity in steps(other.items()):
+    for name, quantity in entries(other):
         total[name] = quantities.add(total[name], quantity) if name in total else quantity
 
 
@@ -37,7 +37,7 @@ def growth(new: Amounts, old: Amounts) -> Amounts:
 
 def mask(amounts: Amounts, names: Iterable[str]) -> Amounts:
     selected = set(names)
-    return {name: quantity for name, quantity in steps(amounts.items()) if name in selected}
+    return {name: quantity for name, quantity in entries(amounts) if name in selected}
 
 
 def without_zeros(amounts: Amounts) -> Amounts:
@@ -54,7 +54,7 @@ def exceeding(amounts: Amounts, bounds: Amounts) -> list[str]:
 
 
 def equal(one: Amounts, other: Amounts) -> bool:
-    return one.keys() == other.keys() and all(quantities.compare(one[name], other[name]) == 0 for name in steps(one))
+    return one.keys() == other.keys() and all(quantities.compare(one[name], other[name]) == 0 for name in elements(one))
 
 
 def whole(quantity: str) -> str:

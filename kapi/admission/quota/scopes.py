@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
@@ -16,7 +16,7 @@ Requirement = Object
 
 def requirements_of(quota: Object) -> list[Requirement]:
     spec = quota.get("spec") or {}
-    scopes = [{"scopeName": scope, "operator": "Exists"} for scope in steps(spec.get("scopes") or ())]
+    scopes = [{"scopeName": scope, "operator": "Exists"} for scope in elements(spec, "scopes")]
     return [*scopes, *((spec.get("scopeSelector") or {}).get("matchExpressions") or ())]
 
 
@@ -71,7 +71,7 @@ def is_best_effort(spec: Object) -> bool:
     for holder in holders:
         resources = holder.get("resources") or {}
         for part in ("requests", "limits"):
-            for name, quantity in steps((resources.get(part) or {}).items()):
+            for name, quantity in entries(resources, part):
                 if name in ("cpu", "memory") and quantities.parse(quantity).value > 0:
                     return False
     return True
@@ -82,5 +82,5 @@ def _affinity_terms(spec: Object) -> Iterator[Object]:
     for kind in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(kind) or {}
         yield from rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-        for weighted in steps(rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+        for weighted in elements(rules, "preferredDuringSchedulingIgnoredDuringExecution"):
             yield weighted.get("podAffinityTerm") or {}

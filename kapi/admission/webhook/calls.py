@@ -22,7 +22,7 @@ from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.admission.webhook.response import BadReview
 from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
 from kapi.machinery import warnings
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.machinery.status import BadRequest, StatusError, internal, timeout
 from kapi.machinery.tree import Object, Tree
 from kapi.request.reactor import Reactor
@@ -125,7 +125,7 @@ class WebhookPlugin(Plugin):
             result = read_answer(answer, uid, version, self.kind == "admit")
         except BadReview as error:
             raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
-        for key, value in steps(result.annotations.items()):
+        for key, value in entries(result.annotations):
             attributes.annotate(f"{hook.name}/{key}", value)
         warnings.add_all(attributes.warnings, result.warnings)
         return result

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from kapi.machinery.checkpoint import engage, steps
+from kapi.machinery.checkpoint import engage
+from kapi.machinery.each import elements
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import CompileError, Expression
@@ -64,7 +65,7 @@ class Hook(msgspec.Struct, eq=False):
             name=webhook.get("name", ""),
             configuration=configuration,
             uid=uid,
-            rules=tuple(Rule.read(rule) for rule in steps(webhook.get("rules") or ())),
+            rules=tuple(Rule.read(rule) for rule in elements(webhook, "rules")),
             client=webhook.get("clientConfig") or {},
             namespaces=selector("namespaceSelector"),
             objects=selector("objectSelector"),
@@ -87,7 +88,7 @@ def read_hooks(lister: Lister) -> tuple[Hook, ...]:
     for configuration in sorted(lister.list(), key=lambda c: str(c["metadata"]["name"])):
         name = configuration["metadata"]["name"]
         count: dict[str, int] = {}
-        for webhook in steps(configuration.get("webhooks") or ()):
+        for webhook in elements(configuration, "webhooks"):
             index = count[webhook["name"]] = count.get(webhook["name"], -1) + 1
             hooks.append(Hook.read(webhook, name, f"{name}/{webhook['name']}/{index}"))
     return tuple(hooks)

@@ -12,7 +12,7 @@ from kapi.admission.interface import CREATE, UPDATE, Attributes
 from kapi.admission.source import Source
 from kapi.admission.versions import equivalents
 from kapi.admission.webhook.hooks import Hook, Rule
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import LabelSelector
 from kapi.machinery.status import not_found
@@ -120,7 +120,7 @@ def matching_rules(
     def find(hooks: tuple[Hook, ...]) -> tuple[tuple[int, Invocation], ...]:
         named = (
             (i, hook, by_rules(hook.rules, hook.equivalent, initializer, attributes))
-            for i, hook in enumerate(steps(hooks))
+            for i, hook in enumerate(elements(hooks))
         )
         return tuple((i, Invocation(hook, *as_)) for i, hook, as_ in named if as_ is not None)
 

@@ -17,7 +17,7 @@ from kapi.authorization.node.references import (
     volume_secrets,
 )
 from kapi.client.interface import Client, EventHandler, ResourceClient
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -66,13 +66,13 @@ class NodeGraph:
 
     def _replace(self, owner: Vertex, edges: list[tuple[Vertex, Vertex]]) -> None:
         """In steps: between them the old and the new edges are both there."""
-        kept = set(steps(edges))
-        for source, target in steps(edges):
+        kept = set(elements(edges))
+        for source, target in elements(edges):
             self._out.setdefault(source, set()).add(target)
         before = self._owned.pop(owner, ())
         if edges:
             self._owned[owner] = edges
-        for edge in steps(before):
+        for edge in elements(before):
             source, target = edge
             targets = self._out.get(source)
             if edge not in kept and targets is not None:
@@ -99,7 +99,7 @@ class NodeGraph:
                 ("pvc", pod_volume_claims(pod)),
                 ("resourceclaim", pod_resource_claims(pod)),
             ):
-                edges.extend((Vertex(kind, namespace, name), vertex) for name in steps(names))
+                edges.extend((Vertex(kind, namespace, name), vertex) for name in elements(names))
         self._replace(vertex, edges)
 
     def on_volume(self, event: str, volume: Object, old: Object | None = None) -> None:
@@ -108,7 +108,7 @@ class NodeGraph:
         edges = []
         if event != "DELETED" and claim:
             edges.append((vertex, Vertex("pvc", claim.get("namespace", ""), claim.get("name", ""))))
-            edges.extend((Vertex("secret", *secret), vertex) for secret in steps(volume_secrets(volume)))
+            edges.extend((Vertex("secret", *secret), vertex) for secret in elements(volume_secrets(volume)))
         self._replace(vertex, edges)
 
     def on_attachment(self, event: str, attachment: Object, old: Object | None = None) -> None:

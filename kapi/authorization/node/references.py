@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object, Tree
 
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
@@ -51,20 +51,20 @@ def _containers(spec: Object) -> Iterator[Object]:
 
 def _environment(spec: Object, key_ref: str, source_ref: str) -> Iterator[str]:
     for container in _containers(spec):
-        for source in steps(container.get("envFrom") or ()):
+        for source in elements(container, "envFrom"):
             yield _at(source, source_ref, "name") or ""
-        for variable in steps(container.get("env") or ()):
+        for variable in elements(container, "env"):
             yield _at(variable, "valueFrom", key_ref, "name") or ""
 
 
 def pod_secrets(pod: Object) -> set[str]:
     """Names of the secrets a pod reads in its own namespace."""
     spec = pod.get("spec") or {}
-    names = {reference.get("name", "") for reference in steps(spec.get("imagePullSecrets") or ())}
+    names = {reference.get("name", "") for reference in elements(spec, "imagePullSecrets")}
     names.update(_environment(spec, "secretKeyRef", "secretRef"))
-    for volume in steps(spec.get("volumes") or ()):
+    for volume in elements(spec, "volumes"):
         names.update(_at(volume, *path) or "" for path in _VOLUME_SECRETS)
-        for source in steps(_at(volume, "projected", "sources") or ()):
+        for source in elements(_at(volume, "projected", "sources")):
             names.add(_at(source, "secret", "name") or "")
     names.discard("")
     return names
@@ -74,9 +74,9 @@ def pod_config_maps(pod: Object) -> set[str]:
     """Names of the config maps a pod reads in its own namespace."""
     spec = pod.get("spec") or {}
     names = set(_environment(spec, "configMapKeyRef", "configMapRef"))
-    for volume in steps(spec.get("volumes") or ()):
+    for volume in elements(spec, "volumes"):
         names.add(_at(volume, "configMap", "name") or "")
-        for source in steps(_at(volume, "projected", "sources") or ()):
+        for source in elements(_at(volume, "projected", "sources")):
             names.add(_at(source, "configMap", "name") or "")
     names.discard("")
     return names
@@ -85,7 +85,7 @@ def pod_config_maps(pod: Object) -> set[str]:
 def pod_volume_claims(pod: Object) -> set[str]:
     """Names of the PersistentVolumeClaims of a pod, those of its generic ephemeral volumes included."""
     names = set()
-    for volume in steps((pod.get("spec") or {}).get("volumes") or ()):
+    for volume in elements(pod, "spec", "volumes"):
         claim = _at(volume, "persistentVolumeClaim", "claimName")
         if claim:
             names.add(claim)
@@ -97,11 +97,9 @@ def pod_volume_claims(pod: Object) -> set[str]:
 def pod_resource_claims(pod: Object) -> set[str]:
     """Names of the ResourceClaims of a pod: named, generated, or made for an extended resource."""
     status = pod.get("status") or {}
-    generated = {
-        each.get("name"): each.get("resourceClaimName") for each in steps(status.get("resourceClaimStatuses") or ())
-    }
+    generated = {each.get("name"): each.get("resourceClaimName") for each in elements(status, "resourceClaimStatuses")}
     names = set()
-    for claim in steps((pod.get("spec") or {}).get("resourceClaims") or ()):
+    for claim in elements(pod, "spec", "resourceClaims"):
         if claim.get("resourceClaimName"):
             names.add(claim["resourceClaimName"])
         elif claim.get("resourceClaimTemplateName"):

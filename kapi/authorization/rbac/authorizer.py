@@ -11,7 +11,7 @@ from kapi.authorization.interface import Attributes, Decision, Verdict
 from kapi.authorization.rbac.index import PolicyIndex, RoleMissing
 from kapi.authorization.rbac.policy import PolicyRule
 from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.request.user import UserInfo
 
 _CACHE_SIZE = 8192
@@ -61,7 +61,7 @@ class RBACAuthorizer:
     def _decide(self, attributes: Attributes) -> Verdict:
         errors: list[str] = []
         namespace = attributes.namespace if attributes.is_resource else ""
-        for grant, scope in steps(self.index.grants_for(attributes.user, namespace)):
+        for grant, scope in elements(self.index.grants_for(attributes.user, namespace)):
             try:
                 role = self.index.role_rules(grant.binding.role_kind, grant.binding.role_name, scope)
             except RoleMissing as error:
@@ -77,7 +77,7 @@ class RBACAuthorizer:
         """Every rule that applies to the user in the namespace ("": only cluster-wide ones), and the missing roles."""
         rules: list[PolicyRule] = []
         errors: list[RoleMissing] = []
-        for grant, scope in steps(self.index.grants_for(user, namespace)):
+        for grant, scope in elements(self.index.grants_for(user, namespace)):
             try:
                 binding = grant.binding
                 rules.extend(self.index.role_rules(binding.role_kind, binding.role_name, scope).rules)
@@ -90,10 +90,10 @@ class RBACAuthorizer:
         return RuleSet(
             [
                 ResourceRule(rule.verbs, rule.groups, rule.resources, rule.names)
-                for rule in steps(rules)
+                for rule in elements(rules)
                 if rule.resources
             ],
-            [NonResourceRule(rule.verbs, rule.urls) for rule in steps(rules) if rule.urls],
+            [NonResourceRule(rule.verbs, rule.urls) for rule in elements(rules) if rule.urls],
             False,
             [aggregate(str(error) for error in errors)] if errors else [],
         )

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from kapi.authorization.interface import Attributes
 from kapi.authorization.rbac.policy import PolicyRule
-from kapi.machinery.checkpoint import checkpoint, engage, steps
+from kapi.machinery.checkpoint import engage
+from kapi.machinery.each import costly, elements, entries
 
 #: held rules as the bits of an integer
 Mask = int
@@ -54,16 +55,16 @@ class _Values:
     def __init__(self, lists: Iterable[Sequence[str]], any_value: Iterable[bool]) -> None:
         having: dict[str, list[int]] = {}
         everywhere = []
-        for number, (values, has_any) in enumerate(steps(zip(lists, any_value, strict=True))):
+        for number, (values, has_any) in enumerate(elements(zip(lists, any_value, strict=True))):
             if has_any:
                 everywhere.append(number)
             else:
-                for value in steps(values):
+                for value in elements(values):
                     having.setdefault(value, []).append(number)
         self.everywhere = _mask(everywhere)
         numbers: dict[tuple[int, ...], int] = {}
         self.class_of: dict[str, Class] = {
-            value: (numbers.setdefault(tuple(holders), len(numbers)),) for value, holders in steps(having.items())
+            value: (numbers.setdefault(tuple(holders), len(numbers)),) for value, holders in entries(having)
         }
         self.holders = list(numbers)
         self._masks: dict[Class, Mask] = {}
@@ -72,7 +73,7 @@ class _Values:
     def classes(self, requested: Iterable[str]) -> dict[Class, list[str]]:
         """The requested values by the rules that hold them."""
         found: dict[Class, list[str]] = {}
-        for value in steps(requested):
+        for value in elements(requested):
             found.setdefault(self.find(value), []).append(value)
         return found
 
@@ -95,7 +96,7 @@ class _Values:
 
     def prepare(self) -> None:
         """Computes the masks that take long."""
-        for number, holders in enumerate(steps(self.holders)):
+        for number, holders in enumerate(elements(self.holders)):
             if len(holders) > _MAX_HOLDERS_AT_ONCE:
                 self.mask((number,))
 
@@ -124,7 +125,7 @@ class _Urls(_Values):
     def __init__(self, rules: Sequence[PolicyRule]) -> None:
         super().__init__((rule.urls for rule in rules), (False for _ in rules))
         self.prefixes: dict[str, Class] = {}
-        for url, found in steps(self.class_of.items()):
+        for url, found in entries(self.class_of):
             if url.endswith("*"):
                 prefix = url.rstrip("*")
                 self.prefixes[prefix] = self.prefixes.get(prefix, ()) + found
@@ -186,8 +187,9 @@ class HeldRules:
         times = Counter(requested.names)
         names: dict[Class, Sequence[str | None]] = {**self.names.classes(times)} if requested.names else {(): (None,)}
         groups, resources = self.groups.classes(requested.groups), self.resources.classes(requested.resources)
-        for (by_group, some_groups), (by_resource, some_resources) in product(groups.items(), resources.items()):
-            checkpoint()
+        for (by_group, some_groups), (by_resource, some_resources) in costly(
+            product(groups.items(), resources.items())
+        ):
             held = self.groups.mask(by_group) & self.resources.mask(by_resource)
             for by_name, some_names in names.items():
                 missing_verbs = self._missing_verbs(verbs, held & self.names.mask(by_name))
@@ -211,7 +213,7 @@ def _mask(numbers: Sequence[int]) -> Mask:
     if not numbers:
         return 0
     bits = bytearray(numbers[-1] // 8 + 1)  # they ascend
-    for number in steps(numbers):
+    for number in elements(numbers):
         bits[number >> 3] |= 1 << (number & 7)
     return int.from_bytes(bits, "little")
 
@@ -247,7 +249,7 @@ def missing_compacted(
     out: list[PolicyRule] = []
     joined: dict[tuple[str | None, ...], list[str]] = {}
     rules, size = HeldRules(held), 0
-    for rule in steps(requested):
+    for rule in elements(requested):
         for part in rules.missing(rule):
             if size > max_length:
                 return _joined(out, joined), False
@@ -262,6 +264,6 @@ def missing_compacted(
 
 
 def _joined(out: list[PolicyRule], joined: dict[tuple[str | None, ...], list[str]]) -> list[PolicyRule]:
-    for (group, resource, name, _), verbs in steps(joined.items()):
+    for (group, resource, name, _), verbs in entries(joined):
         out.append(PolicyRule(verbs, (group or "",), (resource or "",), () if name is None else (name,)))
     return out

@@ -15,7 +15,7 @@ from kapi.authorization.rbac.covers import missing_compacted, missing_rules
 from kapi.authorization.rbac.index import GROUP, RoleMissing
 from kapi.authorization.rbac.policy import PolicyRule, quoted_list, rules_of
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
@@ -40,7 +40,7 @@ def escalation_text(
     missing, complete = missing_compacted(held, requested, MAX_MISSING_LENGTH)
     if not missing:
         return ""
-    lines = ordered({rule.compact() for rule in steps(missing)})
+    lines = ordered({rule.compact() for rule in elements(missing)})
     if not complete:
         lines.append("and more")
     text = (

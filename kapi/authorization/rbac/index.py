@@ -12,10 +12,11 @@ from twisted.internet.defer import Deferred, execute
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.authorization.rbac.role_rules import RoleRules, free
+from kapi.authorization.rbac.role_rules import RoleRules
 from kapi.client.interface import Client
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import quote
+from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
 from kapi.request.user import UserInfo
@@ -175,7 +176,7 @@ class PolicyIndex:
             freed.addErrback(lambda failure: log.failure("the rules of a role are freed at once", failure))
 
     async def _free(self, parts: list[object]) -> None:
-        await self.call(free, parts)
+        await self.call(drain, parts)
 
     def _read_failed(self, failure: Failure, key: tuple[str, str], role: Object) -> None:
         """The rules of the role are unknown: it allows nothing."""
@@ -234,16 +235,16 @@ class PolicyIndex:
         grants: dict[str, Grant] = {}
         if binding is not None:
             held = Binding.of(binding)
-            for position, subject in enumerate(steps(binding.get("subjects") or ())):
+            for position, subject in enumerate(elements(binding, "subjects")):
                 kind, subject_key = _subject_key(subject, namespace)
                 if subject_key and subject_key not in grants:
                     grants[subject_key] = Grant(held, kind, subject_key, position)
         before = self._subjects.pop(key, [])
         if binding is not None:
             self._subjects[key] = [*before, *grants]  # until all are indexed
-        for subject_key, grant in steps(grants.items()):
+        for subject_key, grant in entries(grants):
             self._add(namespace, subject_key, grant)
-        for subject_key in steps(before):
+        for subject_key in elements(before):
             if subject_key not in grants:
                 self._remove(namespace, subject_key, name)
         if binding is not None:
@@ -287,12 +288,12 @@ class PolicyIndex:
 
     def grants_for(self, user: UserInfo, namespace: str) -> Iterator[tuple[Grant, str]]:
         """Every binding that applies to the user, with the namespace of its role; cluster-wide ones first."""
-        keys = (_USER + user.name, *(_GROUP + group for group in steps(user.groups)))
+        keys = (_USER + user.name, *(_GROUP + group for group in elements(user.groups)))
         for scope in ("", namespace) if namespace else ("",):
             by_subject = self._grants.get(scope)
             if not by_subject:
                 continue
-            held = [grants for grants in (by_subject.get(key) for key in steps(keys)) if grants]
+            held = [grants for grants in (by_subject.get(key) for key in elements(keys)) if grants]
             if len(held) == 1:
                 for grant in _grants_in(held[0]):
                     yield grant, scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kapi.authorization.interface import Attributes
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.memo import cached_function
 from kapi.machinery.tree import Object
 
@@ -29,7 +29,7 @@ def _shared(values: tuple[str, ...]) -> tuple[tuple[str, ...], Values]:
 
 
 def _searched(values: tuple[str, ...]) -> Values:
-    return values if len(values) <= _MAX_SCANNED_VALUES else frozenset(steps(values))
+    return values if len(values) <= _MAX_SCANNED_VALUES else frozenset(elements(values))
 
 
 class PolicyRule:
@@ -66,7 +66,7 @@ class PolicyRule:
         self._resources = None if "*" in resource_set else resource_set
         self._names = _searched(self.names) if self.names else None
         self._urls = _searched(self.urls)
-        self._url_prefixes = tuple(url.rstrip("*") for url in steps(self.urls) if url.endswith("*"))
+        self._url_prefixes = tuple(url.rstrip("*") for url in elements(self.urls) if url.endswith("*"))
 
     @classmethod
     def of(cls, rule: Object) -> PolicyRule:
@@ -117,7 +117,7 @@ def quoted_list(values: Iterable[str]) -> str:
 
 def rules_of(role: Object) -> tuple[PolicyRule, ...]:
     """The rules of a Role or ClusterRole."""
-    return tuple(PolicyRule.of(rule) for rule in steps(role.get("rules") or ()))
+    return tuple(PolicyRule.of(rule) for rule in elements(role, "rules"))
 
 
 def any_allows(rules: Iterable[PolicyRule], attributes: Attributes) -> bool:

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from kapi.authorization.interface import Attributes
 from kapi.authorization.rbac.covers import HeldRules
 from kapi.authorization.rbac.policy import PolicyRule, any_allows, rules_of
-from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.tree import Object
 
 _MAX_UNINDEXED_RULES = 64
-_PARTS_PER_CHECKPOINT = 500
 
 
 class RoleRules:
@@ -39,15 +37,8 @@ class RoleRules:
         return self._index is not None
 
     def parts(self) -> list[object]:
-        """The objects that take most of its memory, for ``free``."""
+        """The objects that take most of its memory, so that they can be freed in steps."""
         return [*self.rules, *(() if self._index is None else self._index.parts())]
 
     def allows(self, attributes: Attributes) -> bool:
         return any_allows(self.rules, attributes) if self._index is None else self._index.allows(attributes)
-
-
-def free(parts: list[object]) -> None:
-    """Frees a few at a time: freeing a role of 60,000 rules in one piece would hold up all requests."""
-    while parts:
-        del parts[-_PARTS_PER_CHECKPOINT:]
-        checkpoint()

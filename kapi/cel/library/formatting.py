@@ -15,7 +15,7 @@ from kapi.cel.syntax import Call, Expr, ListExpr, Literal, MapExpr, children
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
 from kapi.cel.values import format_double, from_key, type_of
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import quote
 
 _MAX_PRECISION = 1000
@@ -137,10 +137,10 @@ def _plain(value: object, precision: int = 0) -> str:
     if isinstance(value, CelType):
         return value.name
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_literal(item) for item in steps(value)) + "]"
+        return "[" + ", ".join(_literal(item) for item in elements(value)) + "]"
     if isinstance(value, dict):
-        entries = sorted((_literal(from_key(key)), _literal(item)) for key, item in steps(value.items()))
-        return "{" + ", ".join(f"{key}:{item}" for key, item in entries) + "}"
+        pairs = sorted((_literal(from_key(key)), _literal(item)) for key, item in entries(value))
+        return "{" + ", ".join(f"{key}:{item}" for key, item in pairs) + "}"
     raise _refuse("s", value)
 
 

@@ -7,6 +7,7 @@ from kapi.cel.functions import declare as d
 from kapi.cel.library.formatting import formatted
 from kapi.cel.types import Value
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 
 _TRIMMED = " \t\n\v\f\r\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"  # noqa: E501
 _QUOTED = {
@@ -48,7 +49,7 @@ def last_index_of(text: str, part: str, offset: int | None = None) -> int:
 
 
 def join(parts: Value, separator: str = "") -> str:
-    for part in steps(parts):
+    for part in elements(parts):
         if not isinstance(part, str):
             raise EvaluationError(f"join: invalid input: {part}")
     return separator.join(parts)

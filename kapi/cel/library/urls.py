@@ -10,6 +10,7 @@ from kapi.cel.functions import declarer
 from kapi.cel.types import CelType
 from kapi.cel.values import Opaque
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 
 URL = CelType("opaque", "kubernetes.URL")
 
@@ -102,7 +103,7 @@ def _escaped_path(url: URLValue) -> str:
 
 def _query(url: URLValue) -> dict[str, list[str]]:
     result: dict[str, list[str]] = {}
-    for part in steps(url.raw_query.split("&")):
+    for part in elements(url.raw_query.split("&")):
         if not part or ";" in part:
             continue
         key, _, value = part.partition("=")

@@ -9,7 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules, selects
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import costly
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
 
@@ -57,7 +57,7 @@ class ClusterRoleAggregationController:
         """Here and not with each event: selectors may have as many requirements as a body takes."""
         lister = self._client.resource(GROUP, "clusterroles").lister
         changed, self._changed_labels = self._changed_labels, {}
-        for name in steps(sorted(self._aggregated), 1):
+        for name in costly(sorted(self._aggregated)):
             role = lister.get("", name)
             if role is not None and selects(role, changed.values()):
                 self._queue.add(name)

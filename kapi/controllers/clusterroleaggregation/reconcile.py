@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import costly, elements
 from kapi.machinery.selectors import SelectorError, from_label_selector
 from kapi.machinery.tree import Object
 from kapi.schema.listindex import mark
@@ -22,16 +22,16 @@ def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | No
     by_name = sorted(roles, key=lambda each: str(each["metadata"]["name"]))
     remaining = [each for each in by_name if each["metadata"]["name"] != own]  # not selected yet
     rules: dict[object, Object] = {}
-    for tree in steps(rule.get("clusterRoleSelectors") or ()):
+    for tree in elements(rule, "clusterRoleSelectors"):
         selector = from_label_selector(tree)
         if selector is None:
             continue
         unselected = []
-        for other in steps(remaining, 1):  # a selector may have as many requirements as a body takes
+        for other in costly(remaining):  # a selector may have as many requirements as a body takes
             if not selector.matches(other["metadata"].get("labels") or {}):
                 unselected.append(other)
                 continue
-            for each in steps(other.get("rules") or ()):
+            for each in elements(other, "rules"):
                 rules.setdefault(mark(each), each)
         remaining = unselected
     found = list(rules.values())
@@ -40,11 +40,11 @@ def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | No
 
 def selects(role: Object, changed: Collection[Mapping[str, str]]) -> bool:
     """Whether an aggregated role selects any of these labels.  An invalid selector does: who aggregates reports it."""
-    for tree in steps((role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()):
+    for tree in elements(role, "aggregationRule", "clusterRoleSelectors"):
         try:
             selector = from_label_selector(tree)
         except SelectorError:
             return True
-        if selector is not None and any(selector.matches(labels) for labels in steps(changed)):
+        if selector is not None and any(selector.matches(labels) for labels in elements(changed)):
             return True
     return False

@@ -14,7 +14,7 @@ from kapi.client.sliced import begin
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.coordinatedelection.reconcile import candidate_expired, is_elected, lease_of, next_step
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
 
@@ -94,7 +94,7 @@ class CoordinatedElection:
     async def _find_expired(self) -> None:
         while True:
             now = self._clock()
-            for candidate in steps(self._candidates.lister.list()):
+            for candidate in elements(self._candidates.lister.list()):
                 if candidate_expired(candidate, now):
                     self._expired.add((candidate["metadata"]["namespace"], candidate["metadata"]["name"]))
             await deferLater(self._reactor, _COLLECTION_SECONDS)

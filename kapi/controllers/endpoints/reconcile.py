@@ -18,7 +18,7 @@ from kapi.controllers.service_pods import (
     reference_to,
     selected,
 )
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.machinery.tree import Object
 
 MAX_ADDRESSES = 1000  # of one object; more are left out, which an annotation shows
@@ -29,16 +29,14 @@ OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 def desired_endpoints(service: Object, pods: Iterable[Object], existing: Object | None) -> Object | None:
     """The object to create or update; None when it is up to date."""
     metadata = service["metadata"]
-    labels = {name: value for name, value in steps((metadata.get("labels") or {}).items()) if name != HEADLESS}
+    labels = {name: value for name, value in entries(metadata, "labels") if name != HEADLESS}
     labels[MANAGED_BY] = CONTROLLER
     if is_headless(service):
         labels[HEADLESS] = ""
     found = subsets(service, pods)
     kept, left_out = truncated(found)
     old = {} if existing is None else existing["metadata"]
-    annotations = {
-        name: value for name, value in steps((old.get("annotations") or {}).items()) if name != OVER_CAPACITY
-    }
+    annotations = {name: value for name, value in entries(old, "annotations") if name != OVER_CAPACITY}
     if left_out:
         annotations[OVER_CAPACITY] = "truncated"
     if existing is not None:

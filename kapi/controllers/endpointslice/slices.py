@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 import orjson
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 
 MAX_ENDPOINTS = 100  # of a slice
@@ -77,7 +77,7 @@ def _fill(owner: Owner, group: Group, endpoints: Sequence[Object], slices: list[
     missing = {owner.identity(endpoint): endpoint for endpoint in endpoints}
     contents: list[list[Object]] = []
     for one in slices:
-        names = [owner.identity(endpoint) for endpoint in steps(one.get("endpoints") or [])]
+        names = [owner.identity(endpoint) for endpoint in elements(one, "endpoints")]
         contents.append([missing.pop(name) for name in names if name in missing])
     left = list(missing.values())
     # fuller slices first, so that few are changed; those that lose something are changed anyhow

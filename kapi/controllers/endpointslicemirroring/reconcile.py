@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.controllers.endpointslice.slices import Group, Owner, Plan, plan
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object
 
 MANAGER = "endpointslicemirroring-controller.k8s.io"
@@ -41,9 +41,7 @@ def reconciled(endpoints: Object, existing: list[Object]) -> Plan:
             "controller": True,
             "blockOwnerDeletion": True,
         },
-        labels={
-            name: value for name, value in steps((metadata.get("labels") or {}).items()) if name != SKIP_MIRROR_LABEL
-        },
+        labels={name: value for name, value in entries(metadata, "labels") if name != SKIP_MIRROR_LABEL},
         annotations={name: value for name, value in annotations.items() if name not in _NOT_COPIED},
         manager=MANAGER,
         headless=False,
@@ -56,11 +54,11 @@ def reconciled(endpoints: Object, existing: list[Object]) -> Plan:
 def desired_endpoints(endpoints: Object) -> dict[Group, list[Object]]:
     """The endpoints by family and ports.  Of an address that occurs twice the ready one counts."""
     found: dict[Group, dict[str, Object]] = {}
-    for subset in steps(endpoints.get("subsets") or []):
-        ports = [{"name": "", **port} for port in steps(subset.get("ports") or [])]
+    for subset in elements(endpoints, "subsets"):
+        ports = [{"name": "", **port} for port in elements(subset, "ports")]
         mirrored = 0
         for part, ready in (("addresses", True), ("notReadyAddresses", False)):
-            for address in steps(subset.get(part) or []):
+            for address in elements(subset, part):
                 if mirrored >= MAX_MIRRORED:
                     break
                 mirrored += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.flowcontrol import mandatory, suggested
 
@@ -87,7 +87,7 @@ def condition_patch(schema: Object, levels: Container[str], now: str) -> Object 
         text = f"{names} but there is no such object"
         condition = {"type": "Dangling", "status": "True", "reason": "NotFound", "message": text}
     conditions = (schema.get("status") or {}).get("conditions") or []
-    for known in steps(conditions):
+    for known in elements(conditions):
         if all(known.get(name) == value for name, value in condition.items()):
             return None
     condition["lastTransitionTime"] = now

@@ -37,7 +37,8 @@ from kapi.controllers.garbagecollector.metadata import (
 )
 from kapi.controllers.garbagecollector.places import Place, Places
 from kapi.machinery import status
-from kapi.machinery.checkpoint import checkpoint, in_one_piece, steps
+from kapi.machinery.checkpoint import checkpoint, in_one_piece
+from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
@@ -184,7 +185,7 @@ class GarbageCollector:
         self._look_at(due)
 
     def _read_cache(self, cache: Cache) -> None:
-        for entry in steps(cache.list()[0]):
+        for entry in elements(cache.list()[0]):
             if not concerned(entry.data) or cache.resource in _IGNORED:
                 continue
             try:
@@ -192,13 +193,13 @@ class GarbageCollector:
                     self.graph.observe(cache.resource, entry.namespace, entry.name, read(entry.data))
             except Exception as error:
                 self.log.info("{key} cannot be read: {error}", key=entry.key, error=str(error))
-        for node in steps(list(self.graph.of(cache.resource))):
+        for node in elements(list(self.graph.of(cache.resource))):
             if not self._is_there(cache, node):
                 self._forget(node.uid)
 
     def _look_at_all(self) -> None:
         """Objects that were loaded may have owners whose deletion was not observed."""
-        for node in steps(list(self.graph.nodes.values()), 1):
+        for node in costly(list(self.graph.nodes.values())):
             if node.waits or node.orphans or not self._surely_stays(node):
                 self._due.add(node.uid)
 
@@ -271,7 +272,7 @@ class GarbageCollector:
         if self._reading is not None:
             self._due.update(uids)
             return
-        for uid in steps(uids):
+        for uid in elements(uids):
             self._queue.add(uid)
 
     def _served_otherwise(self) -> None:

@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from kapi.client.sliced import begin
 from kapi.controllers.garbagecollector.metadata import UNREADABLE, Metadata, read
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import costly
 from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
 
@@ -156,7 +156,7 @@ class Monitors:
         page = await remote.page()
         revision = str(page["metadata"].get("resourceVersion", ""))
         while True:
-            for item in steps(page.get("items") or [], 1):
+            for item in costly(page.get("items") or []):
                 seen.add(self._one(remote.resource, item))
             next_page = page["metadata"].get("continue")
             if not next_page:

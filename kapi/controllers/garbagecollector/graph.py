@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from kapi.controllers.garbagecollector.metadata import Metadata, Reference
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 
 _MAX_COMPARED = 4  # references of another dependent that are looked at for a like one
@@ -92,7 +92,7 @@ class Graph:
                 concerned.add(uid)
         if seen.waits and not node.waits:
             concerned.add(uid)
-            concerned.update(dependent.uid for dependent in steps(self.dependents(uid)))
+            concerned.update(dependent.uid for dependent in elements(self.dependents(uid)))
         if seen.orphans and not node.orphans:
             concerned.add(uid)
         node.waits, node.orphans = seen.waits, seen.orphans
@@ -102,7 +102,7 @@ class Graph:
         """An object was deleted."""
         node = self.nodes.get(uid)
         concerned = set() if node is None else self._drop(node)
-        for dependent in steps(self.dependents(uid)):
+        for dependent in elements(self.dependents(uid)):
             self.set_gone(uid)
             concerned.add(dependent.uid)
         concerned.discard(uid)
@@ -116,19 +116,19 @@ class Graph:
     def _own(self, node: Node, owners: tuple[Reference, ...]) -> set[str]:
         """Gives a node other owners; the ones that wait and may have waited for it."""
         before = node.owners
-        kept = {reference.uid for reference in steps(owners)}
-        named = {reference.uid for reference in steps(before)}
-        for reference in steps(owners):
+        kept = {reference.uid for reference in elements(owners)}
+        named = {reference.uid for reference in elements(before)}
+        for reference in elements(owners):
             if reference.blocks and reference.uid != node.uid:
                 self._blocking[reference.uid] = self._blocking.get(reference.uid, 0) + 1
-        for uid in steps(kept - named):
+        for uid in elements(kept - named):
             self._link(uid, node)
-        node.owners = tuple([self._shared(reference) for reference in steps(owners)])
-        for reference in steps(before):
+        node.owners = tuple([self._shared(reference) for reference in elements(owners)])
+        for reference in elements(before):
             self._unblock(node, reference)
-        for uid in steps(named - kept):
+        for uid in elements(named - kept):
             self._unlink(uid, node)
-        return {uid for uid in steps(named) if uid in self.nodes and self.nodes[uid].waits and not self.blocked(uid)}
+        return {uid for uid in elements(named) if uid in self.nodes and self.nodes[uid].waits and not self.blocked(uid)}
 
     def _unblock(self, node: Node, reference: Reference) -> None:
         if not reference.blocks or reference.uid == node.uid:

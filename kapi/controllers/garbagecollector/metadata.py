@@ -9,7 +9,7 @@ from sys import intern
 
 import msgspec
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _OWNED, _GOING = MARKS = b'"ownerReferences"', b'"deletionTimestamp"'
@@ -103,7 +103,7 @@ def read(data: bytes) -> Metadata:
         metadata.resource_version,
         found.api_version,
         found.kind,
-        tuple([_reference(owner) for owner in steps(owners)]) if owners else (),
+        tuple([_reference(owner) for owner in elements(owners)]) if owners else (),
         tuple(metadata.finalizers) if metadata.finalizers else (),
         metadata.deletion_timestamp is not None,
     )

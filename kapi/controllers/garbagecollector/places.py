@@ -12,7 +12,7 @@ from kapi.controllers.garbagecollector.elsewhere import RemotePlace, Remotes
 from kapi.controllers.garbagecollector.metadata import UNREADABLE, Metadata, read, uid_of
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
 from kapi.registry.client import RegistryClient, StoreClient
@@ -82,7 +82,7 @@ class Stored:
     async def somewhere(self, name: str, uid: str) -> bool:
         if not self.namespaced or self._namespaces is None:
             return self.surely_has("", name, uid)
-        return any(self.surely_has(entry.name, name, uid) for entry in steps(self._namespaces.cache.list()[0]))
+        return any(self.surely_has(entry.name, name, uid) for entry in elements(self._namespaces.cache.list()[0]))
 
     async def patch(self, namespace: str, name: str, patch: Object) -> None:
         await self._client.patch(name, patch, namespace)

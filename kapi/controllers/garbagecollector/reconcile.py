@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kapi.controllers.core_events import CoreEvent
 from kapi.controllers.garbagecollector.graph import Node
 from kapi.controllers.garbagecollector.metadata import FOREGROUND, ORPHAN, Metadata, Reference
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 
 
@@ -65,7 +65,7 @@ def decide(seen: Metadata, owners: Sequence[Owner], *, has_dependents: bool, in_
 def without_owners(tree: Object, uids: frozenset[str]) -> Object | None:
     """The patch that takes owners out of an object; None when it names none of them."""
     references = tree["metadata"].get("ownerReferences") or []
-    kept = [reference for reference in steps(references) if reference.get("uid") not in uids]
+    kept = [reference for reference in elements(references) if reference.get("uid") not in uids]
     return None if len(kept) == len(references) else _patch(tree, "ownerReferences", kept)
 
 
@@ -75,14 +75,14 @@ def unblocking(tree: Object) -> Object | None:
     if not any(reference.get("blockOwnerDeletion") for reference in references):
         return None
     return _patch(
-        tree, "ownerReferences", [{**reference, "blockOwnerDeletion": False} for reference in steps(references)]
+        tree, "ownerReferences", [{**reference, "blockOwnerDeletion": False} for reference in elements(references)]
     )
 
 
 def without_finalizer(tree: Object, finalizer: str) -> Object | None:
     """The patch that takes a finalizer off; None when it is not there."""
     finalizers = tree["metadata"].get("finalizers") or []
-    kept = [name for name in steps(finalizers) if name != finalizer]
+    kept = [name for name in elements(finalizers) if name != finalizer]
     return None if len(kept) == len(finalizers) else _patch(tree, "finalizers", kept)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 
 FINALIZER = "kubernetes"
@@ -41,8 +41,8 @@ class Remains(msgspec.Struct):
             return
         self.by_resource[f"{plural}.{group}"] = len(left)
         held = False
-        for obj in steps(left):
-            for finalizer in steps(obj["metadata"].get("finalizers") or []):
+        for obj in elements(left):
+            for finalizer in elements(obj["metadata"], "finalizers"):
                 held = True
                 self.by_finalizer[finalizer] = self.by_finalizer.get(finalizer, 0) + 1
         if not seconds and held:
@@ -66,12 +66,12 @@ def conditions_after(namespace: Object, remains: Remains, now: str) -> list[Obje
     """The new conditions; None when nothing changes."""
     found = _findings(remains)
     before = (namespace.get("status") or {}).get("conditions") or []
-    conditions = [dict(condition) for condition in steps(before)]
+    conditions = [dict(condition) for condition in elements(before)]
     changed = False
     for kind, fine in _FINE.items():
         status = "True" if kind in found else "False"
         reason, message = found.get(kind, fine)
-        condition = next((item for item in steps(conditions) if item.get("type") == kind), None)
+        condition = next((item for item in elements(conditions) if item.get("type") == kind), None)
         if condition is None:
             condition = {"type": kind, "status": status, "lastTransitionTime": now}
             conditions.append(condition)
@@ -110,5 +110,5 @@ def finalized(namespace: Object) -> Object:
     spec = namespace.get("spec") or {}
     return {
         **namespace,
-        "spec": {**spec, "finalizers": [f for f in steps(spec.get("finalizers") or []) if f != FINALIZER]},
+        "spec": {**spec, "finalizers": [f for f in elements(spec, "finalizers") if f != FINALIZER]},
     }

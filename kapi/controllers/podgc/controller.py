@@ -14,7 +14,7 @@ from kapi.client.sliced import begin
 from kapi.controllers.podgc.known import KnownPods
 from kapi.controllers.podgc.reconcile import QUARANTINE, Decision, Pod, chosen, failed, pod_of
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
 from kapi.store.errors import Compacted
@@ -83,7 +83,7 @@ class PodGarbageCollector:
         known, now = self._known, self._reactor.seconds()
         self._missing = {name: self._missing.get(name, now) for name in known.nodes.difference(nodes)}
         gone = [name for name, since in self._missing.items() if now - since >= QUARANTINE]
-        candidates = steps(known.candidates(frozenset(gone), self._threshold))
+        candidates = elements(known.candidates(frozenset(gone), self._threshold))
         pods = [pod for key in candidates if (pod := self._current(key)) is not None]
         return chosen(pods, nodes, gone, self._threshold)
 
@@ -93,8 +93,8 @@ class PodGarbageCollector:
         until = cache.revision
         try:
             if cache.initializations == self._initialization:
-                changed = {event.entry.key: event for event in steps(cache.events(self._revision, until))}
-                for event in steps(changed.values()):
+                changed = {event.entry.key: event for event in elements(cache.events(self._revision, until))}
+                for event in elements(changed.values()):
                     self._note(event.entry, deleted=event.kind == DELETED)
                 self._revision = until
                 return
@@ -103,7 +103,7 @@ class PodGarbageCollector:
         self._known = KnownPods()
         initialization = cache.initializations
         entries, until = cache.list()
-        for entry in steps(entries):
+        for entry in elements(entries):
             self._note(entry, deleted=False)
         self._initialization, self._revision = initialization, until
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 
@@ -63,7 +63,7 @@ def chosen(pods: Iterable[Pod], nodes: Mapping[str, Object], gone: Iterable[str]
     missing = frozenset(gone)
     ended: list[Pod] = []
     decisions: list[Decision] = []
-    for pod in steps(pods):
+    for pod in elements(pods):
         going = pod.metadata.deletion_timestamp is not None
         node = nodes.get(pod.node) if pod.node else None
         if going and node is not None and is_out_of_service(node):

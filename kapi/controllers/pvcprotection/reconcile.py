@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kapi.controllers import finalizers
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 
 FINALIZER = "kubernetes.io/pvc-protection"
@@ -25,7 +25,7 @@ def uses(pod: Object, claim: Object) -> bool:
     spec, name = pod.get("spec") or {}, claim["metadata"]["name"]
     if not spec.get("nodeName"):
         return False
-    for volume in steps(spec.get("volumes") or []):
+    for volume in elements(spec, "volumes"):
         if (volume.get("persistentVolumeClaim") or {}).get("claimName") == name:
             return True
         if volume.get("ephemeral") is not None and not is_shut_down(pod):

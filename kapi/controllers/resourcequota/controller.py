@@ -15,7 +15,7 @@ from kapi.client.interface import Client
 from kapi.client.workqueue import WorkQueue
 from kapi.controllers.resourcequota.reconcile import MEASURED, corrected, limits_of, resources_of
 from kapi.machinery import status, tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
@@ -93,7 +93,7 @@ class ResourceQuotaController:
         objects: dict[GroupResource, Sequence[Object] | int] = {}
         revision: int
         counted: int | None = None  # what is in none of the lists was stored after this revision
-        for resource in steps(ordered(resources_of(limits_of(quota)))):
+        for resource in elements(ordered(resources_of(limits_of(quota)))):
             if self._follow(resource):
                 client = self._client.resource(resource.group, resource.resource)
                 if resource in MEASURED:

@@ -8,7 +8,7 @@ from kapi.admission.quota import lists
 from kapi.admission.quota.evaluators import evaluator_of
 from kapi.admission.quota.lists import Amounts
 from kapi.admission.quota.scopes import requirements_of
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 
@@ -29,7 +29,7 @@ def resources_of(names: Iterable[str]) -> set[GroupResource]:
     """The resources whose objects a quota with limits of these names counts."""
     names = set(names)
     found = {resource for resource in (*MEASURED, *_NUMBERED) if evaluator_of(resource).concerns(names)}
-    for name in steps(names):
+    for name in elements(names):
         if name.startswith("count/"):
             plural, _, group = name.removeprefix("count/").partition(".")
             found.add(GroupResource(group, plural))
@@ -43,7 +43,7 @@ def usage(quota: Object, objects: Mapping[GroupResource, Sequence[Object] | int]
     """
     limits, requirements = limits_of(quota), requirements_of(quota)
     total: Amounts = {}
-    for resource, present in steps(objects.items()):
+    for resource, present in entries(objects):
         evaluator = evaluator_of(resource)
         names = evaluator.concerns(limits)
         if not names:
@@ -53,7 +53,7 @@ def usage(quota: Object, objects: Mapping[GroupResource, Sequence[Object] | int]
             if not requirements:
                 lists.add_to(total, {name: str(present) for name in names})
             continue
-        for obj in steps(present):
+        for obj in elements(present):
             if len(evaluator.matching(requirements, obj)) == len(requirements):
                 lists.add_to(total, lists.mask(evaluator.usage(obj, now), names))
     return lists.mask(total, limits)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.schema.protobuf_writing import envelope, item_of_list, list_head, message_of, varint
@@ -18,7 +19,7 @@ _METADATA = GroupVersionKind("meta.k8s.io", "v1", "PartialObjectMetadata")
 
 def discovery_list(groups: Iterable[Object]) -> bytes:
     """The list of groups, made by ``documents.aggregated_group``, with the envelope of Kubernetes' protobuf."""
-    return envelope(LIST, list_head({}) + b"".join([item_of_list(_group(group)) for group in steps(groups)]))
+    return envelope(LIST, list_head({}) + b"".join([item_of_list(_group(group)) for group in elements(groups)]))
 
 
 def _field(number: int, payload: bytes) -> bytes:

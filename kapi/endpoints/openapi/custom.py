@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from kapi.endpoints.openapi.paths import custom_name
 from kapi.endpoints.openapi.schemas import V2, definition_v3
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
@@ -116,9 +117,7 @@ def _for_v2(schema: Object) -> Object:
         shown.pop("properties", None)
     if untyped or (shown.get("type") == "array" and "items" not in shown):
         shown.pop("type", None)
-    required = [
-        name for name in steps(shown.get("required", ())) if not _is_nullable(shown.get("properties", {}).get(name))
-    ]
+    required = [name for name in elements(shown, "required") if not _is_nullable(shown.get("properties", {}).get(name))]
     if _is_nullable(shown.get("additionalProperties")):
         required = []
     shown.pop("required", None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kapi.endpoints.openapi import custom
 from kapi.endpoints.openapi.paths import group_words, paths
 from kapi.endpoints.openapi.schemas import V3, closure, definition_v3, references
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
 
@@ -31,9 +31,9 @@ def document_v3(
     """
     names = closure([*references(items), *references(own)])
     if own:  # upstream's apiextensions server makes its documents differently
-        components: Object = {"schemas": {**{name: custom.definition(name) for name in steps(names)}, **own}}
+        components: Object = {"schemas": {**{name: custom.definition(name) for name in elements(names)}, **own}}
         return {"openapi": "3.0.0", "info": custom.INFO, "paths": items, "components": components}
-    schemas = {name: _within(definition_v3(name), group, version) for name in steps(names)}
+    schemas = {name: _within(definition_v3(name), group, version) for name in elements(names)}
     components = {"schemas": schemas} if schemas else {}
     components["securitySchemes"] = BEARER
     return {"openapi": "3.0.0", "info": INFO, "paths": items, "components": components}

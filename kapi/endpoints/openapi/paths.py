@@ -19,7 +19,7 @@ from kapi.endpoints.openapi.parameters import (
     query,
 )
 from kapi.endpoints.openapi.schemas import V3
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import costly
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, Subresource
@@ -74,7 +74,7 @@ def _items(group: str, version: str, resources: Iterable[Resource]) -> Iterator[
     rows = list(resources)
     if not all(row.typed_items for row in rows):  # upstream's server of custom resources does not describe this one
         yield f"{base}/", {"get": _resources_operation(group, version)}
-    for row in steps(rows, 1):
+    for row in costly(rows):
         for path, item in (_CustomMaker if row.typed_items else _Maker)(row).items(base):
             yield path, _hoist(item)
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from kapi.codecs import json_pieces
 from kapi.endpoints.openapi import protobuf
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import entries
 from kapi.machinery.tree import Object, Tree
 from kapi.request.response import Document
 
@@ -54,7 +55,7 @@ def restricted(document: Object, prefix: str) -> Object:
     """The paths below a prefix, and the definitions and parameters that they refer to."""
     result: Object = {"paths": {}, "definitions": {}, "parameters": {}}
     waiting: list[object] = []
-    for path, item in steps(document["paths"].items()):
+    for path, item in entries(document["paths"]):
         if path.startswith(prefix):
             result["paths"][path] = item
             waiting.append(item)
@@ -72,14 +73,14 @@ def merge(document: Object, other: Object) -> None:
     names: dict[tuple[str, str], str] = {}
     for place in _PLACES.values():
         ours = document.setdefault(place, {})
-        for name, value in steps(other[place].items()):
+        for name, value in entries(other[place]):
             if name in ours and ours[name] != value:
                 names[place, name] = _free(name, ours, other[place])
     for place in _PLACES.values():
-        for name, value in steps(other[place].items()):
+        for name, value in entries(other[place]):
             document[place].setdefault(names.get((place, name), name), _renamed(value, names))
         document[place] = dict(sorted(document[place].items()))
-    for path, item in steps(other["paths"].items()):
+    for path, item in entries(other["paths"]):
         document["paths"].setdefault(path, _renamed(item, names))
     document["paths"] = dict(sorted(document["paths"].items()))
 

@@ -14,7 +14,8 @@ from kapi.endpoints.openapi.custom import custom_schemas
 from kapi.endpoints.openapi.documents import BEARER, INFO, group_v3, root_documents_v3
 from kapi.endpoints.openapi.paths import paths
 from kapi.endpoints.openapi.schemas import V2, V3, closure, definition_v2, references
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
 
@@ -50,13 +51,13 @@ def document_v2(versions: Iterable[tuple[str, str, list[Resource]]]) -> Object:
     for document in root_documents_v3().values():
         items.update(document["paths"])
     names = closure([*references(items), *references(own)])
-    described = {path: _path_v2(items[path]) for path in steps(sorted(items))}
+    described = {path: _path_v2(items[path]) for path in elements(sorted(items))}
     return {
         "swagger": "2.0",
         "info": INFO,
         "parameters": _share(described),
         "paths": described,
-        "definitions": {**{name: definition_v2(name) for name in steps(names)}, **own},
+        "definitions": {**{name: definition_v2(name) for name in elements(names)}, **own},
         "securityDefinitions": BEARER,
         "security": [{"BearerToken": []}],
     }
@@ -79,7 +80,7 @@ def _share(described: dict[str, Object]) -> dict[str, Object]:
 
 
 def _lists(described: dict[str, Object]) -> Iterator[list[Object]]:
-    for item in steps(described.values()):
+    for item in elements(described.values()):
         for part in (item, *(item[method] for method in _METHODS & item.keys())):
             if "parameters" in part:
                 yield part["parameters"]

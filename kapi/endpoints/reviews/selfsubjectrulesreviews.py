@@ -7,7 +7,7 @@ from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
 from kapi.endpoints.reviews.posted_review import ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -23,8 +23,8 @@ async def self_subject_rules_review(ctx: RequestContext, scope: RequestScope, se
     assert ctx.user is not None
     rules = services.rules.rules_for(ctx.user, namespace) if services.rules is not None else RuleSet()
     answer: Object = {
-        "resourceRules": [_resource_rule(rule) for rule in steps(rules.resource_rules)],
-        "nonResourceRules": [_path_rule(rule) for rule in steps(rules.non_resource_rules)],
+        "resourceRules": [_resource_rule(rule) for rule in elements(rules.resource_rules)],
+        "nonResourceRules": [_path_rule(rule) for rule in elements(rules.non_resource_rules)],
         "incomplete": rules.incomplete,
     }
     if rules.errors:

@@ -7,7 +7,7 @@ from kapi.authentication.service_account.names import ISSUED_CREDENTIAL_ID
 from kapi.endpoints.reviews.posted_review import ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion
 from kapi.machinery.time import stamp
@@ -95,7 +95,7 @@ async def create_token(ctx: RequestContext, scope: RequestScope, services: Revie
 def _extends(services: ReviewServices, audiences: list[str]) -> bool:
     """Whether tokens for these audiences are valid for longer than requested: only such for the API server."""
     known = set(services.api_audiences)
-    return services.extend_tokens and all(audience in known for audience in steps(audiences))
+    return services.extend_tokens and all(audience in known for audience in elements(audiences))
 
 
 def _check_seconds(seconds: int) -> None:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from kapi.cel.environment import Environment
 from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, duplicate, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.composition import Composition
@@ -110,8 +110,8 @@ class _Policy(_Guarded):
             patches=self.patches,
             empty=not self.patches and not spec.get("variables"),
         )
-        for i, variable in enumerate(steps(spec.get("variables") or ())):
-            path, name = _SPEC.child("variables").index(i), variable.get("name") or ""
+        for variable, here in each(_SPEC.child("variables"), spec):
+            path, name = here, variable.get("name") or ""
             if not name.strip():
                 errors.append(required(path.child("name"), "name is not specified"))
             elif not _IDENTIFIER.match(name) or name in _RESERVED:
@@ -233,8 +233,8 @@ class MutatingPolicyStrategy(_Policy):
 
     def _operations(self, match: Object, errors: Errors) -> None:
         path = _SPEC.child("matchConstraints", "resourceRules", "operations")
-        for rule in steps(match.get("resourceRules") or ()):
-            for operation in steps(rule.get("operations") or ()):
+        for rule in elements(match, "resourceRules"):
+            for operation in elements(rule, "operations"):
                 if operation not in _MUTATING_OPERATIONS:
                     errors.append(not_supported(path, operation, _MUTATING_OPERATIONS))
 

@@ -5,7 +5,7 @@ Upstream: ``pkg/apis/admissionregistration/validation``, ``.../v1/defaults.go``.
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_many
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.expressions import CompileError, compile_expression, environment
@@ -26,7 +26,7 @@ _MAX_CONDITIONS = 64
 
 
 def default_rules(rules: list[Object] | None) -> None:
-    for rule in steps(rules or ()):
+    for rule in elements(rules):
         if rule.get("scope") is None:
             rule["scope"] = "*"
 
@@ -118,15 +118,12 @@ def validate_match(match: Object | None, path: Path, errors: Errors) -> None:
         else:
             validate_label_selector(match[selector], path.child(selector), errors)
     for field in ("resourceRules", "excludeResourceRules"):
-        for i, rule in enumerate(steps(match.get(field) or ())):
-            here = path.child(field).index(i)
+        for rule, here in each(path.child(field), match):
             seen: set[str] = set()
-            for j, name in enumerate(steps(rule.get("resourceNames") or ())):
-                errors.extend(
-                    invalid(here.child("resourceNames").index(j), name, text) for text in is_path_segment_name(name)
-                )
+            for name, place in each(here.child("resourceNames"), rule):
+                errors.extend(invalid(place, name, text) for text in is_path_segment_name(name))
                 if name in seen:
-                    errors.append(duplicate(here.child("resourceNames").index(j), name))
+                    errors.append(duplicate(place, name))
                 seen.add(name)
             validate_rule(rule, here, errors)
 
@@ -141,7 +138,7 @@ def validate_selectors(webhook: Object, path: Path, errors: Errors, allow_invali
 def selectors_have_invalid_values(webhooks: list[Object]) -> bool:
     return any(
         has_invalid_values(webhook.get(selector))
-        for webhook in steps(webhooks)
+        for webhook in elements(webhooks)
         for selector in ("namespaceSelector", "objectSelector")
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, duplicate, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.rules import (
@@ -42,7 +42,7 @@ class WebhookStrategy(PlainStrategy):
         self.mutating = mutating
 
     def default(self, obj: Object) -> None:
-        for webhook in steps(obj.get("webhooks") or ()):
+        for webhook in elements(obj, "webhooks"):
             defaults: Object = {
                 "failurePolicy": "Fail",
                 "matchPolicy": "Equivalent",
@@ -67,10 +67,10 @@ class WebhookStrategy(PlainStrategy):
         no_effects = before is None or all(hook.get("sideEffects") in _NO_SIDE_EFFECTS for hook in before)
         known_versions = before is None or all(
             not hook.get("admissionReviewVersions") or set(hook["admissionReviewVersions"]) & set(REVIEW_VERSIONS)
-            for hook in steps(before)
+            for hook in elements(before)
         )
-        unique = before is None or len({hook.get("name") for hook in steps(before)}) == len(before)
-        same_conditions = before is not None and [hook.get("matchConditions") for hook in steps(webhooks)] == [
+        unique = before is None or len({hook.get("name") for hook in elements(before)}) == len(before)
+        same_conditions = before is not None and [hook.get("matchConditions") for hook in elements(webhooks)] == [
             hook.get("matchConditions") for hook in before
         ]
         seen: set[str] = set()
@@ -94,8 +94,8 @@ class WebhookStrategy(PlainStrategy):
         self, webhook: Object, path: Path, errors: Errors, allow_values: bool, no_effects: bool, same_conditions: bool
     ) -> None:
         _qualified_name(webhook.get("name") or "", path.child("name"), errors)
-        for i, rule in enumerate(steps(webhook.get("rules") or ())):
-            validate_rule(rule, path.child("rules").index(i), errors)
+        for rule, here in each(path.child("rules"), webhook):
+            validate_rule(rule, here, errors)
         for field, allowed in (("failurePolicy", FAILURE_POLICIES), ("matchPolicy", MATCH_POLICIES)):
             if webhook.get(field) is not None and webhook[field] not in allowed:
                 errors.append(not_supported(path.child(field), webhook[field], allowed))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kapi.cel import TimeExceeded
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import FieldError
 from kapi.machinery.freeing import free_now
 from kapi.machinery.importing import import_in_thread
@@ -22,7 +22,7 @@ _MAX_SIZE_AT_ONCE = 1500  # schema nodes and characters of rules that are valida
 
 
 def _storage_version(crd: Object) -> str | None:
-    for version in steps((crd.get("spec") or {}).get("versions") or ()):
+    for version in elements(crd, "spec", "versions"):
         if version.get("storage"):
             return str(version.get("name", ""))
     return None
@@ -40,7 +40,7 @@ def _unrecognized(crd: Object) -> list[str]:
     from kapi.schema.structural.formats import recognized
 
     found: list[str] = []
-    for version in steps((crd.get("spec") or {}).get("versions") or ()):
+    for version in elements(crd, "spec", "versions"):
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         for node in walk_schemas(schema):
             format_ = node.get("format")
@@ -56,7 +56,7 @@ def _refuse_on_reactor(crd: Object, ctx: StrategyContext) -> None:
     from kapi.resources.apiextensions.schema_rules import walk_schemas
 
     weight = 0
-    for version in steps((crd.get("spec") or {}).get("versions") or ()):
+    for version in elements(crd, "spec", "versions"):
         for node in walk_schemas((version.get("schema") or {}).get("openAPIV3Schema")):
             rules = node.get("x-kubernetes-validations") or ()
             weight += 1 + sum(len(rule.get("rule") or "") + len(rule.get("messageExpression") or "") for rule in rules)
@@ -66,7 +66,7 @@ def _refuse_on_reactor(crd: Object, ctx: StrategyContext) -> None:
 
 def _mark_terminating(crd: Object, now: str) -> None:
     state = crd.setdefault("status", {})
-    others = [item for item in steps(state.get("conditions") or ()) if item.get("type") != "Terminating"]
+    others = [item for item in elements(state, "conditions") if item.get("type") != "Terminating"]
     state["conditions"] = [
         *others,
         {

@@ -3,7 +3,7 @@ internal version, apiextensions ``v1/conversion.go``).  Error paths and texts re
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 
 _HOISTED = (
@@ -17,14 +17,14 @@ _HOISTED = (
 def internal_spec(spec: Object) -> Object:
     """A view of a v1 spec; parts are shared with it."""
     result = dict(spec)
-    versions = [dict(version) for version in steps(spec.get("versions") or ())]
+    versions = [dict(version) for version in elements(spec, "versions")]
     result["versions"] = versions if spec.get("versions") is not None else None
     result.pop("conversion", None)
     for name, top in _HOISTED:
-        values = [version.get(name) for version in steps(versions)]
-        if values and values[0] and all(value == values[0] for value in steps(values)):
+        values = [version.get(name) for version in elements(versions)]
+        if values and values[0] and all(value == values[0] for value in elements(values)):
             result[top] = values[0]
-            for version in steps(versions):
+            for version in elements(versions):
                 version.pop(name, None)
     result["version"] = versions[0].get("name", "") if versions else ""
     result["conversion"] = _conversion(spec.get("conversion"))
@@ -48,7 +48,7 @@ def schema_of(holder: Object | None) -> Object | None:
 
 
 def condition(crd: Object, name: str) -> Object | None:
-    for item in steps((crd.get("status") or {}).get("conditions") or ()):
+    for item in elements(crd, "status", "conditions"):
         if item.get("type") == name:
             found: Object = item
             return found
@@ -63,7 +63,7 @@ def is_true(crd: Object, name: str) -> bool:
 def version_schemas(spec: Object) -> dict[str, Object | None]:
     """The schema of each version; of several with the same name the first one."""
     schemas: dict[str, Object | None] = {}
-    for version in steps(spec.get("versions") or ()):
+    for version in elements(spec, "versions"):
         if version.get("name", "") not in schemas:
             schemas[version.get("name", "")] = schema_of(version.get("schema"))
     return schemas

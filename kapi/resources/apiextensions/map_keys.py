@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import FieldError, Path, forbidden, required
 from kapi.schema.structural.structure import Schema, required_properties
 
@@ -20,7 +20,7 @@ def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
     if kind == "map":
         properties = items.get("properties") or {}
         needed = required_properties(items)
-        for key in steps(schema.get("x-kubernetes-list-map-keys") or ()):
+        for key in elements(schema, "x-kubernetes-list-map-keys"):
             prop = properties.get(key)
             if prop is None:
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
 from kapi.resources.admissionregistration.webhooks import REVIEW_VERSIONS
@@ -48,12 +48,12 @@ class Options(Strictness):
 
 def _schemas(spec: Object) -> list[Object]:
     found = [schema_of(spec.get("validation"))]
-    found.extend(schema_of(version.get("schema")) for version in steps(spec.get("versions") or ()))
+    found.extend(schema_of(version.get("schema")) for version in elements(spec, "versions"))
     return [schema for schema in found if schema is not None]
 
 
 def nodes_of(spec: Object) -> list[Object]:
-    return [node for schema in _schemas(spec) for node in steps(walk_schemas(schema))]
+    return [node for schema in _schemas(spec) for node in elements(walk_schemas(schema))]
 
 
 def update_options(crd: Object, old: Object, before: Object) -> Options:
@@ -64,12 +64,12 @@ def update_options(crd: Object, old: Object, before: Object) -> Options:
     options.immutable_names = is_true(old, "Established")
     schemas, nodes = _schemas(before), nodes_of(before)
     options.schema_required = bool(schema_of(before.get("validation"))) or all(
-        schema_of(version.get("schema")) is not None for version in steps(before.get("versions") or ())
+        schema_of(version.get("schema")) is not None for version in elements(before, "versions")
     )
-    options.valid_types = not any(node.get("type") and node["type"] not in TYPES for node in steps(nodes))
+    options.valid_types = not any(node.get("type") and node["type"] not in TYPES for node in elements(nodes))
     options.structural = not any(conversion_error(item) or structural_errors(Path(""), item) for item in schemas)
-    options.map_keys = not any(map_key_errors(Path(""), node) for node in steps(nodes))
-    options.atomic_sets = not any(_odd_set(node) for node in steps(nodes))
+    options.map_keys = not any(map_key_errors(Path(""), node) for node in elements(nodes))
+    options.atomic_sets = not any(_odd_set(node) for node in elements(nodes))
     options.pruned_defaults = not any(
         has_defaults(item) and any("unknown fields" in error.detail for error in default_errors(Path(""), item, True))
         for item in schemas
@@ -79,7 +79,7 @@ def update_options(crd: Object, old: Object, before: Object) -> Options:
     old_schemas = version_schemas(old_spec)
     unchanged = {
         version.get("name", "")
-        for version in steps(new_spec.get("versions") or ())
+        for version in elements(new_spec, "versions")
         if equal(old_schemas.get(version.get("name", "")), schema_of(version.get("schema")))
     }
     options.unchanged = frozenset(unchanged)
@@ -89,11 +89,11 @@ def update_options(crd: Object, old: Object, before: Object) -> Options:
 
 
 def _many_selectable(new: Object, old: Object) -> frozenset[str]:
-    versions = steps(old.get("versions") or ())
+    versions = elements(old, "versions")
     before = {version.get("name"): version.get("selectableFields") or [] for version in versions}
     found = {
         version.get("name", "")
-        for version in steps(new.get("versions") or ())
+        for version in elements(new, "versions")
         if len(before.get(version.get("name"), [])) > MAX_SELECTABLE
         and equal(before[version.get("name")], version.get("selectableFields"))
     }

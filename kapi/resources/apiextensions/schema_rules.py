@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kapi.cel.ranges import MAX_UINT64
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.each import each, elements, entries, popped
 from kapi.machinery.field import (
     ErrorType,
     FieldError,
@@ -129,7 +129,7 @@ class SchemaValidator:
                     context.child(extra, "additional") if context is not None else None,
                 )
         map_type = schema.get("x-kubernetes-map-type")
-        for name, prop in steps(properties.items()):
+        for name, prop in entries(properties):
             below = where
             if map_type not in (None, "granular", "atomic") and below.no_old_self is None:
                 below = replace(below, no_old_self=path)
@@ -146,12 +146,12 @@ class SchemaValidator:
             )
         self._walk(path.child("not"), schema.get("not"), where, False, None)
         for key in ("allOf", "oneOf", "anyOf"):
-            for index, part in enumerate(steps(schema.get(key) or ())):
-                self._walk(path.child(key).index(index), part, where, False, None)
-        for name, part in steps((schema.get("definitions") or {}).items()):
+            for part, here in each(path.child(key), schema):
+                self._walk(here, part, where, False, None)
+        for name, part in entries(schema, "definitions"):
             self._walk(path.child("definitions").key(name), part, where, False, None)
         self._items(path, schema, where, context)
-        for name, part in steps((schema.get("dependencies") or {}).items()):
+        for name, part in entries(schema, "dependencies"):
             self._walk(path.child("dependencies").key(name), part, where, False, None)
 
     def _items(self, path: Path, schema: Schema, where: _Where, context: CostContext | None) -> None:
@@ -366,9 +366,7 @@ def walk_schemas(schema: object) -> list[Schema]:
     if not isinstance(schema, dict):
         return []
     found, stack = [], [schema]
-    while stack:
-        checkpoint()
-        node = stack.pop()
+    for node in popped(stack):
         found.append(node)
         parts: list[Tree] = []
         for key in ("allOf", "anyOf", "oneOf"):
@@ -379,7 +377,7 @@ def walk_schemas(schema: object) -> list[Schema]:
         parts.extend(items if isinstance(items, list) else [items])
         for key in ("properties", "patternProperties", "definitions"):
             parts.extend((node.get(key) or {}).values())
-        stack.extend(part for part in steps(reversed(parts)) if isinstance(part, dict))
+        stack.extend(part for part in elements(reversed(parts)) if isinstance(part, dict))
     return found
 
 

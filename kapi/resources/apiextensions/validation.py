@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import FieldError, Path, invalid, not_supported, required
 from kapi.machinery.names import dns_1035_label, dns_subdomain
 from kapi.machinery.tree import Object, Tree, equal
@@ -101,27 +101,26 @@ def _spec(spec: Object, options: Options, path: Path) -> list[FieldError]:
 def _needs_structural(spec: Object, options: Options, path: Path, errors: list[FieldError]) -> None:
     """Defaults and extensions in any schema need structural schemas."""
     nodes = nodes_of(spec)
-    if any(node.get("default") is not None for node in steps(nodes)):
+    if any(node.get("default") is not None for node in elements(nodes)):
         options.structural = True
         if spec.get("preserveUnknownFields"):
             text = "must be false in order to use defaults in the schema"
             errors.append(invalid(path.child("preserveUnknownFields"), True, text))
-    if any(node.get(name) for node in steps(nodes) for name in _EXTENSIONS):
+    if any(node.get(name) for node in elements(nodes) for name in _EXTENSIONS):
         options.structural = True
 
 
 def _versions(spec: Object, options: Options, path: Path, errors: list[FieldError]) -> None:
     versions, here = spec.get("versions") or [], path.child("versions")
-    for index, version in enumerate(steps(versions)):
-        at = here.index(index)
+    for version, at in each_of(here, versions):
         texts = dns_1035_label(version.get("name", ""))
         if texts:
             errors.append(invalid(at.child("name"), version.get("name", ""), ",".join(texts)))
         _version(spec, version, at, options, errors)
-    names = [version.get("name", "") for version in steps(versions)]
+    names = [version.get("name", "") for version in elements(versions)]
     if len(set(names)) != len(names):
         errors.append(invalid(here, _go_versions(spec), "must contain unique version names"))
-    if sum(bool(version.get("storage")) for version in steps(versions)) != 1:
+    if sum(bool(version.get("storage")) for version in elements(versions)) != 1:
         text = "must have exactly one version marked as storage version"
         errors.append(invalid(here, _go_versions(spec), text))
     if spec["version"]:
@@ -135,8 +134,8 @@ def _of_all_versions(spec: Object, options: Options, path: Path, errors: list[Fi
     strictness = options.strictness(spec["version"])
     validate_schema(spec.get("validation"), _any_status(spec), strictness, path.child("validation"), errors)
     validate_subresources(spec.get("subresources"), path.child("subresources"), errors)
-    for index, column in enumerate(steps(spec.get("additionalPrinterColumns") or ())):
-        validate_column(column, path.child("additionalPrinterColumns").index(index), errors)
+    for column, place in each(path.child("additionalPrinterColumns"), spec):
+        validate_column(column, place, errors)
     if spec.get("selectableFields"):
         schema, here = schema_of(spec.get("validation")), path.child("selectableFields")
         if schema is None:
@@ -172,7 +171,7 @@ def _go_versions(spec: Object) -> Tree:
             "AdditionalPrinterColumns": version.get("additionalPrinterColumns"),
             "SelectableFields": version.get("selectableFields"),
         }
-        for version in steps(versions)
+        for version in elements(versions)
     ]
 
 
@@ -197,10 +196,10 @@ def _schema_presence(
 ) -> None:
     if schema_of(spec.get("validation")) is not None:
         return
-    for index, version in enumerate(steps(versions)):
+    for version, here in each_of(path.child("versions"), versions):
         if schema_of(version.get("schema")) is not None:
             continue
-        at = path.child("versions").index(index).child("schema", "openAPIV3Schema")
+        at = here.child("schema", "openAPIV3Schema")
         if options.schema_required:
             errors.append(required(at))
         elif not spec.get("preserveUnknownFields") and version.get("served"):
@@ -221,8 +220,8 @@ def _version(spec: Object, version: Object, path: Path, options: Options, errors
         errors,
     )
     validate_subresources(version.get("subresources"), path.child("subresources"), errors)
-    for index, column in enumerate(steps(version.get("additionalPrinterColumns") or ())):
-        validate_column(column, path.child("additionalPrinterColumns").index(index), errors)
+    for column, here in each(path.child("additionalPrinterColumns"), version):
+        validate_column(column, here, errors)
     if version.get("selectableFields"):
         schema = schema_of(version.get("schema"))
         at = path.child("selectableFields")
@@ -235,7 +234,7 @@ def _version(spec: Object, version: Object, path: Path, options: Options, errors
 def _any_status(spec: Object) -> bool:
     holders = [
         spec.get("subresources"),
-        *(version.get("subresources") for version in steps(spec.get("versions") or ())),
+        *(version.get("subresources") for version in elements(spec, "versions")),
     ]
     return any((holder or {}).get("status") is not None for holder in holders)
 
@@ -253,16 +252,16 @@ def _names(names: Object, path: Path) -> list[FieldError]:
         texts = dns_1035_label(value.lower()) if value else ()
         if texts:
             errors.append(invalid(path.child(name), value, mixed + ",".join(texts)))
-    for index, value in enumerate(steps(names.get("shortNames") or ())):
+    for value, here in each(path.child("shortNames"), names):
         texts = dns_1035_label(value)
         if texts:
-            errors.append(invalid(path.child("shortNames").index(index), value, ",".join(texts)))
+            errors.append(invalid(here, value, ",".join(texts)))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         errors.append(invalid(path.child("listKind"), names["listKind"], "kind and listKind may not be the same"))
-    for index, value in enumerate(steps(names.get("categories") or ())):
+    for value, here in each(path.child("categories"), names):
         texts = dns_1035_label(value)
         if texts:
-            errors.append(invalid(path.child("categories").index(index), value, ",".join(texts)))
+            errors.append(invalid(here, value, ",".join(texts)))
     return errors
 
 
@@ -274,7 +273,7 @@ def _rest(crd: Object, spec: Object) -> list[FieldError]:
         errors.append(invalid(path, stored, "must have at least one stored version"))
         return errors
     left = {name: index for index, name in enumerate(stored)}
-    for version in steps(spec.get("versions") or ()):
+    for version in elements(spec, "versions"):
         name = version.get("name", "")
         if version.get("storage") and name not in left:
             errors.append(invalid(path, stored, f"must have the storage version {name}"))

@@ -9,7 +9,7 @@ import base64
 import binascii
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of
 from kapi.machinery.field import Path, invalid, quote, required
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
@@ -137,9 +137,9 @@ class APIServiceStatusStrategy(PlainStatusStrategy):
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         path = Path("status").child("conditions")
-        for position, item in enumerate(steps((obj.get("status") or {}).get("conditions") or ())):
+        for item, here in each_of(path, (obj.get("status") or {}).get("conditions")):
             if item.get("status") not in ("True", "False", "Unknown"):
-                where = path.index(position).child("status")
+                where = here.child("status")
                 errors.append(not_supported(where, item.get("status", ""), ("True", "False", "Unknown")))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.names import regex_text
 from kapi.machinery.tree import Object
@@ -50,8 +50,8 @@ def _api_version_texts(text: str) -> list[str]:
 def _check_status(obj: Object, errors: Errors) -> None:
     status = obj.get("status") or {}
     servers = status.get("storageVersions") or []
-    for i, server in enumerate(steps(servers)):
-        _check_server(server, _STATUS.child("storageVersions").index(i), errors)
+    for server, place in each_of(_STATUS.child("storageVersions"), servers):
+        _check_server(server, place, errors)
     versions = {server.get("encodingVersion", "") for server in servers}
     common = next(iter(versions)) if len(versions) == 1 else None
     given, here = status.get("commonEncodingVersion"), _STATUS.child("commonEncodingVersion")
@@ -74,9 +74,9 @@ def _check_server(server: Object, path: Path, errors: Errors) -> None:
     errors += [invalid(path.child("apiServerID"), name, text) for text in subdomain_name(name)]
     if texts := _api_version_texts(encoding):
         errors.append(invalid(path.child("encodingVersion"), encoding, ",".join(texts)))
-    for i, version in enumerate(steps(decodable)):
+    for version, here in each_of(path.child("decodableVersions"), decodable):
         if texts := _api_version_texts(version):
-            errors.append(invalid(path.child("decodableVersions").index(i), version, ",".join(texts)))
+            errors.append(invalid(here, version, ",".join(texts)))
     if encoding not in decodable:
         text = f"decodableVersions must include encodingVersion {encoding}"
         errors.append(invalid(path.child("decodableVersions"), decodable, text))
@@ -85,7 +85,7 @@ def _check_server(server: Object, path: Path, errors: Errors) -> None:
 def _check_conditions(conditions: list[Object], errors: Errors) -> None:
     """Upstream's paths lack the name of the list, and its error about a status shows the type."""
     seen: dict[str, int] = {}
-    for i, condition in enumerate(steps(conditions)):
+    for i, condition in enumerate(elements(conditions)):
         here, kind = _STATUS.index(i), condition.get("type", "")
         if kind in seen:
             text = f"the type of the condition is not unique, it also appears in conditions[{seen[kind]}]"

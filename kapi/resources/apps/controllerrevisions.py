@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path
 from kapi.machinery.raw import member_text, text_of
 from kapi.machinery.tree import Object
@@ -36,7 +36,7 @@ class ControllerRevisionStrategy(PlainStrategy):
 
 
 def _controller(obj: Object, now: float) -> str:
-    for owner in steps(obj["metadata"].get("ownerReferences") or ()):
+    for owner in elements(obj["metadata"], "ownerReferences"):
         if owner.get("controller"):
             group, slash, _ = owner.get("apiVersion", "").partition("/")
             kind = owner.get("kind", "").lower()

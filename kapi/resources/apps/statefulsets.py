@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
 from kapi.resources.definition import SCALE, Resource, StrategyContext, Subresource
@@ -100,7 +100,7 @@ def _validated_template(spec: Object) -> Object:
     if claims:
         names = list(dict.fromkeys((claim.get("metadata") or {}).get("name", "") for claim in claims))
         volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in names]
-        volumes += [volume for volume in steps(pod.get("volumes") or ()) if volume.get("name", "") not in names]
+        volumes += [volume for volume in elements(pod, "volumes") if volume.get("name", "") not in names]
         changed["volumes"] = volumes
     return {**template, "spec": changed}
 
@@ -122,10 +122,8 @@ def validate_spec(
             here = _SPEC.child("persistentVolumeClaimRetentionPolicy", part)
             errors.append(not_supported(here, value, ("Retain", "Delete")))
     if not update:
-        for i, claim in enumerate(steps(spec.get("volumeClaimTemplates") or ())):
-            validate_claim_spec(
-                claim.get("spec") or {}, _SPEC.child("volumeClaimTemplates").index(i).child("spec"), errors
-            )
+        for claim, place in each(_SPEC.child("volumeClaimTemplates"), spec):
+            validate_claim_spec(claim.get("spec") or {}, place.child("spec"), errors)
     validate_counts(spec, _SPEC, errors, ("replicas", "minReadySeconds"))
     start = (spec.get("ordinals") or {}).get("start", 0)
     if start < 0:
@@ -179,7 +177,7 @@ class StatefulSetStrategy(PlainStrategy):
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("serviceName", "")
         default_pod_template(spec.setdefault("template", {}))
-        for claim in steps(spec.get("volumeClaimTemplates") or ()):
+        for claim in elements(spec, "volumeClaimTemplates"):
             _default_claim(claim)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
@@ -214,8 +212,8 @@ class StatefulSetStrategy(PlainStrategy):
     @staticmethod
     def _spec_warnings(obj: Object, below: tuple[str, ...]) -> list[str]:
         warnings: list[str] = []
-        for i, claim in enumerate(steps(obj["spec"].get("volumeClaimTemplates") or ())):
-            here = _SPEC.child("volumeClaimTemplates").index(i).child(*below)
+        for claim, place in each(_SPEC.child("volumeClaimTemplates"), obj["spec"]):
+            here = place.child(*below)
             warnings += claim_spec_warnings(claim.get("spec") or {}, here)
         if obj["spec"].get("revisionHistoryLimit", 0) < 0:
             warnings.append(_HISTORY)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.internal import internal
@@ -112,7 +112,7 @@ def to_v1(obj: Object) -> Object:
     """The v1 form of a stored (v2) object."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
-    annotations = {k: v for k, v in steps((obj["metadata"].get("annotations") or {}).items()) if k not in _OWN}
+    annotations = {k: v for k, v in entries(obj["metadata"], "annotations") if k not in _OWN}
     others = [_metric_to_v1(metric, current=False) for metric in metrics if not _is_cpu_utilization(metric)]
     if others:
         annotations[METRICS] = _encode(others)

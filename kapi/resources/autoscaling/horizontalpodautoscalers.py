@@ -6,7 +6,7 @@ Upstream: ``pkg/apis/autoscaling``, ``pkg/registry/autoscaling/horizontalpodauto
 from __future__ import annotations
 
 from kapi.machinery import field, tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
@@ -66,7 +66,7 @@ class _Options:
         self.target_without_group = now.get("kind") == "ReplicationController"
         self.any_metric = any(
             _version_problem(metric["object"].get("describedObject") or {}, True)
-            for metric in steps(before.get("metrics") or ())
+            for metric in elements(before, "metrics")
             if metric.get("type") == "Object" and metric.get("object") is not None
         )
 
@@ -275,7 +275,7 @@ class AutoscalerStrategy(PlainStrategy):
         behavior = spec.get("behavior")
         if behavior is not None:
             for part, rules in (("scaleUp", _UP), ("scaleDown", _DOWN)):
-                given = {key: value for key, value in steps((behavior.get(part) or {}).items()) if value is not None}
+                given = {key: value for key, value in entries(behavior, part) if value is not None}
                 behavior[part] = {**tree.copy(rules), **given}
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:

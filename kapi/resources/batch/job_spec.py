@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import OMIT, Path, quote
 from kapi.machinery.tree import Object
 from kapi.resources.batch.indexes import IndexesError, count_indexes
@@ -27,8 +27,8 @@ _REQUIRED_VALUES = "valid values: [{}]"
 def default_job_spec(spec: Object) -> None:
     """The defaults that a Job and the template of a CronJob share."""
     default_pod_template(spec.setdefault("template", {}))
-    for rule in steps((spec.get("podFailurePolicy") or {}).get("rules") or ()):
-        for pattern in steps(rule.get("onPodConditions") or ()):
+    for rule in elements(spec, "podFailurePolicy", "rules"):
+        for pattern in elements(rule, "onPodConditions"):
             if not pattern.get("status"):
                 pattern["status"] = "True"
 
@@ -92,27 +92,27 @@ def _on_exit_codes(requirement: Object, path: Path, errors: Errors, names: set[s
     elif len(values) > 255:
         errors.append(field.too_many(here, len(values), 255))
     seen = set()
-    for i, value in enumerate(steps(values)):
+    for value, place in each_of(here, values):
         if operator == "In" and value == 0:
-            errors.append(field.invalid(here.index(i), value, "must not be 0 for the In operator"))
+            errors.append(field.invalid(place, value, "must not be 0 for the In operator"))
         if value in seen:
-            errors.append(field.duplicate(here.index(i), value))
+            errors.append(field.duplicate(place, value))
         seen.add(value)
-    if any(first > second for first, second in zip(steps(values), values[1:], strict=False)):
+    if any(first > second for first, second in zip(elements(values), values[1:], strict=False)):
         errors.append(field.invalid(here, values, "must be ordered"))
 
 
 def _on_pod_conditions(patterns: list[Object], path: Path, errors: Errors) -> None:
     if len(patterns) > 20:
         errors.append(field.too_many(path, len(patterns), 20))
-    for i, pattern in enumerate(steps(patterns)):
+    for pattern, here in each_of(path, patterns):
         kind, status = pattern.get("type", ""), pattern.get("status", "")
         for text in is_qualified_name(kind):
-            errors.append(field.invalid(path.index(i).child("type"), kind, text))
+            errors.append(field.invalid(here.child("type"), kind, text))
         if not status:
-            errors.append(field.required(path.index(i).child("status"), _choices(_STATUSES)))
+            errors.append(field.required(here.child("status"), _choices(_STATUSES)))
         elif status not in _STATUSES:
-            errors.append(not_supported(path.index(i).child("status"), status, _STATUSES))
+            errors.append(not_supported(here.child("status"), status, _STATUSES))
 
 
 def _failure_policy(spec: Object, policy: Object, path: Path, errors: Errors) -> None:
@@ -121,12 +121,10 @@ def _failure_policy(spec: Object, policy: Object, path: Path, errors: Errors) ->
         errors.append(field.too_many(path.child("rules"), len(rules), 20))
     pod = (spec.get("template") or {}).get("spec") or {}
     names = {
-        container.get("name", "")
-        for part in ("containers", "initContainers")
-        for container in steps(pod.get(part) or ())
+        container.get("name", "") for part in ("containers", "initContainers") for container in elements(pod, part)
     }
-    for i, rule in enumerate(steps(rules)):
-        here, action = path.child("rules").index(i), rule.get("action", "")
+    for rule, place in each_of(path.child("rules"), rules):
+        here, action = place, rule.get("action", "")
         if not action:
             errors.append(field.required(here.child("action"), _choices(_ACTIONS)))
         elif action == "FailIndex":
@@ -155,7 +153,7 @@ def _success_policy(spec: Object, policy: Object, path: Path, errors: Errors) ->
         errors.append(field.required(path.child("rules"), text))
     if len(rules) > 20:
         errors.append(field.too_many(path.child("rules"), len(rules), 20))
-    for i, rule in enumerate(steps(rules)):
+    for i, rule in enumerate(elements(rules)):
         here, count, indexes = path.child("rules").index(i), rule.get("succeededCount"), rule.get("succeededIndexes")
         if count is None and indexes is None:
             text = "at least one of succeededCount or succeededIndexes must be specified"

@@ -6,7 +6,7 @@ Newer rules apply only to the parts that an update changes, since stored objects
 from __future__ import annotations
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import OMIT, Path
 from kapi.machinery.tree import Object
 from kapi.resources.batch.indexes import IndexesError, check_apart, count_indexes
@@ -18,11 +18,11 @@ _CONDITIONS = _STATUS.child("conditions")
 
 
 def is_true(status: Object, kind: str) -> bool:
-    return any(c.get("type") == kind and c.get("status") == "True" for c in steps(status.get("conditions") or ()))
+    return any(c.get("type") == kind and c.get("status") == "True" for c in elements(status, "conditions"))
 
 
 def is_false(status: Object, kind: str) -> bool:
-    return any(c.get("type") == kind and c.get("status") == "False" for c in steps(status.get("conditions") or ()))
+    return any(c.get("type") == kind and c.get("status") == "False" for c in elements(status, "conditions"))
 
 
 class _Change:
@@ -46,8 +46,7 @@ def _uncounted(status: Object, errors: Errors) -> None:
     pods = status.get("uncountedTerminatedPods") or {}
     seen = set()
     for part in ("succeeded", "failed"):
-        for i, uid in enumerate(steps(pods.get(part) or ())):
-            here = _STATUS.child("uncountedTerminatedPods", part).index(i)
+        for uid, here in each(_STATUS.child("uncountedTerminatedPods", part), pods):
             if not uid:
                 errors.append(field.invalid(here, uid, "must not be empty"))
             elif uid in seen:

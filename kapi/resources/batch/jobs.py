@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.machinery import field, tree
 from kapi.machinery.ages import human_duration
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
@@ -277,7 +277,7 @@ class JobStatusStrategy(PlainStatusStrategy):
 def _condition(job: Object, now: float) -> str:
     status = job.get("status") or {}
     first: dict[str, str] = {}
-    for entry in steps(status.get("conditions") or ()):
+    for entry in elements(status, "conditions"):
         first.setdefault(entry.get("type", ""), entry.get("status", ""))
     for kind in ("Complete", "Failed"):
         if first.get(kind) == "True":

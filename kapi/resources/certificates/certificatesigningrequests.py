@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
 from kapi.machinery.ages import human_duration
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
@@ -145,7 +145,7 @@ class ApprovalStrategy(RequestStrategy):
 
 def fill_times(obj: Object, old: Object, now: str) -> None:
     """Sets missing times of conditions; the transition time stays where type and status stay."""
-    for condition in steps(_conditions_of(obj)):
+    for condition in elements(_conditions_of(obj)):
         if not condition.get("lastUpdateTime"):
             condition["lastUpdateTime"] = now
     fill_transition_times(_conditions_of(obj), _conditions_of(old), now)
@@ -206,26 +206,26 @@ def _usages(spec: Object, old: Object, errors: Errors) -> None:
     if not usages:
         errors.append(required(here))
     if all(usage in _USAGES for usage in before):
-        for index, usage in enumerate(steps(usages)):
+        for usage, place in each_of(here, usages):
             if usage not in _USAGES:
-                errors.append(not_supported(here.index(index), usage, _USAGES))
+                errors.append(not_supported(place, usage, _USAGES))
     if len(set(before)) == len(before):
         given: set[str] = set()
-        for index, usage in enumerate(steps(usages)):
+        for usage, place in each_of(here, usages):
             if usage in given:
-                errors.append(duplicate(here.index(index), usage))
+                errors.append(duplicate(place, usage))
             given.add(usage)
 
 
 def _conditions(conditions: list[Object], old: list[Object], errors: Errors) -> None:
     """Appends the errors of the conditions; those that the old object has already are allowed."""
-    types = [item.get("type", "") for item in steps(old)]
+    types = [item.get("type", "") for item in elements(old)]
     before = set(types)
     unique = len(before) == len(types)
     exclusive = not all(kind in before for kind in _APPROVAL)
     seen: set[str] = set()
-    for index, condition in enumerate(steps(conditions)):
-        kind, status, here = condition.get("type", ""), condition.get("status", ""), _CONDITIONS.index(index)
+    for condition, place in each_of(_CONDITIONS, conditions):
+        kind, status, here = condition.get("type", ""), condition.get("status", ""), place
         if not kind and "" not in before:
             errors.append(required(here.child("type")))
         allowed = ("True",) if kind in _LASTING else ("False", "True", "Unknown")
@@ -271,7 +271,7 @@ def validate_change(obj: Object, old: Object, errors: Errors, *, approval: bool,
 
 
 def _of(conditions: list[Object], kind: str) -> list[Object]:
-    return [item for item in steps(conditions) if item.get("type") == kind]
+    return [item for item in elements(conditions) if item.get("type") == kind]
 
 
 def _state(obj: Object, now: float) -> str:

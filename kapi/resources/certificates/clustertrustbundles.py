@@ -8,7 +8,7 @@ from functools import partial
 
 from cryptography import x509
 
-from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import costly
 from kapi.machinery.field import Path, invalid, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
@@ -67,8 +67,7 @@ def _check_bundle(text: str, errors: Errors) -> None:
         return
     anchors: dict[bytes, list[int]] = {}
     problems = []
-    for i, block in enumerate(pem_blocks(data)):
-        checkpoint()
+    for i, block in enumerate(costly(pem_blocks(data))):
         if block.kind != "CERTIFICATE":
             problems.append(f"entry {i} has bad block type: {block.kind}")
         elif block.headers:

@@ -11,7 +11,7 @@ from email.utils import parseaddr
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.each import costly, elements
 from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.certificates.pod_certificate_keys import requested_key
@@ -29,7 +29,7 @@ _MINUTE, _HOUR = datetime.timedelta(minutes=1), datetime.timedelta(hours=1)
 
 def condition_of(obj: Object) -> str:
     """The type of the condition with the decision, "" without one."""
-    for condition in steps((obj.get("status") or {}).get("conditions") or ()):
+    for condition in elements(obj, "status", "conditions"):
         if condition.get("type") in DECISIONS and condition.get("status") == "True":
             return str(condition["type"])
     return ""
@@ -93,8 +93,7 @@ def _check_issued(status: Object, spec: Object, now: str, errors: Errors) -> Non
         return
     if not _check_times(status, leaf, spec, now, errors):
         return
-    for block in blocks[1:]:
-        checkpoint()
+    for block in costly(blocks[1:]):
         if block.kind != "CERTIFICATE":
             text = "issued certificate chain must consist entirely of CERTFICATE PEM blocks"
             errors.append(invalid(_CHAIN, chain, text))

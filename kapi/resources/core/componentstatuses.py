@@ -4,14 +4,14 @@ Upstream: ``pkg/registry/core/componentstatus``, printers ``printComponentStatus
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
 from kapi.resources.shared import printing
 
 
 def _health(obj: Object) -> Object:
-    for condition in steps(obj.get("conditions") or []):
+    for condition in elements(obj, "conditions"):
         if condition.get("type") == "Healthy":
             found: Object = condition
             return found

@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/core/validation``: ValidateEndpoints; ``pkg/registry/core/e
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
@@ -35,8 +35,7 @@ def _some_address(subset: Object, path: Path, errors: Errors, ctx: object) -> No
 
 def _ports(subset: Object, path: Path, errors: Errors, ctx: object) -> None:
     ports = subset.get("ports") or []
-    for i, port in enumerate(steps(ports)):
-        here = path.child("ports").index(i)
+    for port, here in each_of(path.child("ports"), ports):
         if len(ports) > 1 and not port.get("name"):
             errors.append(required(here.child("name")))
         _PORT(port, here, errors, ctx)
@@ -62,8 +61,8 @@ class EndpointsStrategy(PlainStrategy):
     update_rules = (UpdateRules.CHANGED_METADATA, UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
-        for subset in steps(obj.get("subsets") or []):
-            for port in steps(subset.get("ports") or []):
+        for subset in elements(obj, "subsets"):
+            for port in elements(subset, "ports"):
                 port["protocol"] = port.get("protocol") or "TCP"
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
@@ -77,10 +76,10 @@ class EndpointsStrategy(PlainStrategy):
         if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) == _CONTROLLER:
             return []
         warnings: list[str] = []
-        for i, subset in enumerate(steps(obj.get("subsets") or [])):
+        for subset, here in each_of(Path("subsets"), obj.get("subsets")):
             for part in ("addresses", "notReadyAddresses"):
-                for j, address in enumerate(steps(subset.get(part) or [])):
-                    path = Path("subsets").index(i).child(part).index(j).child("ip")
+                for j, address in enumerate(elements(subset, part)):
+                    path = here.child(part).index(j).child("ip")
                     warnings += ip_warnings(path, address.get("ip", ""))
         return warnings
 
@@ -90,13 +89,13 @@ class EndpointsStrategy(PlainStrategy):
 
 def _listed(endpoints: Object, now: float) -> str:
     found: list[str] = []
-    for subset in steps(endpoints.get("subsets") or []):
-        ips = [address.get("ip", "") for address in steps(subset.get("addresses") or [])]
+    for subset in elements(endpoints, "subsets"):
+        ips = [address.get("ip", "") for address in elements(subset, "addresses")]
         ports = subset.get("ports") or []
         if not ports:
             found += ips
-        for port in steps(ports):
-            found += [f"[{ip}]:{port['port']}" if ":" in ip else f"{ip}:{port['port']}" for ip in steps(ips)]
+        for port in elements(ports):
+            found += [f"[{ip}]:{port['port']}" if ":" in ip else f"{ip}:{port['port']}" for ip in elements(ips)]
     if not endpoints.get("subsets"):
         return printing.NONE
     text = ",".join(found[:_MAX_SHOWN])

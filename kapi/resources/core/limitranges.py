@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import uuid
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements, entries
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -28,7 +28,7 @@ _MAX_MILLI = (2**63 - 1) // 1000
 
 def _merged(*amounts: Object | None) -> Object:
     """All amounts; of several with the same name the last one."""
-    return {name: amount for part in amounts for name, amount in steps((part or {}).items())}
+    return {name: amount for part in amounts for name, amount in entries(part)}
 
 
 def _default_item(item: Object) -> None:
@@ -64,10 +64,10 @@ def _item(item: Object, path: Path, errors: Errors) -> None:
         if name == "maxLimitRequestRatio" and kind == "PersistentVolumeClaim" and unbounded:
             detail = "either minimum or maximum storage value is required, but neither was provided"
             errors.append(required(path.child("limits"), detail))
-        for key in steps(values[name]):
+        for key in elements(values[name]):
             errors += name_rule(key, path.child(name).key(key))
             keys[key] = None
-    for key in steps(keys):
+    for key in elements(keys):
         errors += _compared(key, {name: values[name].get(key) for name in _LISTS}, path)
 
 
@@ -117,7 +117,7 @@ class LimitRangeStrategy(PlainStrategy):
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE)
 
     def default(self, obj: Object) -> None:
-        for item in steps((obj.get("spec") or {}).get("limits") or []):
+        for item in elements(obj, "spec", "limits"):
             _default_item(item)
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
@@ -126,8 +126,8 @@ class LimitRangeStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         seen: set[str] = set()
-        for i, item in enumerate(steps((obj.get("spec") or {}).get("limits") or [])):
-            path, kind = _LIMITS.index(i), item.get("type") or ""
+        for item, here in each_of(_LIMITS, (obj.get("spec") or {}).get("limits")):
+            path, kind = here, item.get("type") or ""
             _type(kind, path.child("type"), errors)
             if kind in seen:
                 errors.append(duplicate(path.child("type"), kind))

@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/core/validation``: ValidateNamespace; ``pkg/registry/core/n
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
@@ -56,7 +56,7 @@ class NamespaceStrategy(PlainStrategy):
             keep(obj, old, "status")
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        for name in steps((obj.get("spec") or {}).get("finalizers") or []):
+        for name in elements(obj, "spec", "finalizers"):
             _finalizer(name, _FINALIZERS, errors)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
@@ -83,7 +83,7 @@ class NamespaceStrategy(PlainStrategy):
             "orphan": bool(orphans) if orphans is not None else propagation == "Orphan",
             "foregroundDeletion": not orphans if orphans is not None else propagation == "Foreground",
         }
-        finalizers = [name for name in steps(metadata.get("finalizers") or []) if wanted.get(name, True)]
+        finalizers = [name for name in elements(metadata, "finalizers") if wanted.get(name, True)]
         finalizers += [name for name, wants in wanted.items() if wants and name not in finalizers]
         metadata.pop("finalizers", None)
         if finalizers:
@@ -115,8 +115,8 @@ class NamespaceFinalizeStrategy(PlainStatusStrategy):
     kept = ("status",)
 
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
-        for i, name in enumerate(steps((obj.get("spec") or {}).get("finalizers") or [])):
-            _finalizer(name, _FINALIZERS.index(i), errors)
+        for name, here in each_of(_FINALIZERS, (obj.get("spec") or {}).get("finalizers")):
+            _finalizer(name, here, errors)
 
     def canonicalize(self, obj: Object) -> None:
         _label_with_name(obj)

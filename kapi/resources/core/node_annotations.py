@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.go_json import value_error
@@ -36,7 +36,7 @@ def _taints(text: str, validate_taints: ValidateTaints, errors: Errors) -> None:
         errors.append(invalid(_PATH, TAINTS, problem))
     elif taints:
         # names of fields may have any case
-        read = [{name.lower(): value for name, value in steps((taint or {}).items())} for taint in taints]
+        read = [{name.lower(): value for name, value in entries(taint)} for taint in taints]
         validate_taints(read, _PATH.child(TAINTS), errors)
 
 

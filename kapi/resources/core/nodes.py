@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements, entries
 from kapi.machinery.field import ErrorType, FieldError, Path, duplicate, forbidden, internal, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.core.node_annotations import validate_node_annotations
@@ -51,13 +51,13 @@ def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:
 
 def _validate_resources(node: Object, errors: Errors) -> None:
     for part in ("capacity", "allocatable"):
-        for name, value in steps(((node.get("status") or {}).get(part) or {}).items()):
+        for name, value in entries(node, "status", part):
             errors += check_resource_quantity(name, value, _STATUS.child(part, name))
 
 
 def _validate_features(node: Object, errors: Errors) -> None:
     features, path = (node.get("status") or {}).get("declaredFeatures") or [], _STATUS.child("declaredFeatures")
-    for i, feature in enumerate(steps(features)):
+    for i, feature in enumerate(elements(features)):
         if len(feature) > 253:
             detail = f'invalid feature name "{feature}": must be no more than 253 characters'
             errors.append(invalid(path.index(i), feature, detail))
@@ -89,12 +89,12 @@ def _validate_node(node: Object, errors: Errors) -> None:
     for i, cidr in enumerate(cidrs):
         errors += check_cidr_legacy(path.index(i), cidr)
     if len(cidrs) > 1:
-        parsed = [parse_network(cidr) for cidr in steps(cidrs)]
+        parsed = [parse_network(cidr) for cidr in elements(cidrs)]
         if None in parsed:
             i = parsed.index(None)
             fault = f"invalid CIDR[{i}]: <nil> (invalid CIDR address: {cidrs[i]})"
             errors.append(internal(path, f"invalid PodCIDRs. failed to check with dual stack with error:{fault}"))
-        versions = {network[1].version for network in steps(parsed) if network is not None}
+        versions = {network[1].version for network in elements(parsed) if network is not None}
         if None in parsed or len(versions) != 2 or len(cidrs) > 2:
             errors.append(invalid(path, cidrs, "may specify no more than one CIDR for each IP family"))
 
@@ -125,17 +125,17 @@ def _validate_change(node: Object, old: Object, errors: Errors) -> None:
     _validate_resources(node, errors)
     _validate_features(node, errors)
     seen: set[tuple[tuple[str, str], ...]] = set()
-    for i, address in enumerate(steps(status.get("addresses") or [])):
+    for address, here in each(_STATUS.child("addresses"), status):
         key = tuple(sorted(address.items()))
         if key in seen:
             shown = {"Type": address.get("type", ""), "Address": address.get("address", "")}
-            errors.append(duplicate(_STATUS.child("addresses").index(i), shown))
+            errors.append(duplicate(here, shown))
         seen.add(key)
     old_cidrs, cidrs = before.get("podCIDRs") or [], spec.get("podCIDRs") or []
     if old_cidrs and len(old_cidrs) != len(cidrs):
         errors.append(forbidden(_SPEC.child("podCIDRs"), _CIDR_FIXED))
     elif old_cidrs:
-        changed = sum(cidr != was for cidr, was in steps(zip(cidrs, old_cidrs, strict=True)))
+        changed = sum(cidr != was for cidr, was in elements(zip(cidrs, old_cidrs, strict=True)))
         errors += [forbidden(_SPEC.child("podCIDRs"), _CIDR_FIXED)] * changed
     if before.get("providerID") and before["providerID"] != spec.get("providerID", ""):
         detail = 'node updates may not change providerID except from "" to valid'
@@ -195,8 +195,8 @@ class NodeStrategy(PlainStrategy):
             warnings.append("spec.configSource: the feature is removed")
         if spec.get("externalID"):
             warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
-        for i, cidr in enumerate(steps(spec.get("podCIDRs") or [])):
-            warnings += cidr_warnings(_SPEC.child("podCIDRs").index(i), cidr)
+        for cidr, here in each(_SPEC.child("podCIDRs"), spec):
+            warnings += cidr_warnings(here, cidr)
         return warnings
 
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
@@ -218,7 +218,7 @@ def _info(node: Object, name: str) -> str:
 
 def _status(node: Object, now: float) -> str:
     words: list[str] = []
-    for condition in steps((node.get("status") or {}).get("conditions") or []):
+    for condition in elements(node, "status", "conditions"):
         if condition.get("type") == "Ready":
             words = ["Ready" if condition.get("status") == "True" else "NotReady"]
     words = words or ["Unknown"]
@@ -229,7 +229,7 @@ def _status(node: Object, now: float) -> str:
 
 def _roles(node: Object, now: float) -> str:
     roles: set[str] = set()
-    for key, value in steps((node["metadata"].get("labels") or {}).items()):
+    for key, value in entries(node["metadata"], "labels"):
         if key.startswith(_ROLE_LABEL):
             roles.add(key.removeprefix(_ROLE_LABEL))
         elif key == _OLD_ROLE_LABEL:
@@ -238,7 +238,7 @@ def _roles(node: Object, now: float) -> str:
 
 
 def _address(node: Object, kind: str) -> str:
-    for address in steps((node.get("status") or {}).get("addresses") or []):
+    for address in elements(node, "status", "addresses"):
         if address.get("type") == kind:
             return str(address.get("address", ""))
     return printing.NONE

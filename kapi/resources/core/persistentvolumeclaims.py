@@ -6,7 +6,7 @@ Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolumeClaim; ``pkg/reg
 from __future__ import annotations
 
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
@@ -140,16 +140,16 @@ class PersistentVolumeClaimStatusStrategy(PlainStatusStrategy):
         status = obj.get("status") or {}
         if not (obj.get("spec") or {}).get("accessModes"):
             errors.append(required(Path("Spec").child("accessModes")))
-        for name, value in steps((status.get("capacity") or {}).items()):
+        for name, value in entries(status, "capacity"):
             errors += _not_below_zero(value, _STATUS.child("capacity").key(name))
         path = _STATUS.child("allocatedResourceStatuses")
-        for name, value in steps((status.get("allocatedResourceStatuses") or {}).items()):
+        for name, value in entries(status, "allocatedResourceStatuses"):
             errors += _resource_key(name, path)
             if value not in _RESIZE:
                 # upstream shows the resource, not the status
                 errors.append(not_supported(path, name, sorted(_RESIZE)))
         path = _STATUS.child("allocatedResources")
-        for name, value in steps((status.get("allocatedResources") or {}).items()):
+        for name, value in entries(status, "allocatedResources"):
             found = _resource_key(name, path) or _not_below_zero(value, path.key(name))
             errors += found or check_resource_quantity("storage", value, path.key(name))
 

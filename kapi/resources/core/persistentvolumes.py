@@ -5,7 +5,7 @@ Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolume; ``pkg/registry
 from __future__ import annotations
 
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path, forbidden, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
@@ -48,8 +48,8 @@ def _with_renamed_labels(affinity: Object | None, reference: Object | None) -> O
     affinity = tree.copy(affinity)
     terms = (affinity.get("required") or {}).get("nodeSelectorTerms") or []
     others = ((reference or {}).get("required") or {}).get("nodeSelectorTerms") or []
-    for term, other in zip(steps(terms), others, strict=False):
-        pairs = zip(steps(term.get("matchExpressions") or []), other.get("matchExpressions") or [], strict=False)
+    for term, other in zip(elements(terms), others, strict=False):
+        pairs = zip(elements(term, "matchExpressions"), other.get("matchExpressions") or [], strict=False)
         for expression, wanted in pairs:
             if _RENAMED.get(expression.get("key", "")) == wanted.get("key"):
                 expression["key"] = wanted["key"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery.ages import since
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Column, FieldText, TableColumns
 from kapi.resources.shared.printing import AGE, NAME, NONE, age, name
@@ -17,9 +17,9 @@ class _Summary:
     def __init__(self, pod: Object) -> None:
         spec, status = pod.get("spec") or {}, pod.get("status") or {}
         initial = spec.get("initContainers") or []
-        sidecars = {item.get("name") for item in steps(initial) if item.get("restartPolicy") == "Always"}
+        sidecars = {item.get("name") for item in elements(initial) if item.get("restartPolicy") == "Always"}
         self.total = len(spec.get("containers") or ()) + sum(
-            1 for c in steps(initial) if c.get("restartPolicy") == "Always"
+            1 for c in elements(initial) if c.get("restartPolicy") == "Always"
         )
         self.ready = 0
         self.restarts = 0
@@ -27,12 +27,12 @@ class _Summary:
         phase = status.get("phase", "")
         self.reason = status.get("reason") or phase
         conditions = status.get("conditions") or []
-        for condition in steps(conditions):
+        for condition in elements(conditions):
             if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
                 self.reason = "SchedulingGated"
         side_restarts, side_last = 0, ""
         initializing = False
-        for i, entry in enumerate(steps(status.get("initContainerStatuses") or ())):
+        for i, entry in enumerate(elements(status, "initContainerStatuses")):
             self.restarts += entry.get("restartCount", 0)
             finished = _finished(entry)
             self.last = max(self.last, finished)
@@ -71,7 +71,7 @@ class _Summary:
 
     def _regular(self, entries: list[Object], conditions: list[Object]) -> None:
         running, failure = False, ""
-        for entry in steps(reversed(entries)):
+        for entry in elements(reversed(entries)):
             self.restarts += entry.get("restartCount", 0)
             self.last = max(self.last, _finished(entry))
             state = entry.get("state") or {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared.features import gate
@@ -20,7 +20,7 @@ _ONLY = "only cpu and memory resources are mutable"
 def keep_all_but_resources(new: list[Object], old: list[Object]) -> list[Object]:
     """The old containers with the new ones' resources and resize policies; the new ones where the names differ."""
     merged = []
-    for container, before in steps(zip(new, old, strict=True)):
+    for container, before in elements(zip(new, old, strict=True)):
         if container.get("name") != before.get("name"):
             return new
         changed = {key: value for key, value in before.items() if key not in ("resources", "resizePolicy")}
@@ -50,7 +50,7 @@ def prepare_resize(new: Object, old: Object) -> None:
 
 def _removed(new: Object | None, old: Object | None, part: str) -> bool:
     after, before = (new or {}).get(part) or {}, (old or {}).get(part) or {}
-    return len(before) > len(after) or any(name not in after for name in steps(before))
+    return len(before) > len(after) or any(name not in after for name in elements(before))
 
 
 def _without_resized(new: Object | None, old: Object | None) -> Object | None:
@@ -60,7 +60,7 @@ def _without_resized(new: Object | None, old: Object | None) -> Object | None:
     result: Object = {}
     for part in ("limits", "requests"):
         after, before = (new or {}).get(part) or {}, (old or {}).get(part) or {}
-        amounts = {name: amount for name, amount in steps(after.items()) if name not in _RESIZED}
+        amounts = {name: amount for name, amount in entries(after) if name not in _RESIZED}
         amounts.update({name: before[name] for name in _RESIZED if name in before})
         if amounts:
             result[part] = amounts
@@ -72,7 +72,7 @@ def _munged(container: Object, old: Object) -> Object:
 
 
 def _plain(container: Object) -> Object:
-    resources = {key: value for key, value in steps((container.get("resources") or {}).items()) if value}
+    resources = {key: value for key, value in entries(container, "resources") if value}
     kept = {key: value for key, value in container.items() if value not in (None, [], "")}
     return {**kept, "resources": resources}
 
@@ -103,7 +103,7 @@ def _pod_level(new: Object, old: Object, errors: Errors) -> None:
         if _removed(after, before, "limits"):
             errors.append(field.forbidden(path.child("limits"), "pod-level resource limits cannot be removed"))
     rest = _without_resized(after, before) or {}
-    known = {key: value for key, value in steps((before or {}).items()) if value and key != "claims"}
+    known = {key: value for key, value in entries(before) if value and key != "claims"}
     if rest != known or (after or {}).get("claims"):
         errors.append(field.forbidden(_SPEC, "only cpu and memory resources are mutable at pod-level"))
 
@@ -115,7 +115,7 @@ def _is_set(spec: Object) -> bool:
 
 def _supported(old: Object) -> bool:
     """Whether the node supports resizing: it reports the resources of running containers then."""
-    for entry in steps((old.get("status") or {}).get("containerStatuses") or ()):
+    for entry in elements(old, "status", "containerStatuses"):
         if (entry.get("state") or {}).get("running") is not None:
             return entry.get("resources") is not None
     return True
@@ -162,7 +162,7 @@ def validate_pod_resize(new: Object, old: Object, errors: Errors, ctx: PodOption
 
 def _amounts(spec: Object, before: Object, errors: Errors, initial: bool) -> None:
     for part in ("initContainers", "containers"):
-        for i, container in enumerate(steps(before.get(part) or ())):
+        for i, container in enumerate(elements(before, part)):
             if part == "initContainers" and not initial and container.get("restartPolicy") != "Always":
                 continue
             path = _SPEC.child(part).index(i).child("resources")
@@ -174,10 +174,10 @@ def _amounts(spec: Object, before: Object, errors: Errors, initial: bool) -> Non
 
 
 def _containers(spec: Object, before: Object, errors: Errors, initial: bool) -> None:
-    for i, old in enumerate(steps(before.get("containers") or ())):
+    for i, old in enumerate(elements(before, "containers")):
         if _plain(_munged(spec["containers"][i], old)) != _plain(old):
             errors.append(field.forbidden(_SPEC, _ONLY))
-    for i, old in enumerate(steps(before.get("initContainers") or ())):
+    for i, old in enumerate(elements(before, "initContainers")):
         container, here = spec["initContainers"][i], _SPEC.child("initContainers").index(i)
         sidecar = container.get("restartPolicy") == "Always"
         modified = _plain(container) != _plain(old)
@@ -189,7 +189,7 @@ def _containers(spec: Object, before: Object, errors: Errors, initial: bool) -> 
             text = "only cpu and memory resources for init or sidecar containers are mutable"
             errors.append(field.forbidden(here, text))
         if modified and not sidecar:
-            for policy in steps(container.get("resizePolicy") or ()):
+            for policy in elements(container, "resizePolicy"):
                 if policy.get("restartPolicy") == "RestartContainer":
                     text = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
                     errors.append(field.forbidden(here, text))

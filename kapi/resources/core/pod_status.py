@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.core.pod_update import validate_annotation_changes
@@ -39,7 +39,7 @@ def _conditions(conditions: list[Object], errors: Errors) -> None:
 def _should_restart(container: Object, spec: Object, code: int) -> bool:
     policy = container.get("restartPolicy")
     if policy is not None:
-        for rule in steps(container.get("restartPolicyRules") or ()):
+        for rule in elements(container, "restartPolicyRules"):
             codes = rule.get("exitCodes")
             if codes is None:
                 continue
@@ -56,42 +56,40 @@ def _restarts_all(spec: Object) -> bool:
     return any(
         rule.get("action") == "RestartAllContainers"
         for part in ("initContainers", "containers")
-        for container in steps(spec.get(part) or ())
-        for rule in steps(container.get("restartPolicyRules") or ())
+        for container in elements(spec, part)
+        for rule in elements(container, "restartPolicyRules")
     )
 
 
 def _transitions(new: Object, old: Object, spec: Object, name: str, part: str, errors: Errors) -> None:
     """A terminated container may run again only if its restart policy allows it."""
-    containers = {container.get("name", ""): container for container in steps(spec.get(part) or ())}
+    containers = {container.get("name", ""): container for container in elements(spec, part)}
     running = {
-        after.get("name")
-        for after in steps(new.get(name) or ())
-        if (after.get("state") or {}).get("terminated") is None
+        after.get("name") for after in elements(new, name) if (after.get("state") or {}).get("terminated") is None
     }
-    for i, before in enumerate(steps(old.get(name) or ())):
+    for before, here in each(_STATUS.child(name), old):
         ended = (before.get("state") or {}).get("terminated")
         if ended is None or before.get("name") not in running:
             continue
         container = containers.get(before.get("name", ""))
         if container is None or not _should_restart(container, spec, ended.get("exitCode", 0)):
-            errors.append(field.forbidden(_STATUS.child(name).index(i).child("state"), _STATE))
+            errors.append(field.forbidden(here.child("state"), _STATE))
 
 
 def _claims(status: Object, spec: Object, errors: Errors) -> None:
     path = _STATUS.child("resourceClaimStatuses")
-    known = {claim.get("name", "") for claim in steps(spec.get("resourceClaims") or ())}
+    known = {claim.get("name", "") for claim in elements(spec, "resourceClaims")}
     seen = set()
-    for i, entry in enumerate(steps(status.get("resourceClaimStatuses") or ())):
+    for entry, here in each_of(path, status.get("resourceClaimStatuses")):
         name, claim = entry.get("name", ""), entry.get("resourceClaimName")
         if name not in known:
             text = "must match the name of an entry in `spec.resourceClaims`"
-            errors.append(field.invalid(path.index(i).child("name"), name, text))
+            errors.append(field.invalid(here.child("name"), name, text))
         if name in seen:
-            errors.append(field.duplicate(path.index(i).child("name"), name))
+            errors.append(field.duplicate(here.child("name"), name))
         seen.add(name)
         for text in subdomain_name(claim) if claim is not None else ():
-            errors.append(field.invalid(path.index(i).child("resourceClaimName"), claim, text))
+            errors.append(field.invalid(here.child("resourceClaimName"), claim, text))
 
 
 def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
@@ -102,7 +100,7 @@ def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
     containers = {
         container.get("name", ""): container
         for part in ("initContainers", "containers")
-        for container in steps(spec.get(part) or ())
+        for container in elements(spec, part)
     }
     mappings = entry.get("requestMappings") or []
     here = path.child("requestMappings")
@@ -135,10 +133,10 @@ def _extended_claims(status: Object, spec: Object, errors: Errors) -> None:
 
 
 def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
-    known = {entry.get("resourceClaimName") for entry in steps(spec.get("resourceClaims") or ())}
-    known |= {entry.get("resourceClaimName") for entry in steps(status.get("resourceClaimStatuses") or ())}
-    for i, entry in enumerate(steps(status.get("nodeAllocatableResourceClaimStatuses") or ())):
-        path, claim = _STATUS.child("nodeAllocatableResourceClaimStatuses").index(i), entry.get("resourceClaimName", "")
+    known = {entry.get("resourceClaimName") for entry in elements(spec, "resourceClaims")}
+    known |= {entry.get("resourceClaimName") for entry in elements(status, "resourceClaimStatuses")}
+    for entry, place in each(_STATUS.child("nodeAllocatableResourceClaimStatuses"), status):
+        path, claim = place, entry.get("resourceClaimName", "")
         if not claim:
             errors.append(field.required(path.child("resourceClaimName"), "must not be empty"))
         if claim not in known:
@@ -146,7 +144,7 @@ def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
         for part in ("containers", "resources"):
             if not entry.get(part):
                 errors.append(field.required(path.child(part), "must not be empty"))
-        for name, quantity in steps((entry.get("resources") or {}).items()):
+        for name, quantity in entries(entry, "resources"):
             here = path.child("resources").key(name)
             if not is_native(name):
                 errors.append(field.invalid(here, name, "must be a node allocatable resource name"))
@@ -156,11 +154,11 @@ def _node_claims(status: Object, spec: Object, errors: Errors) -> None:
 
 def _addresses(new: list[Object], old: list[Object], name: str, kind: str, errors: Errors) -> None:
     path = _STATUS.child(name)
-    accepted = {entry.get("ip", "") for entry in steps(old)}
-    for i, entry in enumerate(steps(new)):
+    accepted = {entry.get("ip", "") for entry in elements(old)}
+    for i, entry in enumerate(elements(new)):
         errors.extend(check_ip_legacy(path.index(i), entry.get("ip", ""), accepted))
     if len(new) > 1:
-        families = [family_of(entry.get("ip", "")) for entry in steps(new)]
+        families = [family_of(entry.get("ip", "")) for entry in elements(new)]
         if "unknown" in families:
             i = families.index("unknown")
             text = f"failed to check for dual stack with error:invalid IP[{i}]: {new[i].get('ip', '')}"
@@ -184,35 +182,35 @@ def _host_addresses(status: Object, old: Object, errors: Errors) -> None:
 def _users(status: Object, spec: Object, errors: Errors) -> None:
     windows = (spec.get("os") or {}).get("name") == "windows"
     for name in _LISTS:
-        for i, entry in enumerate(steps(status.get(name) or ())):
+        for entry, here in each(_STATUS.child(name), status):
             linux = (entry.get("user") or {}).get("linux")
             if linux is None:
                 continue
-            path = _STATUS.child(name).index(i).child("user", "linux")
+            path = here.child("user", "linux")
             if windows:
                 errors.append(field.forbidden(path, "cannot be set for a windows pod"))
                 continue
             for part, rule in (("uid", is_user_id), ("gid", is_group_id)):
                 for text in rule(linux.get(part, 0)):
                     errors.append(field.invalid(path.child(part), linux.get(part, 0), text))
-            for j, group in enumerate(steps(linux.get("supplementalGroups") or ())):
+            for group, here in each(path.child("supplementalGroups"), linux):
                 for text in is_group_id(group):
-                    errors.append(field.invalid(path.child("supplementalGroups").index(j), group, text))
+                    errors.append(field.invalid(here, group, text))
 
 
 def _allocated(status: Object, spec: Object, errors: Errors) -> None:
     for name, part in (("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")):
-        containers = {container.get("name", ""): container for container in steps(spec.get(part) or ())}
-        for i, entry in enumerate(steps(status.get(name) or ())):
+        containers = {container.get("name", ""): container for container in elements(spec, part)}
+        for entry, here in each(_STATUS.child(name), status):
             container = containers.get(entry.get("name", ""))
-            for j, allocated in enumerate(steps(entry.get("allocatedResourcesStatus") or ())):
-                path = _STATUS.child(name).index(i).child("allocatedResourcesStatus").index(j)
+            for j, allocated in enumerate(elements(entry, "allocatedResourcesStatus")):
+                path = here.child("allocatedResourcesStatus").index(j)
                 if container is not None:
                     _known_resource(allocated.get("name", ""), container.get("resources") or {}, path, errors)
                 _health(allocated.get("resources") or [], path.child("resources"), errors)
-    for i, entry in enumerate(steps(status.get("ephemeralContainerStatuses") or ())):
+    for entry, here in each(_STATUS.child("ephemeralContainerStatuses"), status):
         if entry.get("allocatedResourcesStatus"):
-            path = _STATUS.child("ephemeralContainerStatuses").index(i).child("allocatedResourcesStatus")
+            path = here.child("allocatedResourcesStatus")
             errors.append(field.forbidden(path, "must not be specified in container status"))
 
 
@@ -220,7 +218,7 @@ def _known_resource(name: str, resources: Object, path: Path, errors: Errors) ->
     if name.startswith("claim:"):
         known = {
             "claim:" + claim.get("name", "") + ("/" + claim["request"] if claim.get("request") else "")
-            for claim in steps(resources.get("claims") or ())
+            for claim in elements(resources, "claims")
         }
         text = (
             "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or "
@@ -260,18 +258,18 @@ def drop_disabled_status(status: Object, before: Object, ctx: object) -> None:
 
 def _mounts(status: Object) -> Iterator[Object]:
     for name in _LISTS:
-        for entry in steps(status.get(name) or ()):
+        for entry in elements(status, name):
             yield from entry.get("volumeMounts") or ()
 
 
 def _volumes(status: Object, errors: Errors) -> None:
     for name in _LISTS:
-        for i, entry in enumerate(steps(status.get(name) or ())):
-            for j, mount in enumerate(steps(entry.get("volumeMounts") or ())):
+        for entry, place in each(_STATUS.child(name), status):
+            for j, mount in enumerate(elements(entry, "volumeMounts")):
                 image = (mount.get("volumeStatus") or {}).get("image")
                 if image is None:
                     continue
-                path = _STATUS.child(name).index(i).child("volumeMounts").index(j)
+                path = place.child("volumeMounts").index(j)
                 here = path.child("volumeStatus", "imageVolumeStatus", "imageRef")
                 if not image.get("imageRef"):
                     errors.append(field.required(here, "imageRef must not be empty"))

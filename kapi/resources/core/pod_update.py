@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
 from kapi.resources.shared.affinity import REQUIRED, validate_tolerations
@@ -83,8 +83,8 @@ def _tolerations(new: list[Object], old: list[Object], errors: Errors, ctx: PodO
             (key, value) for key, value in toleration.items() if key != "tolerationSeconds" and value != ""
         )
 
-    now = {bare(toleration) for toleration in steps(new)}
-    if any(bare(toleration) not in now for toleration in steps(old)):
+    now = {bare(toleration) for toleration in elements(new)}
+    if any(bare(toleration) not in now for toleration in elements(old)):
         text = "existing toleration can not be modified except its tolerationSeconds"
         errors.append(field.forbidden(path, text))
         return
@@ -92,15 +92,15 @@ def _tolerations(new: list[Object], old: list[Object], errors: Errors, ctx: PodO
 
 
 def _gates(new: list[Object], old: list[Object], errors: Errors) -> None:
-    known = {gate.get("name", "") for gate in steps(old)}
-    for name, i in steps({gate.get("name", ""): i for i, gate in enumerate(steps(new))}.items()):
+    known = {gate.get("name", "") for gate in elements(old)}
+    for name, i in entries({gate.get("name", ""): i for i, gate in enumerate(elements(new))}):
         if name not in known:
             text = f"only deletion is allowed, but found new scheduling gate '{name}'"
             errors.append(field.forbidden(_SPEC.child("schedulingGates").index(i).child("name"), text))
 
 
 def _node_selector(new: Object, old: Object, errors: Errors) -> None:
-    if any(new.get(key) != value for key, value in steps(old.items())):
+    if any(new.get(key) != value for key, value in entries(old)):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(field.invalid(_SPEC.child("nodeSelector"), plain(new) or None, text))
 
@@ -124,7 +124,7 @@ def _node_affinity(new: Object | None, old: Object | None, errors: Errors) -> No
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         errors.append(field.invalid(path, internal("NodeSelectorTerm", after) or None, text))
         return
-    for i, term in enumerate(steps(before)):
+    for i, term in enumerate(elements(before)):
         if not _only_adds(after[i], term):
             value = internal("NodeSelectorTerm", after[i])
             errors.append(field.invalid(path.index(i), value, "only additions are allowed (no mutations or deletions)"))
@@ -159,7 +159,9 @@ def _restore(munged: Object, old: Object, name: str) -> None:
 
 
 def _with_images(new: list[Object], old: list[Object]) -> list[Object]:
-    return [{**container, "image": before.get("image", "")} for container, before in steps(zip(new, old, strict=True))]
+    return [
+        {**container, "image": before.get("image", "")} for container, before in elements(zip(new, old, strict=True))
+    ]
 
 
 def validate_pod_update(new: Object, old: Object, errors: Errors, ctx: PodOptions) -> None:
@@ -210,8 +212,8 @@ def validate_ephemeral_update(new: Object, old: Object, errors: Errors, ctx: Pod
         errors[:] = [field.forbidden("", "static pods do not support ephemeral containers")]
         return
     path = _SPEC.child("ephemeralContainers")
-    now = {container.get("name", ""): container for container in steps(new["spec"].get("ephemeralContainers") or ())}
-    for container in steps(old["spec"].get("ephemeralContainers") or ()):
+    now = {container.get("name", ""): container for container in elements(new["spec"], "ephemeralContainers")}
+    for container in elements(old["spec"], "ephemeralContainers"):
         name = container.get("name", "")
         if name not in now:
             text = f"existing ephemeral containers {field.quote(name)} may not be removed\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import field, tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.core import pod_printing
@@ -47,18 +47,18 @@ def _validate_whole(pod: Object, errors: Errors, options: PodOptions) -> None:
         validate_pod_annotations(annotations, spec, METADATA.child("annotations"), errors, options)
     validate_pod_spec(spec, _SPEC, errors, options, metadata)
     if not spec.get("serviceAccountName"):
-        for i, volume in enumerate(steps(spec.get("volumes") or ())):
-            for j, source in enumerate(steps((volume.get("projected") or {}).get("sources") or ())):
+        for volume, place in each(_SPEC.child("volumes"), spec):
+            for j, source in enumerate(elements(volume, "projected", "sources")):
                 if source.get("serviceAccountToken") is not None:
-                    here = _SPEC.child("volumes").index(i).child("projected", "sources").index(j)
+                    here = place.child("projected", "sources").index(j)
                     text = "must not be specified when serviceAccountName is not set"
                     errors.append(field.forbidden(here.child("serviceAccountToken"), text))
     for part in ("containers", "initContainers"):
-        for i, container in enumerate(steps(spec.get(part) or ())):
+        for container, place in each(_SPEC.child(part), spec):
             image = container.get("image", "")
             if image != image.strip():
                 text = "must not have leading or trailing whitespace"
-                errors.append(field.invalid(_SPEC.child(part).index(i).child("image"), image, text))
+                errors.append(field.invalid(place.child("image"), image, text))
 
 
 def _merge_label_keys(spec: Object, labels: Object, spread: bool) -> None:
@@ -70,7 +70,7 @@ def _merge_label_keys(spec: Object, labels: Object, spread: bool) -> None:
         if selector is None:
             continue
         for part, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
-            for key in steps(term.get(part) or ()):
+            for key in elements(term, part):
                 if key in labels:
                     expression = {"key": key, "operator": operator, "values": [labels[key]]}
                     selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), expression]
@@ -82,7 +82,7 @@ def _set_app_armor_profiles(pod: Object) -> None:
     if not any(key.startswith(APP_ARMOR) for key in annotations) or (spec.get("os") or {}).get("name") == "windows":
         return
     whole = (spec.get("securityContext") or {}).get("appArmorProfile")
-    for container, _ in steps(containers_with_paths(spec, _SPEC)):
+    for container, _ in elements(containers_with_paths(spec, _SPEC)):
         annotation = annotations.get(APP_ARMOR + container.get("name", ""))
         context = container.get("securityContext") or {}
         if annotation is None or context.get("appArmorProfile") is not None:
@@ -102,7 +102,7 @@ def _app_armor_warnings(pod: Object) -> list[str]:
     annotations, spec = pod["metadata"].get("annotations") or {}, pod["spec"]
     warnings = []
     whole = (spec.get("securityContext") or {}).get("appArmorProfile")
-    for container, _ in steps(containers_with_paths(spec, _SPEC)) if annotations else ():
+    for container, _ in elements(containers_with_paths(spec, _SPEC)) if annotations else ():
         key = APP_ARMOR + container.get("name", "")
         if key not in annotations or (spec.get("os") or {}).get("name") == "windows":
             continue
@@ -229,8 +229,8 @@ class PodStatusStrategy(_PodPartStrategy):
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         warnings: list[str] = []
         for name in ("podIPs", "hostIPs"):
-            for i, entry in enumerate(steps((obj.get("status") or {}).get(name) or ())):
-                warnings += ip_warnings(Path("status").child(name).index(i).child("ip"), entry.get("ip", ""))
+            for entry, here in each_of(Path("status").child(name), (obj.get("status") or {}).get(name)):
+                warnings += ip_warnings(here.child("ip"), entry.get("ip", ""))
         return warnings
 
 
@@ -239,9 +239,9 @@ def _keep_observed(status: Object, before: Object) -> None:
     if not status.get("observedGeneration") and before.get("observedGeneration"):
         status["observedGeneration"] = before["observedGeneration"]
     known: dict[str, list[int]] = {}
-    for condition in steps(before.get("conditions") or ()):
+    for condition in elements(before, "conditions"):
         known.setdefault(condition.get("type", ""), []).append(condition.get("observedGeneration", 0))
-    for condition in steps(status.get("conditions") or ()):
+    for condition in elements(status, "conditions"):
         observed = known.get(condition.get("type", ""))
         generation = observed.pop(0) if observed else 0
         if generation and not condition.get("observedGeneration"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path, invalid, repeat, required
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
@@ -48,24 +48,24 @@ def _covers(scope: str, resource: str) -> bool:
 
 
 def _amounts(amounts: Object | None, path: Path, errors: Errors) -> None:
-    for name, value in steps((amounts or {}).items()):
+    for name, value in entries(amounts):
         here = path.key(name)
         errors += check_quota_resource_name(name, here)
         errors += check_resource_quantity(name, value, here)
 
 
 def _uncovered(scope: str, hard: list[str]) -> int:
-    return 0 if scope not in _SCOPES else sum(not _covers(scope, name) for name in steps(hard))
+    return 0 if scope not in _SCOPES else sum(not _covers(scope, name) for name in elements(hard))
 
 
 def _standard(spec: Object) -> list[str]:
-    return [name for name in steps(spec.get("hard") or {}) if is_standard_quota_resource(name)]
+    return [name for name in elements(spec, "hard") if is_standard_quota_resource(name)]
 
 
 def _scopes(spec: Object, errors: Errors) -> None:
     scopes, path = spec.get("scopes") or [], _SPEC.child("scopes")
     uncovered = cache(partial(_uncovered, hard=_standard(spec)))
-    for scope in steps(scopes):
+    for scope in elements(scopes):
         if scope not in _SCOPES:
             errors.append(invalid(path, scopes, "unsupported scope"))
         repeat(errors, invalid(path, scopes, "unsupported scope applied to resource"), uncovered(scope))
@@ -73,7 +73,7 @@ def _scopes(spec: Object, errors: Errors) -> None:
 
 
 def _conflicts(scopes: list[str], shown: list[str] | None, errors: Errors) -> None:
-    present = {scope for scope in steps(scopes) if scope in _SCOPES}
+    present = {scope for scope in elements(scopes) if scope in _SCOPES}
     for pair in _CONFLICTS:
         if present.issuperset(pair):
             errors.append(invalid(_SPEC.child("scopes"), shown, "conflicting scopes"))
@@ -90,10 +90,10 @@ def _scope_selector(spec: Object, errors: Errors) -> None:
     shown = {
         "MatchExpressions": [
             {"ScopeName": t.get("scopeName", ""), "Operator": t.get("operator", ""), "Values": t.get("values")}
-            for t in steps(terms)
+            for t in elements(terms)
         ]
     }
-    for term in steps(terms):
+    for term in elements(terms):
         scope, operator, values = term.get("scopeName", ""), term.get("operator", ""), term.get("values") or []
         if scope not in _SCOPES:
             errors.append(invalid(path.child("scopeName"), scope, "unsupported scope"))
@@ -158,7 +158,7 @@ def _used(obj: Object, limits: bool) -> str:
     hard, used = status.get("hard") or {}, status.get("used") or {}
     return ", ".join(
         f"{name}: {used.get(name, '0')}/{hard[name]}"
-        for name in steps(ordered(hard))
+        for name in elements(ordered(hard))
         if name.startswith("limits.") is limits
     )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.machinery.field import Path, invalid, required, too_long
 from kapi.machinery.tree import Object
 from kapi.resources.core.configmaps import MAX_SIZE, decoded_size, validate_frozen
@@ -60,9 +60,9 @@ class SecretStrategy(PlainStrategy):
         texts = obj.pop("stringData", None)
         if texts:
             data = dict(obj.get("data") or {})
-            data.update((key, base64.b64encode(text.encode()).decode()) for key, text in steps(texts.items()))
+            data.update((key, base64.b64encode(text.encode()).decode()) for key, text in entries(texts))
             obj["data"] = data
-        for key, value in steps((obj.get("data") or {}).items()):
+        for key, value in entries(obj, "data"):
             if value is None:
                 obj["data"][key] = ""
         obj["type"] = obj.get("type") or "Opaque"
@@ -73,7 +73,7 @@ class SecretStrategy(PlainStrategy):
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         size = 0
-        for key, value in steps((obj.get("data") or {}).items()):
+        for key, value in entries(obj, "data"):
             check(is_config_map_key)(key, _DATA.key(key), errors, ctx)
             size += decoded_size(value or "")
         if size > MAX_SIZE:

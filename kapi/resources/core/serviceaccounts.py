@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/core/validation``: ValidateServiceAccount; ``pkg/registry/c
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
@@ -20,7 +20,7 @@ class ServiceAccountStrategy(PlainStrategy):
         # of a reference only the name is stored
         if obj.get("secrets"):
             obj["secrets"] = [
-                {"name": secret["name"]} if secret.get("name") else {} for secret in steps(obj["secrets"])
+                {"name": secret["name"]} if secret.get("name") else {} for secret in elements(obj["secrets"])
             ]
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:

@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/discovery/validation``, ``pkg/registry/discovery/endpointsl
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, invalid, required, too_many
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
@@ -68,8 +68,8 @@ def _hints(hints: Object, path: Path, errors: Errors, ctx: object) -> None:
             errors.append(too_many(path.child(part), len(named), _MAX_HINTS))
             return
         seen: set[str] = set()
-        for i, hint in enumerate(steps(named)):
-            name, here = hint.get("name", ""), path.child(part).index(i).child("name")
+        for hint, place in each_of(path.child(part), named):
+            name, here = hint.get("name", ""), place.child("name")
             if name in seen:
                 errors.append(duplicate(here, name))
             seen.add(name)
@@ -88,15 +88,14 @@ def _endpoints(endpoints: list[Object], kind: str, path: Path, errors: Errors) -
     if len(endpoints) > _MAX_ENDPOINTS:
         errors.append(too_many(path, len(endpoints), _MAX_ENDPOINTS))
         return
-    for i, endpoint in enumerate(steps(endpoints)):
-        here = path.index(i)
+    for endpoint, here in each_of(path, endpoints):
         addresses, listed = endpoint.get("addresses") or [], here.child("addresses")
         if not addresses:
             errors.append(required(listed, "must contain at least 1 address"))
         elif len(addresses) > _MAX_ADDRESSES:
             errors.append(too_many(listed, len(addresses), _MAX_ADDRESSES))
-        for j, address in enumerate(steps(addresses)):
-            _address(address, kind, listed.index(j), listed, errors)
+        for address, place in each_of(listed, addresses):
+            _address(address, kind, place, listed, errors)
         _NODE_NAME(endpoint, here, errors, None)
         topology = endpoint.get("deprecatedTopology") or {}
         if len(topology) > _MAX_TOPOLOGY:
@@ -110,8 +109,8 @@ def _ports(ports: list[Object], path: Path, errors: Errors) -> None:
         errors.append(too_many(path, len(ports), _MAX_PORTS))
         return
     seen: set[str] = set()
-    for i, port in enumerate(steps(ports)):
-        here, name = path.index(i), port.get("name") or ""
+    for port, place in each_of(path, ports):
+        here, name = place, port.get("name") or ""
         if name:
             check(is_dns1123_label)(name, here.child("name"), errors, None)
         if name in seen:
@@ -122,7 +121,7 @@ def _ports(ports: list[Object], path: Path, errors: Errors) -> None:
 
 class EndpointSliceStrategy(PlainStrategy):
     def default(self, obj: Object) -> None:
-        for port in steps(obj.get("ports") or []):
+        for port in elements(obj, "ports"):
             if port.get("name") is None:
                 port["name"] = ""
             if port.get("protocol") is None:
@@ -141,7 +140,7 @@ class EndpointSliceStrategy(PlainStrategy):
             self._drop_topology(obj)
 
     def _drop_topology(self, obj: Object) -> None:
-        for endpoint in steps(obj.get("endpoints") or []):
+        for endpoint in elements(obj, "endpoints"):
             endpoint.pop("deprecatedTopology", None)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
@@ -175,9 +174,9 @@ class EndpointSliceStrategy(PlainStrategy):
         if (obj["metadata"].get("labels") or {}).get(_MANAGED_BY) in _CONTROLLERS:
             return []
         warnings: list[str] = []
-        for i, endpoint in enumerate(steps(obj.get("endpoints") or [])):
-            for j, address in enumerate(steps(endpoint.get("addresses") or [])):
-                warnings += ip_warnings(Path("endpoints").index(i).child("addresses").index(j), address)
+        for endpoint, here in each_of(Path("endpoints"), obj.get("endpoints")):
+            for j, address in enumerate(elements(endpoint, "addresses")):
+                warnings += ip_warnings(here.child("addresses").index(j), address)
         return warnings
 
 
@@ -195,13 +194,7 @@ def _port(port: Object) -> str:
 
 
 def _addresses(endpoint_slice: Object, now: float) -> str:
-    return _some(
-        [
-            ip
-            for endpoint in steps(endpoint_slice.get("endpoints") or [])
-            for ip in steps(endpoint.get("addresses") or [])
-        ]
-    )
+    return _some([ip for endpoint in elements(endpoint_slice, "endpoints") for ip in elements(endpoint, "addresses")])
 
 
 RESOURCE = Resource(
@@ -226,7 +219,7 @@ RESOURCE = Resource(
         ),
         printing.column(
             "Ports",
-            lambda obj, now: _some([_port(port) for port in steps(obj.get("ports") or [])]),
+            lambda obj, now: _some([_port(port) for port in elements(obj, "ports")]),
             FieldText("api.discovery.v1.EndpointSlice", "ports"),
         ),
         printing.column("Endpoints", _addresses, FieldText("api.discovery.v1.EndpointSlice", "endpoints")),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
@@ -140,7 +140,7 @@ def _rule(rule: Object, path: Path, errors: Errors) -> None:
 def validate_flow_conditions(obj: Object, errors: Errors) -> None:
     """Conditions of a FlowSchema or PriorityLevelConfiguration must have different types."""
     seen: set[str] = set()
-    for i, condition in enumerate(steps((obj.get("status") or {}).get("conditions") or [])):
+    for i, condition in enumerate(elements(obj, "status", "conditions")):
         kind, path = condition.get("type") or "", _STATUS.child("conditions").index(i).child("type")
         if kind in seen:
             errors.append(duplicate(path, kind))
@@ -174,7 +174,7 @@ def _shown(spec: Object) -> Object:
     def rule(one: Object) -> Object:
         resources, urls = one.get("resourceRules"), one.get("nonResourceRules")
         return {
-            "Subjects": [subject(item) for item in steps(one.get("subjects") or [])] or None,
+            "Subjects": [subject(item) for item in elements(one, "subjects")] or None,
             "ResourceRules": None if not resources else [resource_rule(item) for item in resources],
             "NonResourceRules": None
             if not urls
@@ -185,7 +185,7 @@ def _shown(spec: Object) -> Object:
         "PriorityLevelConfiguration": {"Name": (spec.get("priorityLevelConfiguration") or {}).get("name", "")},
         "MatchingPrecedence": spec.get("matchingPrecedence", 0),
         "DistinguisherMethod": method and {"Type": str(method.get("type", ""))},
-        "Rules": [rule(item) for item in steps(spec.get("rules") or [])] or None,
+        "Rules": [rule(item) for item in elements(spec, "rules")] or None,
     }
 
 
@@ -223,8 +223,8 @@ class FlowSchemaStrategy(PlainStrategy):
             check(subdomain_name)(level, path, errors, None)
         else:
             errors.append(required(path, "must reference a priority level"))
-        for i, rule in enumerate(steps(spec.get("rules") or [])):
-            _rule(rule, _SPEC.child("rules").index(i), errors)
+        for rule, here in each(_SPEC.child("rules"), spec):
+            _rule(rule, here, errors)
         fixed = FLOW_SCHEMAS.get(name)
         if fixed is not None and spec != fixed:
             errors.append(invalid(_SPEC, _shown(spec), f"spec of '{name}' must equal the fixed value"))
@@ -261,7 +261,7 @@ def _method(obj: Object, now: float) -> str:
 
 
 def _dangling(obj: Object, now: float) -> str:
-    for condition in steps((obj.get("status") or {}).get("conditions") or []):
+    for condition in elements(obj, "status", "conditions"):
         if condition.get("type") == "Dangling":
             return str(condition.get("status", ""))
     return "?"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -97,8 +97,8 @@ def _rule_value(rule: Object, path: Path, errors: Errors) -> None:
     paths = path.child("http", "paths")
     if not http.get("paths"):
         errors.append(required(paths))
-    for i, item in enumerate(steps(http.get("paths") or [])):
-        _http_path(item, paths.index(i), errors)
+    for item, here in each_of(paths, http.get("paths")):
+        _http_path(item, here, errors)
 
 
 def _rules(rules: list[Object], path: Path, lax_wildcards: bool, errors: Errors) -> None:
@@ -114,8 +114,8 @@ def _rules(rules: list[Object], path: Path, lax_wildcards: bool, errors: Errors)
 
 def _tls(entries: list[Object], path: Path, lax_secrets: bool, errors: Errors) -> None:
     for i, entry in enumerate(entries):
-        for j, host in enumerate(steps(entry.get("hosts") or [])):
-            _host(host, path.index(i).child("hosts").index(j), errors)
+        for host, here in each(path.index(i).child("hosts"), entry):
+            _host(host, here, errors)
         secret = entry.get("secretName") or ""
         if secret and not lax_secrets:
             check(subdomain_name)(secret, path.index(i).child("secretName"), errors, None)
@@ -123,11 +123,11 @@ def _tls(entries: list[Object], path: Path, lax_secrets: bool, errors: Errors) -
 
 def _had_bad_secret(old: Object | None) -> bool:
     entries = ((old or {}).get("spec") or {}).get("tls") or []
-    return any(entry.get("secretName") and subdomain_name(entry["secretName"]) for entry in steps(entries))
+    return any(entry.get("secretName") and subdomain_name(entry["secretName"]) for entry in elements(entries))
 
 
 def _had_bad_wildcard_rule(old: Object | None) -> bool:
-    for rule in steps(((old or {}).get("spec") or {}).get("rules") or []):
+    for rule in elements(old, "spec", "rules"):
         found: Errors = []
         _rule_value(rule, Path(), found)
         if found and "*" in (rule.get("host") or ""):

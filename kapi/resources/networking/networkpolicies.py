@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
@@ -50,8 +50,7 @@ def _ip_block(block: Object, path: Path, accepted: Collection[str], errors: Erro
     outer = parse_network(cidr)
     if outer is None:
         return
-    for i, text in enumerate(steps(block.get("except") or [])):
-        here = path.child("except").index(i)
+    for text, here in each(path.child("except"), block):
         errors += check_cidr_legacy(here, text, accepted)
         inner = parse_network(text)
         if inner is None:
@@ -80,10 +79,10 @@ def _blocks(policy: Object) -> Iterator[tuple[Path, Object]]:
     """Every ipBlock with its path."""
     spec = policy.get("spec") or {}
     for direction, peers in _DIRECTIONS:
-        for i, rule in enumerate(steps(spec.get(direction) or [])):
-            for j, peer in enumerate(steps(rule.get(peers) or [])):
+        for rule, here in each(_SPEC.child(direction), spec):
+            for j, peer in enumerate(elements(rule, peers)):
                 if peer.get("ipBlock") is not None:
-                    path = _SPEC.child(direction).index(i).child(peers).index(j).child("ipBlock")
+                    path = here.child(peers).index(j).child("ipBlock")
                     yield path, peer["ipBlock"]
 
 
@@ -94,8 +93,8 @@ class NetworkPolicyStrategy(PlainStrategy):
         spec = obj.setdefault("spec", {})
         spec.setdefault("podSelector", {})
         for direction, _ in _DIRECTIONS:
-            for rule in steps(spec.get(direction) or []):
-                for port in steps(rule.get("ports") or []):
+            for rule in elements(spec, direction):
+                for port in elements(rule, "ports"):
                     if port.get("protocol") is None:
                         port["protocol"] = "TCP"
         if not spec.get("policyTypes"):
@@ -106,9 +105,7 @@ class NetworkPolicyStrategy(PlainStrategy):
         accepted: set[str] = set()
         lax = False
         if old is not None:
-            accepted = {
-                text for _, block in _blocks(old) for text in (block.get("cidr"), *steps(block.get("except") or ()))
-            }
+            accepted = {text for _, block in _blocks(old) for text in (block.get("cidr"), *elements(block, "except"))}
             found: Errors = []
             validate_label_selector((old.get("spec") or {}).get("podSelector") or {}, Path(), found)
             lax = bool(found)
@@ -116,26 +113,25 @@ class NetworkPolicyStrategy(PlainStrategy):
             spec.get("podSelector") or {}, _SPEC.child("podSelector"), errors, allow_invalid_values=lax
         )
         for direction, peers in _DIRECTIONS:
-            for i, rule in enumerate(steps(spec.get(direction) or [])):
-                here = _SPEC.child(direction).index(i)
-                for j, port in enumerate(steps(rule.get("ports") or [])):
-                    _port(port, here.child("ports").index(j), errors)
-                for j, peer in enumerate(steps(rule.get(peers) or [])):
-                    _peer(peer, here.child(peers).index(j), accepted, lax, errors)
+            for rule, here in each(_SPEC.child(direction), spec):
+                for port, place in each(here.child("ports"), rule):
+                    _port(port, place, errors)
+                for peer, place in each(here.child(peers), rule):
+                    _peer(peer, place, accepted, lax, errors)
         types, path = spec.get("policyTypes") or [], _SPEC.child("policyTypes")
         if len(types) > 2:
             errors.append(invalid(path, types, "may not specify more than two policyTypes"))
             return
-        for i, kind in enumerate(steps(types)):
+        for kind, place in each_of(path, types):
             if kind not in ("Ingress", "Egress"):
-                errors.append(not_supported(path.index(i), kind, ("Ingress", "Egress")))
+                errors.append(not_supported(place, kind, ("Ingress", "Egress")))
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         warnings: list[str] = []
-        for path, block in steps(_blocks(obj)):
+        for path, block in elements(_blocks(obj)):
             warnings += cidr_warnings(path.child("cidr"), block.get("cidr", ""))
-            for i, text in enumerate(steps(block.get("except") or [])):
-                warnings += cidr_warnings(path.child("except").index(i), text)
+            for text, here in each(path.child("except"), block):
+                warnings += cidr_warnings(here, text)
         return warnings
 
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
@@ -39,7 +39,7 @@ class ServiceCIDRStrategy(PlainStrategy):
             return
         for i, cidr in enumerate(cidrs):
             errors += check_cidr(_CIDRS.index(i), cidr)
-        parsed = [parse_network(cidr) for cidr in steps(cidrs)]
+        parsed = [parse_network(cidr) for cidr in elements(cidrs)]
         versions = [network[1].version for network in parsed if network is not None]
         if len(versions) == 2 and versions[0] == versions[1]:
             detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"

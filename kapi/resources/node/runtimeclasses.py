@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/node/validation``, ``pkg/registry/node/runtimeclass``."""
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of
 from kapi.machinery.field import Path, duplicate
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext
@@ -33,10 +33,10 @@ def _handler(name: str) -> tuple[str, ...]:
 def _tolerations(tolerations: list[Object], path: Path, errors: Errors) -> None:
     validate_tolerations(tolerations, path, errors, PodOptions(is_pod=False))
     seen: set[tuple[Tree, ...]] = set()
-    for i, toleration in enumerate(steps(tolerations)):
+    for toleration, here in each_of(path, tolerations):
         mark = tuple(toleration.get(name) or "" for name in ("key", "operator", "value", "effect"))
         if mark in seen:
-            errors.append(duplicate(path.index(i), internal("Toleration", toleration)))
+            errors.append(duplicate(here, internal("Toleration", toleration)))
         seen.add(mark)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -39,8 +39,8 @@ class RoleBindingStrategy(PlainStrategy):
         if kind not in self.kinds:
             errors.append(not_supported(_REFERENCE.child("kind"), kind, self.kinds))
         require("name", then=check(is_path_segment_name))(reference, _REFERENCE, errors, ctx)
-        for i, subject in enumerate(steps(obj.get("subjects") or [])):
-            validate_subject(subject, Path("subjects").index(i), errors, namespaced=self.namespaced)
+        for subject, here in each_of(Path("subjects"), obj.get("subjects")):
+            validate_subject(subject, here, errors, namespaced=self.namespaced)
 
     def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
         errors: Errors = []

@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/rbac/validation``."""
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -20,8 +20,8 @@ class RoleStrategy(PlainStrategy):
     update_rules = (UpdateRules.NEW_METADATA, UpdateRules.TYPE, UpdateRules.CHANGED_METADATA)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
-        for i, rule in enumerate(steps(obj.get("rules") or [])):
-            validate_policy_rule(rule, Path("rules").index(i), errors, namespaced=self.namespaced)
+        for rule, here in each_of(Path("rules"), obj.get("rules")):
+            validate_policy_rule(rule, here, errors, namespaced=self.namespaced)
 
 
 RESOURCE = Resource(

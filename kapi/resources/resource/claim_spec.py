@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, forbidden, internal, invalid, required
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
@@ -22,21 +22,21 @@ _CHOICE = "exactly one of `exactly` or `firstAvailable` is required"
 
 
 def default_claim_spec(spec: Object) -> None:
-    for request in steps((spec.get("devices") or {}).get("requests") or []):
+    for request in elements(spec, "devices", "requests"):
         for wish in [request.get("exactly"), *(request.get("firstAvailable") or [])]:
             if wish is None:
                 continue
             wish["allocationMode"] = wish.get("allocationMode") or "ExactCount"
             if wish["allocationMode"] == "ExactCount" and not wish.get("count"):
                 wish["count"] = 1
-            for toleration in steps(wish.get("tolerations") or []):
+            for toleration in elements(wish, "tolerations"):
                 toleration["operator"] = toleration.get("operator") or "Equal"
 
 
 def requests_of(spec: Object) -> Requests:
     return {
-        request.get("name", ""): frozenset(sub.get("name", "") for sub in steps(request.get("firstAvailable") or []))
-        for request in steps((spec.get("devices") or {}).get("requests") or [])
+        request.get("name", ""): frozenset(sub.get("name", "") for sub in elements(request, "firstAvailable"))
+        for request in elements(spec, "devices", "requests")
     }
 
 
@@ -126,13 +126,13 @@ def _wish(wish: Object, path: Path, errors: Errors) -> None:
             errors.append(invalid(path.child("count"), count, "must be greater than zero"))
     else:
         errors.append(not_supported(path.child("allocationMode"), mode, ("All", "ExactCount")))
-    for i, toleration in enumerate(steps(wish.get("tolerations") or [])):
-        devices.check_toleration(toleration, path.child("tolerations").index(i), errors)
+    for toleration, place in each(path.child("tolerations"), wish):
+        devices.check_toleration(toleration, place, errors)
 
 
 def check_admin_access(spec: Object, ctx: StrategyContext, errors: Errors) -> None:
     """Admin access is allowed in namespaces with a label for it."""
-    for i, request in enumerate(steps((spec.get("devices") or {}).get("requests") or [])):
+    for i, request in enumerate(elements(spec, "devices", "requests")):
         if (request.get("exactly") or {}).get("adminAccess"):
             path = Path("spec").child("devices", "requests").index(i).child("adminAccess")
             check_admin_namespace(path, ctx, errors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Hashable
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required, too_long, too_many
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.metadata import validate_label_name
@@ -28,8 +28,8 @@ def check_list(items: list[Tree], limit: int, item: Item, path: Path, errors: Er
     if 0 <= limit < len(items):
         errors.append(too_many(path, len(items), limit))
         return False
-    for i, value in enumerate(steps(items)):
-        item(value, path.index(i))
+    for value, here in each_of(path, items):
+        item(value, here)
     return True
 
 
@@ -46,9 +46,9 @@ def check_set(
     if not check_list(items, limit, item, path, errors):
         return
     seen: set[Hashable] = set()
-    for i, value in enumerate(steps(items)):
+    for value, here in each_of(path, items):
         if key(value) in seen:
-            errors.append(duplicate(path.index(i), key(value) if show is None else show(value)))
+            errors.append(duplicate(here, key(value) if show is None else show(value)))
         seen.add(key(value))
 
 
@@ -174,12 +174,12 @@ def check_binding_conditions(obj: Object, path: Path, errors: Errors) -> None:
     for names, here in ((good, good_path), (bad, bad_path)):
         check_list(names, _MAX_CONDITIONS, lambda name, place: validate_label_name(name, place, errors), here, errors)
     known: set[str] = set()
-    for i, name in enumerate(steps(good)):
+    for i, name in enumerate(elements(good)):
         if name in known:
             errors.append(duplicate(good_path.index(i), name))
         known.add(name)
     failing: set[str] = set()
-    for i, name in enumerate(steps(bad)):
+    for i, name in enumerate(elements(bad)):
         if name in failing:
             errors.append(duplicate(bad_path.index(i), name))
         failing.add(name)

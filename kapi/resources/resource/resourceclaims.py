@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required, too_long, too_many
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -71,7 +71,7 @@ class ResourceClaimStatusStrategy(PlainStatusStrategy):
         """Drops the status of devices that are no longer allocated."""
         status = obj.get("status") or {}
         gone = allocated(old.get("status") or {}) - allocated(status)
-        kept = [device for device in steps(status.get("devices") or []) if device_id(device) not in gone]
+        kept = [device for device in elements(status, "devices") if device_id(device) not in gone]
         status.pop("devices", None)
         if kept:
             status["devices"] = kept
@@ -122,9 +122,9 @@ def _results(status: Object) -> list[Object]:
 
 
 def _admin_result(status: Object) -> Path | None:
-    for i, result in enumerate(steps(_results(status))):
+    for result, here in each_of(_STATUS.child("allocation", "devices", "results"), _results(status)):
         if result.get("adminAccess"):
-            return _STATUS.child("allocation", "devices", "results").index(i).child("adminAccess")
+            return here.child("adminAccess")
     return None
 
 
@@ -140,7 +140,7 @@ def _shown_id(device: Object) -> Object:
 
 def allocated(status: Object) -> set[DeviceID]:
     """The allocated devices."""
-    return {device_id(result) for result in steps(_results(status))}
+    return {device_id(result) for result in elements(_results(status))}
 
 
 def _user(user: Object, path: Path, errors: Errors) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import NIL, Path, duplicate, invalid, required, too_long, too_many
 from kapi.machinery.names import SUBDOMAIN, regex_text
 from kapi.machinery.tree import Object
@@ -96,7 +96,7 @@ def _caseless(text: str) -> str:
 def _check_pool_name(name: str, path: Path, errors: Errors) -> None:
     if len(name.encode()) > _MAX_NAME:
         errors.append(too_long(path, _MAX_NAME))
-    for i, part in enumerate(steps(name.split("/"))):
+    for i, part in enumerate(elements(name.split("/"))):
         if not part:
             errors.append(invalid(path, name, f"segment {i}: must not be empty"))
         errors += [invalid(path, part, f"segment {i}: {text}") for text in (is_dns1123_subdomain(part) if part else ())]

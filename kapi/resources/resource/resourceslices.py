@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, quote, required, too_long, too_many
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
@@ -47,19 +47,19 @@ class ResourceSliceStrategy(PlainStrategy):
     generation_parts = ("spec",)
 
     def default(self, obj: Object) -> None:
-        for device in steps(_devices(obj.get("spec") or {})):
-            for mapping in steps((device.get("nodeAllocatableResourceMappings") or {}).values()):
+        for device in elements(_devices(obj.get("spec") or {})):
+            for mapping in elements((device.get("nodeAllocatableResourceMappings") or {}).values()):
                 if mapping.get("allocationMultiplier") is None:
                     mapping["allocationMultiplier"] = "1"
 
     def prepare(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
-        for device in steps(_devices(obj.get("spec") or {})):
-            for taint in steps(device.get("taints") or []):
+        for device in elements(_devices(obj.get("spec") or {})):
+            for taint in elements(device, "taints"):
                 if not taint.get("timeAdded"):
                     taint["timeAdded"] = ctx.now
         mapped = any(d.get("nodeAllocatableResourceMappings") for d in _devices((old or {}).get("spec") or {}))
         if not gate(ctx, "DRANodeAllocatableResources") and not mapped:
-            for device in steps(_devices(obj.get("spec") or {})):
+            for device in elements(_devices(obj.get("spec") or {})):
                 device.pop("nodeAllocatableResourceMappings", None)
         if not gate(ctx, "DRAListTypeAttributes") and not any(_lists((old or {}).get("spec") or {})):
             for attribute, name in list(_lists(obj.get("spec") or {})):
@@ -84,8 +84,8 @@ def _devices(spec: Object) -> list[Object]:
 
 def _lists(spec: Object) -> Iterator[tuple[Object, str]]:
     """The names of attributes' lists of values."""
-    for device in steps(_devices(spec)):
-        for attribute in steps((device.get("attributes") or {}).values()):
+    for device in elements(_devices(spec)):
+        for attribute in elements((device.get("attributes") or {}).values()):
             yield from ((attribute, name) for name in _UNION[1] if attribute.get(name) is not None)
 
 
@@ -102,7 +102,7 @@ def _validate_spec(spec: Object, old: Object | None, errors: Errors) -> None:
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
         errors.append(invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
     per_device = bool(spec.get("perDeviceNodeSelection"))
-    before = {device.get("name", ""): device for device in steps(_devices(old or {}))}
+    before = {device.get("name", ""): device for device in elements(_devices(old or {}))}
 
     def device_rule(device: Object, here: Path) -> None:
         _device(device, before.get(device.get("name", "")), per_device, here, errors)
@@ -110,7 +110,7 @@ def _validate_spec(spec: Object, old: Object | None, errors: Errors) -> None:
     def name(item: Object) -> str:
         return str(item.get("name", ""))
 
-    limit = _MAX_ADVANCED_DEVICES if any(_is_advanced(device) for device in steps(_devices(spec))) else _MAX_DEVICES
+    limit = _MAX_ADVANCED_DEVICES if any(_is_advanced(device) for device in elements(_devices(spec))) else _MAX_DEVICES
     devices.check_set(_devices(spec), limit, device_rule, name, _SPEC.child("devices"), errors)
     devices.check_set(
         spec.get("sharedCounters") or [],
@@ -126,7 +126,7 @@ def _is_advanced(device: Object) -> bool:
     if device.get("taints") or device.get("consumesCounters"):
         return True
     attributes = (device.get("attributes") or {}).values()
-    return any(attribute.get(name) is not None for attribute in steps(attributes) for name in _UNION[1])
+    return any(attribute.get(name) is not None for attribute in elements(attributes) for name in _UNION[1])
 
 
 def _pool(pool: Object, path: Path, errors: Errors) -> None:
@@ -191,7 +191,7 @@ def _counter_set(item: Object, name: str, limit: int, path: Path, errors: Errors
     elif len(counters) > limit:
         errors.append(too_many(here, len(counters), limit))
     else:
-        for key in steps(ordered(counters)):
+        for key in elements(ordered(counters)):
             devices.check_label(key, here, errors)
 
 
@@ -202,15 +202,15 @@ def _device(device: Object, old: Object | None, per_device: bool, path: Path, er
         detail = f"the total number of attributes and capacities must not exceed {_MAX_NAMES}"
         errors.append(invalid(path, len(attributes) + len(capacity), detail))
     values = sum(
-        sum(len(attribute.get(name) or []) for name in _UNION[1]) or 1 for attribute in steps(attributes.values())
+        sum(len(attribute.get(name) or []) for name in _UNION[1]) or 1 for attribute in elements(attributes.values())
     )
     if values > _MAX_VALUES:
         errors.append(invalid(path, values, f"the total number of attribute values must not exceed {_MAX_VALUES}"))
-    for key in steps(ordered(attributes)):
+    for key in elements(ordered(attributes)):
         here = path.child("attributes")
         devices.check_qualified_name(key, here, errors)
         _attribute(attributes[key], here.key(_shortened(key, _MAX_KEY)), errors)
-    for key in steps(ordered(capacity)):
+    for key in elements(ordered(capacity)):
         here = path.child("capacity")
         devices.check_qualified_name(key, here, errors)
         _capacity(
@@ -263,7 +263,7 @@ def _device_place(device: Object, per_device: bool, path: Path, errors: Errors) 
 
 
 def _mappings(mappings: Object, capacity: Object, path: Path, errors: Errors) -> None:
-    for name in steps(ordered(mappings)):
+    for name in elements(ordered(mappings)):
         here = path.child("nodeAllocatableResourceMappings").key(name)
         mapping = mappings[name]
         multiplier, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")
@@ -326,19 +326,19 @@ def _capacity(capacity: Object, shared: bool, path: Path, errors: Errors) -> Non
 
 
 def _valid_values(values: list[str], default: str, most: str, path: Path, errors: Errors) -> None:
-    for i in steps(range(1, len(values))):
+    for i in elements(range(1, len(values))):
         if compare(values[i - 1], values[i]) > 0:
             errors.append(invalid(path.index(i), values[i], "values must be sorted in ascending order"))
     if len(values) > _MAX_OPTIONS:
         errors.append(too_many(path, len(values), _MAX_OPTIONS))
     else:
-        for i, value in enumerate(steps(values)):
+        for value, here in each_of(path, values):
             if compare(value, most) > 0:
-                errors.append(invalid(path.index(i), value, f"option is larger than capacity value: {most}"))
+                errors.append(invalid(here, value, f"option is larger than capacity value: {most}"))
         seen: set[int] = set()
-        for i, value in enumerate(steps(values)):
+        for value, here in each_of(path, values):
             if ceiling(value) in seen:
-                errors.append(duplicate(path.index(i), str(ceiling(value))))
+                errors.append(duplicate(here, str(ceiling(value))))
             seen.add(ceiling(value))
     if len(values) > _MAX_OPTIONS or all(compare(value, default) for value in values):
         errors.append(invalid(path, default, "default value is not valid according to the requestPolicy"))

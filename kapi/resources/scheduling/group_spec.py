@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import NIL, Path, duplicate, forbidden, invalid, required, too_many
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.features import gate
@@ -37,9 +37,9 @@ Rule = Callable[[Tree, Path, Errors], None]
 def drop_disabled(specs: Collection[Object], old: Collection[Object], ctx: object) -> None:
     """Drops fields whose feature gate is off, unless they are stored already."""
     for field, name in _GATED.items():
-        if gate(ctx, name) or any(spec.get(field) not in (None, "", []) for spec in steps(old)):
+        if gate(ctx, name) or any(spec.get(field) not in (None, "", []) for spec in elements(old)):
             continue
-        for spec in steps(specs):
+        for spec in elements(specs):
             spec.pop(field, None)
 
 
@@ -106,10 +106,10 @@ def check_required(obj: Object, field: str, rule: Rule, path: Path, errors: Erro
 def check_names(items: list[Object], path: Path, errors: Errors) -> None:
     """The items of a list must have different names."""
     seen: set[str] = set()
-    for i, item in enumerate(steps(items)):
+    for item, here in each_of(path, items):
         name = item.get("name", "")
         if name in seen:
-            errors.append(duplicate(path.index(i), item))
+            errors.append(duplicate(here, item))
         seen.add(name)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, invalid, too_many
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource
@@ -61,12 +61,12 @@ class PodGroupStatusStrategy(PlainStatusStrategy):
     def check_update(self, obj: Object, old: Object, errors: Errors, ctx: StrategyContext) -> None:
         status, before = obj.get("status") or {}, old.get("status") or {}
         validate_conditions(status.get("conditions") or [], _STATUS.child("conditions"), errors)
-        claims = {claim.get("name", "") for claim in steps((obj.get("spec") or {}).get("resourceClaims") or ())}
+        claims = {claim.get("name", "") for claim in elements(obj, "spec", "resourceClaims")}
         states, here = status.get("resourceClaimStatuses") or [], _STATUS.child("resourceClaimStatuses")
-        for i, state in enumerate(steps(states)):
+        for state, place in each_of(here, states):
             if state.get("name", "") not in claims:
                 text = "must match the name of an entry in `spec.resourceClaims`"
-                errors.append(invalid(here.index(i).child("name"), state.get("name", ""), text))
+                errors.append(invalid(place.child("name"), state.get("name", ""), text))
         if states == (before.get("resourceClaimStatuses") or []):
             return
         if len(states) > group_spec.MAX_CLAIMS:

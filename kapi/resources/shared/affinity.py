@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path
 from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.tree import Object
@@ -31,8 +31,7 @@ def _node_affinity(affinity: Object, path: Path, errors: Errors, ctx: PodOptions
         validate_node_selector(
             selector, path.child(REQUIRED), errors, allow_invalid_values=ctx.allow_invalid_node_affinity_values
         )
-    for i, term in enumerate(steps(affinity.get(PREFERRED) or ())):
-        here = path.child(PREFERRED).index(i)
+    for term, here in each(path.child(PREFERRED), affinity):
         _weight(term, here, errors)
         validate_node_selector_term(
             term.get("preference") or {}, here.child("preference"), errors, allow_invalid_values=True
@@ -55,7 +54,7 @@ def validate_term_selectors(term: Object, path: Path, errors: Errors, allow_inva
 
 def _pod_term(term: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     validate_term_selectors(term, path, errors, ctx.allow_invalid_selector_values)
-    for name in steps(term.get("namespaces") or ()):
+    for name in elements(term, "namespaces"):
         for text in label_name(name):
             errors.append(field.invalid(path.child("namespace"), name, text))
     validate_match_label_keys(term, path, errors)
@@ -66,10 +65,9 @@ def _pod_term(term: Object, path: Path, errors: Errors, ctx: PodOptions) -> None
 
 
 def _pod_affinity(affinity: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
-    for i, term in enumerate(steps(affinity.get(REQUIRED) or ())):
-        _pod_term(term, path.child(REQUIRED).index(i), errors, ctx)
-    for i, weighted in enumerate(steps(affinity.get(PREFERRED) or ())):
-        here = path.child(PREFERRED).index(i)
+    for term, place in each(path.child(REQUIRED), affinity):
+        _pod_term(term, place, errors, ctx)
+    for weighted, here in each(path.child(PREFERRED), affinity):
         _weight(weighted, here, errors)
         _pod_term(weighted.get("podAffinityTerm") or {}, here.child("podAffinityTerm"), errors, ctx)
 
@@ -90,7 +88,7 @@ def pod_terms(affinity: Object | None) -> list[Object]:
     for name in ("podAffinity", "podAntiAffinity"):
         part = (affinity or {}).get(name) or {}
         terms += part.get(REQUIRED) or ()
-        terms += [term.get("podAffinityTerm") or {} for term in steps(part.get(PREFERRED) or ())]
+        terms += [term.get("podAffinityTerm") or {} for term in elements(part, PREFERRED)]
     return terms
 
 
@@ -104,22 +102,22 @@ def validate_match_label_keys(term: Object, path: Path, errors: Errors, *, misma
             text = "must not be specified when labelSelector is not set"
             errors.append(field.forbidden(path.child(name), text))
         elif names:
-            for i, key in enumerate(steps(names)):
+            for i, key in enumerate(elements(names)):
                 validate_label_name(key, path.child(name).index(i), errors)
     if selector is not None and keys:
-        positions = {key: i for i, key in enumerate(steps(keys))}
-        seen = set(steps(selector.get("matchLabels") or ()))
-        for expression in steps(selector.get("matchExpressions") or ()):
+        positions = {key: i for i, key in enumerate(elements(keys))}
+        seen = set(elements(selector, "matchLabels"))
+        for expression in elements(selector, "matchExpressions"):
             key = expression.get("key", "")
             if key in positions and key in seen:
                 text = "exists in both matchLabelKeys and labelSelector"
                 errors.append(field.invalid(path.index(positions[key]), key, text, "duplicatedLabelKeys"))
             seen.add(key)
-    both = set(steps(keys)).intersection(steps(others)) if others else ()
-    for i, key in enumerate(steps(keys if both else ())):
+    both = set(elements(keys)).intersection(elements(others)) if others else ()
+    for key, here in each_of(path.child("matchLabelKeys"), keys if both else ()):
         if key in both:
             text = "exists in both matchLabelKeys and mismatchLabelKeys"
-            errors.append(field.invalid(path.child("matchLabelKeys").index(i), key, text))
+            errors.append(field.invalid(here, key, text))
 
 
 def validate_spread_keys(constraint: Object, path: Path, errors: Errors) -> None:
@@ -131,20 +129,20 @@ def validate_spread_keys(constraint: Object, path: Path, errors: Errors) -> None
     if selector is None:
         errors.append(field.forbidden(path, "must not be specified when labelSelector is not set"))
     selector = selector or {}
-    taken = set(steps(selector.get("matchLabels") or ()))
-    taken |= {expression.get("key", "") for expression in steps(selector.get("matchExpressions") or ())}
-    for i, key in enumerate(steps(keys)):
-        validate_label_name(key, path.index(i), errors)
+    taken = set(elements(selector, "matchLabels"))
+    taken |= {expression.get("key", "") for expression in elements(selector, "matchExpressions")}
+    for key, here in each_of(path, keys):
+        validate_label_name(key, here, errors)
         if key in taken:
             text = "exists in both matchLabelKeys and labelSelector"
-            errors.append(field.invalid(path.index(i), key, text, "duplicatedLabelKeys"))
+            errors.append(field.invalid(here, key, text, "duplicatedLabelKeys"))
 
 
 def validate_spread(constraints: list[Object], path: Path, errors: Errors, ctx: PodOptions) -> None:
     last: dict[tuple[str, str], int] = {}
-    for i, constraint in enumerate(steps(constraints)):
+    for i, constraint in enumerate(elements(constraints)):
         last[constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")] = i
-    for i, constraint in enumerate(steps(constraints)):
+    for i, constraint in enumerate(elements(constraints)):
         here = path.index(i)
         skew, key = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
         action = constraint.get("whenUnsatisfiable", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import ErrorType, FieldError, Path
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
@@ -53,7 +53,7 @@ def _divisible(name: str, quantity: str) -> bool:
 
 def uses_indivisible_huge_pages(resources: Mapping[str, Tree] | None) -> bool:
     for part in ("limits", "requests"):
-        for name, quantity in steps(((resources or {}).get(part) or {}).items()):
+        for name, quantity in entries(resources, part):
             if is_huge_page(name) and not _divisible(name, quantity):
                 return True
     return False
@@ -74,12 +74,12 @@ def validate_resources(
     """Limits, requests against limits, huge pages, claims; entries in the order of their names."""
     limits = resources.get("limits") or {}
     requests = resources.get("requests") or {}
-    for name in steps(ordered(limits)):
+    for name in elements(ordered(limits)):
         _validate_entry(name, limits[name], path, "limits", errors, name_rule, allow_indivisible, None)
-    for name in steps(ordered(requests)):
+    for name in elements(ordered(requests)):
         _validate_entry(name, requests[name], path, "requests", errors, name_rule, allow_indivisible, limits)
     if not any(name in entry for entry in (limits, requests) for name in POD_LEVEL) and any(
-        is_huge_page(name) for entry in (limits, requests) for name in steps(entry)
+        is_huge_page(name) for entry in (limits, requests) for name in elements(entry)
     ):
         errors.append(field.forbidden(path, "HugePages require cpu or memory"))
     claims = resources.get("claims")

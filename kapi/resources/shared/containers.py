@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared import security
@@ -162,13 +162,13 @@ def validate_common(container: Object, path: Path, errors: Errors, ctx: PodOptio
 def _host_ports(containers: list[tuple[int, Object]], path: Path, errors: Errors) -> None:
     seen = set()
     for i, container in containers:
-        for j, port in enumerate(steps(container.get("ports") or ())):
+        for port, here in each(path.index(i).child("ports"), container):
             number = port.get("hostPort")
             if not number:
                 continue
             key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{number}"
             if key in seen:
-                errors.append(field.duplicate(path.index(i).child("ports").index(j).child("hostPort"), key))
+                errors.append(field.duplicate(here.child("hostPort"), key))
             seen.add(key)
 
 
@@ -241,7 +241,7 @@ def validate_init_containers(
                     text = "may not be set for init containers without restartPolicy=Always"
                     errors.append(field.forbidden(here.child(part), text))
         if not sidecar and not ctx.allow_restart_container_for_init:
-            for j, policy in enumerate(steps(container.get("resizePolicy") or ())):
+            for j, policy in enumerate(elements(container, "resizePolicy")):
                 if policy.get("restartPolicy") == "RestartContainer":
                     text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
                     place = here.child("resizePolicy").index(j).child("restartPolicy")
@@ -269,10 +269,10 @@ def validate_ephemeral_containers(
             value = container.get(part)
             if value is not None and (value != {} or part != "resources"):
                 errors.append(field.forbidden(here.child(part), text))
-        for j, mount in enumerate(steps(container.get("volumeMounts") or ())):
+        for mount, place in each(here.child("volumeMounts"), container):
             for part in ("subPath", "subPathExpr"):
                 if mount.get(part):
-                    errors.append(field.forbidden(here.child("volumeMounts").index(j).child(part), text))
+                    errors.append(field.forbidden(place.child(part), text))
 
 
 def validate_image(container: Mapping[str, Tree], path: Path, errors: Errors) -> None:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.security import every_container
 
 
 def _sources(spec: Object) -> Iterator[Object]:
-    for volume in steps(spec.get("volumes") or ()):
+    for volume in elements(spec, "volumes"):
         yield from (volume.get("projected") or {}).get("sources") or ()
 
 
 def _lifecycles(spec: Object) -> Iterator[Object]:
-    for container in steps(every_container(spec)):
+    for container in elements(every_container(spec)):
         if container.get("lifecycle") is not None:
             yield container["lifecycle"]
 
 
 def _value_sources(spec: Object) -> Iterator[Object]:
-    for container in steps(every_container(spec)):
-        for variable in steps(container.get("env") or ()):
+    for container in elements(every_container(spec)):
+        for variable in elements(container, "env"):
             if variable.get("valueFrom") is not None:
                 yield variable["valueFrom"]
 
@@ -46,18 +46,18 @@ def drop_disabled_fields(spec: Object, old: Object | None, ctx: object) -> None:
     for name, owners, field in _FIELDS:
         if gate(ctx, name):
             continue
-        if old is not None and any(owner.get(field) is not None for owner in steps(owners(old))):
+        if old is not None and any(owner.get(field) is not None for owner in elements(owners(old))):
             continue
         if field == "stopSignal":
             _drop_stop_signals(spec)
             continue
-        for owner in steps(owners(spec)):
+        for owner in elements(owners(spec)):
             owner.pop(field, None)
 
 
 def _drop_stop_signals(spec: Object) -> None:
     """Drops the stop signals, and lifecycles that are empty then."""
-    for container in steps(every_container(spec)):
+    for container in elements(every_container(spec)):
         lifecycle = container.get("lifecycle")
         if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
             del container["lifecycle"]

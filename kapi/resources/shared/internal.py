@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 from kapi.resources.shared.internal_types import internal_types
@@ -33,7 +33,7 @@ def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
     if value is None:
         return None
     if isinstance(value, list):
-        return [internal(kind, item) for item in steps(value)]
+        return [internal(kind, item) for item in elements(value)]
     shown: dict[str, Tree] = {}
     types = internal_types()
     for go_name, name, zero, inner in types[kind]:
@@ -65,7 +65,9 @@ def internal_form(type_: Type, value: object) -> Tree:
     ):
         return value
     items = value if isinstance(value, list) else [value]
-    if any(not isinstance(item, dict) or not item or not item.keys() <= type_.fields.keys() for item in steps(items)):
+    if any(
+        not isinstance(item, dict) or not item or not item.keys() <= type_.fields.keys() for item in elements(items)
+    ):
         return value  # in the internal form already
     return internal(type_.name, value)
 
@@ -73,11 +75,11 @@ def internal_form(type_: Type, value: object) -> Tree:
 def plain(value: object) -> Tree:
     """A value that is no internal type: maps by key, as Go writes them, and label selectors in the order of their fields."""
     if isinstance(value, list):
-        return [plain(item) for item in steps(value)]
+        return [plain(item) for item in elements(value)]
     if not isinstance(value, dict):
         return value
     fields = next((names for names in _FIELDS if value.keys() <= set(names)), None)
-    return {key: plain(value[key]) for key in steps(fields or ordered(value)) if key in value}
+    return {key: plain(value[key]) for key in elements(fields or ordered(value)) if key in value}
 
 
 def difference(kind: str, old: Object, new: Object) -> str:
@@ -94,9 +96,9 @@ def difference(kind: str, old: Object, new: Object) -> str:
 def _long_difference(before: list[str], after: list[str]) -> list[str]:
     """One change from the first line that differs to the last: finding the smallest change takes time squared."""
     shorter = min(len(before), len(after))
-    first = next((i for i in steps(range(shorter)) if before[i] != after[i]), shorter)
+    first = next((i for i in elements(range(shorter)) if before[i] != after[i]), shorter)
     rest = shorter - first
-    last = next((i for i in steps(range(rest)) if before[-1 - i] != after[-1 - i]), rest)
+    last = next((i for i in elements(range(rest)) if before[-1 - i] != after[-1 - i]), rest)
     start, trailing = max(0, first - _CONTEXT_LINES), min(last, _CONTEXT_LINES)
     removed, added = before[first : len(before) - last], after[first : len(after) - last]
     if not removed and not added:
@@ -106,13 +108,13 @@ def _long_difference(before: list[str], after: list[str]) -> list[str]:
     context = before[len(before) - last : len(before) - last + trailing]
     return [
         head,
-        *(" " + line for line in steps(before[start:first])),
-        *("-" + line for line in steps(removed)),
-        *("+" + line for line in steps(added)),
+        *(" " + line for line in elements(before[start:first])),
+        *("-" + line for line in elements(removed)),
+        *("+" + line for line in elements(added)),
         *(" " + line for line in context),
     ]
 
 
 def _lines(tree: object) -> list[str]:
-    lines = "".join(list(steps(_encoder.iterencode(tree)))).splitlines(keepends=True)
-    return [line if line.endswith("\n") else line + "\n" for line in steps(lines)]
+    lines = "".join(list(elements(_encoder.iterencode(tree)))).splitlines(keepends=True)
+    return [line if line.endswith("\n") else line + "\n" for line in elements(lines)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.sorting import ordered
@@ -141,7 +141,7 @@ _IMMUTABLE_METADATA: tuple[tuple[str, Tree], ...] = (
 
 
 def validate_labels(labels: Mapping[str, str], path: Path, errors: Errors) -> None:
-    for key, value in steps(labels.items()):
+    for key, value in entries(labels):
         validate_label_name(key, path, errors)
         for text in is_label_value(value):
             errors.append(field.invalid(path, value, text, "format=k8s-label-value"))
@@ -154,7 +154,7 @@ def validate_label_name(name: str, path: Path, errors: Errors) -> None:
 
 def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Errors) -> None:
     size = 0
-    for key, value in steps(annotations.items()):
+    for key, value in entries(annotations):
         for text in is_label_key(key.lower()):
             errors.append(field.invalid(path, key, text, "format=k8s-label-key"))
         size += len(key.encode()) + (len(value) if value.isascii() else len(value.encode()))
@@ -164,7 +164,7 @@ def validate_annotations(annotations: Mapping[str, str], path: Path, errors: Err
 
 def validate_owner_references(owners: list[Object], path: Path, errors: Errors) -> None:
     controller = ""
-    for owner in steps(owners):
+    for owner in elements(owners):
         api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
         try:
             version = GroupVersion.parse(api_version)
@@ -207,7 +207,7 @@ def _validate_qualified_finalizers(finalizers: list[str], path: Path, errors: Er
 
 def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -> None:
     """``path`` is that of the metadata."""
-    for i, entry in enumerate(steps(entries)):
+    for entry, here in each_of(path.child("managedFields"), entries):
         manager, get = entry.get("manager", ""), entry.get
         if (
             get("operation") in _OPERATIONS
@@ -217,7 +217,6 @@ def validate_managed_fields(entries: list[Object], path: Path, errors: Errors) -
             and len(get("subresource", "")) <= _SHORT_CHARACTERS
         ):
             continue  # valid, as nearly all are
-        here = path.child("managedFields").index(i)
         if get("operation") not in _OPERATIONS:
             operation = get("operation", "")
             errors.append(field.invalid(here.child("operation"), operation, "must be `Apply` or `Update`"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.shared.names import is_label_value, subdomain_name
@@ -16,18 +16,17 @@ def validate_node_selector(selector: Object, path: Path, errors: Errors, *, allo
     here = path.child("nodeSelectorTerms")
     if not terms:
         errors.append(required(here, "must have at least one node selector term"))
-    for i, term in enumerate(terms):
-        validate_node_selector_term(term, here.index(i), errors, allow_invalid_values=allow_invalid_values)
+    for term, place in each_of(here, terms):
+        validate_node_selector_term(term, place, errors, allow_invalid_values=allow_invalid_values)
 
 
 def validate_node_selector_term(
     term: Object, path: Path, errors: Errors, *, allow_invalid_values: bool = False
 ) -> None:
-    for i, requirement in enumerate(steps(term.get("matchExpressions") or ())):
-        here = path.child("matchExpressions").index(i)
+    for requirement, here in each(path.child("matchExpressions"), term):
         validate_requirement(requirement, here, errors, compares=True, allow_invalid_values=allow_invalid_values)
-    for i, requirement in enumerate(steps(term.get("matchFields") or ())):
-        _node_fields(requirement, path.child("matchFields").index(i), errors)
+    for requirement, place in each(path.child("matchFields"), term):
+        _node_fields(requirement, place, errors)
 
 
 def _node_fields(requirement: Object, path: Path, errors: Errors) -> None:
@@ -49,10 +48,9 @@ def _node_fields(requirement: Object, path: Path, errors: Errors) -> None:
 
 def has_invalid_node_values(selector: Object | None) -> bool:
     """Whether a stored selector has label values that were not checked when it was stored, and may stay."""
-    terms = (selector or {}).get("nodeSelectorTerms") or ()
     return any(
         is_label_value(value)
-        for term in terms
-        for requirement in steps(term.get("matchExpressions") or ())
-        for value in steps(requirement.get("values") or ())
+        for term in elements(selector, "nodeSelectorTerms")
+        for requirement in elements(term, "matchExpressions")
+        for value in elements(requirement, "values")
     )

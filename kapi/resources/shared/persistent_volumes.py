@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 
 from kapi.machinery import tree
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
@@ -95,10 +95,10 @@ def storage_class(obj: Object) -> str:
 
 
 def validate_access_modes(modes: list[str], path: Path, errors: Errors) -> None:
-    for mode in steps(modes):
+    for mode in elements(modes):
         if mode not in ACCESS_MODES:
             errors.append(not_supported(path, mode, ACCESS_MODES))
-    known = {mode for mode in steps(modes) if mode in ACCESS_MODES}
+    known = {mode for mode in elements(modes) if mode in ACCESS_MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
         errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
 
@@ -248,9 +248,9 @@ def _capacity(capacity: Object | None, path: Path, errors: Errors) -> None:
     if not capacity:
         errors.append(required(path))
     if not capacity or "storage" not in capacity or len(capacity) > 1:
-        shown = {name: capacity[name] for name in steps(ordered(capacity))} if capacity else None
+        shown = {name: capacity[name] for name in elements(ordered(capacity))} if capacity else None
         errors.append(not_supported(path, shown, ("storage",)))
-    for name, value in steps((capacity or {}).items()):
+    for name, value in entries(capacity):
         if ceiling(value) < 0:
             errors.append(invalid(path.key(name), ceiling(value), "must be a valid resource quantity"))
         if compare(value, "0") <= 0:

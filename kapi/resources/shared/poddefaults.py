@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object
 from kapi.resources.shared.claims import default_claim_spec
 from kapi.resources.shared.compute import aggregate, is_pod_level
@@ -66,10 +66,10 @@ def default_container(container: Object) -> None:
         container["terminationMessagePath"] = "/dev/termination-log"
     if not get("terminationMessagePolicy"):
         container["terminationMessagePolicy"] = "File"
-    for port in steps(get("ports") or ()):
+    for port in elements(get("ports")):
         if not port.get("protocol"):
             port["protocol"] = "TCP"
-    for variable in steps(get("env") or ()):
+    for variable in elements(get("env")):
         source = variable.get("valueFrom")
         if source is not None:
             _default_field_ref(source)
@@ -100,7 +100,7 @@ def _default_field_ref(owner: Object) -> None:
 
 
 def _default_items(source: Object) -> None:
-    for item in steps(source.get("items") or ()):
+    for item in elements(source, "items"):
         _default_field_ref(item)
 
 
@@ -118,7 +118,7 @@ def _default_projected(source: Object) -> None:
     _default_mode(source)
     if not source.get("sources"):
         source["sources"] = None
-    for part in steps(source.get("sources") or ()):
+    for part in elements(source, "sources"):
         downward = part.get("downwardAPI")
         if downward is not None:
             _default_items(downward)
@@ -157,7 +157,7 @@ _VOLUMES = {
 
 def default_volume(volume: Object) -> None:
     found = False
-    for kind, source in steps(list(volume.items())):
+    for kind, source in elements(list(volume.items())):
         if kind == "name" or source is None:
             continue
         found = True
@@ -181,10 +181,10 @@ def default_pod_spec(spec: Object) -> None:
         spec["terminationGracePeriodSeconds"] = 30
     if not get("schedulerName"):
         spec["schedulerName"] = "default-scheduler"
-    for volume in steps(get("volumes") or ()):
+    for volume in elements(get("volumes")):
         default_volume(volume)
     for part in ("initContainers", "containers", "ephemeralContainers"):
-        for container in steps(get(part) or ()):
+        for container in elements(get(part)):
             default_container(container)
     round_resource_list(get("overhead"))
     resources = get("resources")
@@ -206,7 +206,7 @@ def name_service_account(spec: Object) -> None:
 def drop_old_init_annotations(metadata: Object) -> None:
     annotations = metadata.get("annotations")
     if annotations and not _OLD_INIT_ANNOTATIONS.isdisjoint(annotations):
-        kept = {key: value for key, value in steps(annotations.items()) if key not in _OLD_INIT_ANNOTATIONS}
+        kept = {key: value for key, value in entries(annotations) if key not in _OLD_INIT_ANNOTATIONS}
         metadata["annotations"] = kept
 
 
@@ -218,22 +218,22 @@ def default_pod_template(template: Object) -> None:
 
 
 def _limits_as_requests(containers: list[Object] | None) -> None:
-    for container in steps(containers or ()):
+    for container in elements(containers):
         resources = container.get("resources")
         limits = resources.get("limits") if resources else None
         if limits is not None and resources is not None:
             requests = resources.get("requests")
             if requests is None:
                 requests = {}
-            for name, quantity in steps(limits.items()):
+            for name, quantity in entries(limits):
                 requests.setdefault(name, quantity)
             if requests:
                 resources["requests"] = requests
 
 
 def _host_ports(containers: list[Object] | None) -> None:
-    for container in steps(containers or ()):
-        for port in steps(container.get("ports") or ()):
+    for container in elements(containers):
+        for port in elements(container, "ports"):
             if not port.get("hostPort") and port.get("containerPort"):
                 port["hostPort"] = port["containerPort"]
 
@@ -245,17 +245,17 @@ def _pod_level_amounts(spec: Object) -> None:
         return
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     if limits or requests:
-        for name, quantity in steps(aggregate(spec, "limits").items()):
+        for name, quantity in entries(aggregate(spec, "limits")):
             if is_huge_page(name) and name not in requests:
                 limits.setdefault(name, quantity)
         if limits:
             resources["limits"] = limits
     if not limits:
         return
-    for name, quantity in steps(aggregate(spec, "requests").items()):
+    for name, quantity in entries(aggregate(spec, "requests")):
         if is_pod_level(name) and is_overcommit_allowed(name):
             requests.setdefault(name, quantity)
-    for name, quantity in steps(limits.items()):
+    for name, quantity in entries(limits):
         if is_pod_level(name):
             requests.setdefault(name, quantity)
     if requests:
@@ -283,7 +283,7 @@ def default_pod(pod: Object) -> None:
 
 def default_pod_status(status: Object) -> None:
     for part in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
-        for entry in steps(status.get(part) or ()):
+        for entry in elements(status, part):
             round_resource_list(entry.get("allocatedResources"))
             round_resources(entry.get("resources"))
     round_resource_list(status.get("allocatedResources"))

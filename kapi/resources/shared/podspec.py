@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
@@ -105,33 +105,33 @@ def _pod_resources(spec: Object, resources: Object, spec_path: Path, errors: Err
 
 def _against_containers(spec: Object, resources: Object, path: Path, errors: Errors) -> None:
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    for name, needed in steps(ordered(aggregate(spec, "requests").items())):
+    for name, needed in elements(ordered(aggregate(spec, "requests").items())):
         given = requests.get(name)
         if given is not None and quantities.compare(needed, given) > 0:
             text = f"must be greater than or equal to aggregate container requests of {needed}"
             errors.append(field.invalid(path.child("requests").key(name), given, text))
-    for name, needed in steps(ordered(aggregate(spec, "limits").items())):
+    for name, needed in elements(ordered(aggregate(spec, "limits").items())):
         given = limits.get(name)
         if is_huge_page(name) and given is not None and quantities.compare(needed, given) > 0:
             text = f"must be greater than or equal to aggregate container limits of {needed}"
             errors.append(field.invalid(path.child("limits").key(name), given, text))
-    for i, container in enumerate(steps(spec.get("containers") or ())):
-        for name, limit in steps(ordered(((container.get("resources") or {}).get("limits") or {}).items())):
+    for container, here in each(path.child("containers"), spec):
+        for name, limit in elements(ordered(((container.get("resources") or {}).get("limits") or {}).items())):
             given = limits.get(name)
             if given is not None and quantities.compare(limit, given) > 0:
                 text = f"must be less than or equal to pod limits of {given}"
-                place = path.child("containers").index(i).key(name).child("limits")
+                place = here.key(name).child("limits")
                 errors.append(field.invalid(place, limit, text))
 
 
 def _host_network_ports(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     if not spec.get("hostNetwork"):
         return
-    for i, container in enumerate(steps(spec.get("containers") or ())):
-        for j, port in enumerate(steps(container.get("ports") or ())):
+    for container, place in each(path.child("containers"), spec):
+        for j, port in enumerate(elements(container, "ports")):
             host, number = port.get("hostPort", 0), port.get("containerPort", 0)
             if (ctx.is_pod or host != 0) and host != number:
-                here = path.child("containers").index(i).child("ports").index(j).child("hostPort")
+                here = place.child("ports").index(j).child("hostPort")
                 text = "must match `containerPort` when `hostNetwork` is true"
                 errors.append(field.invalid(here, host, text))
 
@@ -164,9 +164,9 @@ def _dns_config(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
             name = search.removesuffix(".")
             for text in is_dns1123_subdomain_with_underscore(name):
                 errors.append(field.invalid(here.child("searches").index(i), name, text))
-    for i, option in enumerate(steps(config.get("options") or ())):
+    for option, place in each(here.child("options"), config):
         if not option.get("name"):
-            errors.append(field.required(here.child("options").index(i), "must not be empty"))
+            errors.append(field.required(place, "must not be empty"))
 
 
 def _readiness_gates(gates: list[Object], path: Path, errors: Errors, ctx: object) -> None:
@@ -197,7 +197,7 @@ def _host_users(spec: Object, path: Path, errors: Errors, ctx: PodOptions) -> No
         if spec.get(name):
             errors.append(field.forbidden(path.child(shown), text))
     if not ctx.allow_volume_devices:
-        for container, here in steps(containers_with_paths(spec, path)):
+        for container, here in elements(containers_with_paths(spec, path)):
             if container.get("volumeDevices"):
                 errors.append(field.forbidden(here.child("volumeDevices"), text))
 
@@ -220,9 +220,9 @@ def _hostname_override(spec: Object, path: Path, errors: Errors, ctx: object) ->
 def _host_aliases(aliases: list[Object], path: Path, errors: Errors, ctx: object) -> None:
     for i, alias in enumerate(aliases):
         errors.extend(check_ip_legacy(path.index(i).child("ip"), alias.get("ip", "")))
-        for j, name in enumerate(steps(alias.get("hostnames") or ())):
+        for name, here in each(path.index(i).child("hostnames"), alias):
             for text in is_dns1123_subdomain(name):
-                errors.append(field.invalid(path.index(i).child("hostnames").index(j), name, text))
+                errors.append(field.invalid(here, name, text))
 
 
 def _overhead(overhead: Mapping[str, str], path: Path, errors: Errors, ctx: PodOptions) -> None:
@@ -252,9 +252,9 @@ def _scheduling_group(group: Object, path: Path, errors: Errors, ctx: object) ->
 
 def _file_key_volumes(spec: Object, path: Path, errors: Errors, ctx: object) -> None:
     """Files with environment variables must be in an emptyDir."""
-    volumes = {volume.get("name", ""): volume for volume in steps(spec.get("volumes") or ())}
-    for container, here in steps(containers_with_paths(spec, path)):
-        for i, variable in enumerate(steps(container.get("env") or ())):
+    volumes = {volume.get("name", ""): volume for volume in elements(spec, "volumes")}
+    for container, here in elements(containers_with_paths(spec, path)):
+        for i, variable in enumerate(elements(container, "env")):
             ref = (variable.get("valueFrom") or {}).get("fileKeyRef")
             if ref is None:
                 continue

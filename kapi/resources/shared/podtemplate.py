@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from kapi.codecs.json_reading import loads
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared import selectors
@@ -91,11 +91,11 @@ def _read_tolerations(tree: object) -> list[Object]:
     if tree is not None and not isinstance(tree, list):
         raise ValueError(what.format(_JSON[type(tree)], "value of type []core.Toleration"))
     read = []
-    for entry in steps(tree or ()):
+    for entry in elements(tree):
         if entry is not None and not isinstance(entry, dict):
             raise ValueError(what.format(_JSON[type(entry)], "value of type core.Toleration"))
         toleration = {}
-        for key, value in steps((entry or {}).items()):
+        for key, value in entries(entry):
             name, wanted, shown = _TOLERATION.get(key.lower(), ("", str, ""))
             if name and value is not None:
                 if type(value) is not wanted:
@@ -116,7 +116,9 @@ def _seccomp(profile: str, path: Path, errors: Errors) -> None:
 
 def _app_armor(key: str, profile: str, spec: Object, path: Path, errors: Errors) -> None:
     name = key.removeprefix(APP_ARMOR)
-    if not any(container.get("name", "") == name for container, _ in steps(containers_with_paths(spec, Path("spec")))):
+    if not any(
+        container.get("name", "") == name for container, _ in elements(containers_with_paths(spec, Path("spec")))
+    ):
         errors.append(field.invalid(path, name, "container not found"))
     if profile not in ("", "runtime/default", "unconfined") and not profile.startswith("localhost/"):
         text = f"invalid AppArmor profile name: {field.quote(profile)}"
@@ -130,14 +132,14 @@ def validate_profiles_match(annotations: Mapping[str, str], spec: Object, path: 
     if profile is not None and SECCOMP_POD in annotations:
         place = path.child("securityContext", "seccompProfile")
         _match(annotations[SECCOMP_POD], profile, place, "seccomp", errors)
-    for container, here in steps(containers_with_paths(spec, path)):
+    for container, here in elements(containers_with_paths(spec, path)):
         own = (container.get("securityContext") or {}).get("seccompProfile")
         annotation = annotations.get(SECCOMP_CONTAINER + container.get("name", ""))
         if own is not None and annotation is not None:
             _match(annotation, own, here.child("securityContext", "seccompProfile"), "seccomp", errors)
     if (spec.get("os") or {}).get("name") == "windows":
         return
-    for container, here in steps(containers_with_paths(spec, path)):
+    for container, here in elements(containers_with_paths(spec, path)):
         own = (container.get("securityContext") or {}).get("appArmorProfile") or context.get("appArmorProfile")
         annotation = annotations.get(APP_ARMOR + container.get("name", ""))
         if own is not None and annotation is not None:
@@ -194,27 +196,27 @@ def relax(options: PodOptions, old: Object, metadata: Object) -> None:
     """Sets options so that the object may keep values of the stored spec ``old``."""
     if uses_indivisible_huge_pages({"limits": old.get("overhead")}) or any(
         uses_indivisible_huge_pages(container.get("resources"))
-        for container, _ in steps(containers_with_paths(old, Path("spec")))
+        for container, _ in elements(containers_with_paths(old, Path("spec")))
     ):
         options.allow_indivisible_huge_pages = True
     affinity = old.get("affinity")
     if affinity:
         options.allow_invalid_selector_values = any(
             selectors.has_invalid_values(term.get(name))
-            for term in steps(pod_terms(affinity))
+            for term in elements(pod_terms(affinity))
             for name in ("labelSelector", "namespaceSelector")
         )
         required = (affinity.get("nodeAffinity") or {}).get(REQUIRED)
         options.allow_invalid_node_affinity_values = has_invalid_node_values(required)
-    for constraint in steps(old.get("topologySpreadConstraints") or ()):
+    for constraint in elements(old, "topologySpreadConstraints"):
         found: Errors = []
         selectors.validate_label_selector(constraint.get("labelSelector"), Path(""), found)
         options.allow_invalid_spread_selectors |= bool(found)
         found = []
         validate_match_label_keys(constraint, Path(""), found, mismatch=False)
         options.old_violates_match_label_keys |= bool(found)
-    for volume in steps(old.get("volumes") or ()):
-        for source in steps((volume.get("projected") or {}).get("sources") or ()):
+    for volume in elements(old, "volumes"):
+        for source in elements(volume, "projected", "sources"):
             token = source.get("serviceAccountToken")
             found = []
             if token is not None:
@@ -222,7 +224,7 @@ def relax(options: PodOptions, old: Object, metadata: Object) -> None:
             options.allow_non_local_token_path |= bool(found)
     context = old.get("securityContext") or {}
     options.recursive_selinux_only &= context.get("seLinuxChangePolicy") is None
-    for sysctl in steps(context.get("sysctls") or ()):
+    for sysctl in elements(context, "sysctls"):
         options.allow_host_sysctls |= host_sysctl(sysctl.get("name", ""), old, Path("")) is not None
     annotations = metadata.get("annotations") or {}
     if not options.allow_invalid_deletion_cost and not has_valid_deletion_cost(annotations):
@@ -231,22 +233,21 @@ def relax(options: PodOptions, old: Object, metadata: Object) -> None:
 
 
 def _relax_containers(options: PodOptions, old: Object) -> None:
-    operators = {toleration.get("operator") for toleration in steps(old.get("tolerations") or ())}
+    operators = {toleration.get("operator") for toleration in elements(old, "tolerations")}
     options.comparison_operators |= bool(operators & {"Lt", "Gt"})
     if old.get("hostUsers") is False:
         options.user_namespace_host_network |= bool(old.get("hostNetwork"))
-    for container, _ in steps(containers_with_paths(old, Path("spec"))):
+    for container, _ in elements(containers_with_paths(old, Path("spec"))):
         if old.get("hostUsers") is False and container.get("volumeDevices"):
             options.allow_volume_devices = True
         options.container_restart_rules |= bool(container.get("restartPolicyRules"))
         options.restart_all_containers |= any(
-            rule.get("action") == "RestartAllContainers" for rule in steps(container.get("restartPolicyRules") or ())
+            rule.get("action") == "RestartAllContainers" for rule in elements(container, "restartPolicyRules")
         )
-        for variable in steps(container.get("env") or ()):
+        for variable in elements(container, "env"):
             options.env_files |= (variable.get("valueFrom") or {}).get("fileKeyRef") is not None
-    for container in steps(old.get("initContainers") or ()):
+    for container in elements(old, "initContainers"):
         if container.get("restartPolicy") != "Always":
             options.allow_restart_container_for_init |= any(
-                policy.get("restartPolicy") == "RestartContainer"
-                for policy in steps(container.get("resizePolicy") or ())
+                policy.get("restartPolicy") == "RestartContainer" for policy in elements(container, "resizePolicy")
             )

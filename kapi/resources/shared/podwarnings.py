@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path, quote
 from kapi.machinery.freeing import drain
 from kapi.machinery.sorting import ordered
@@ -63,7 +63,7 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
     warnings: list[str] = []
     where = path.child("spec")
     annotations = metadata.get("annotations") or {}
-    for key in steps(spec.get("nodeSelector") or ()):
+    for key in elements(spec, "nodeSelector"):
         if key in NODE_LABELS:
             warnings.append(f"{where.child('nodeSelector').key(key)}: {NODE_LABELS[key]}")
     if spec.get("affinity"):
@@ -88,7 +88,7 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
         if context.get("seccompProfile") is None and SECCOMP_POD in annotations:
             place = path.child("metadata", "annotations").key(SECCOMP_POD)
             warnings.append(f'{place}: non-functional in v1.27+; use the "seccompProfile" field instead')
-    for container, here in steps(containers_with_paths(spec, where)):
+    for container, here in elements(containers_with_paths(spec, where)):
         if annotations:
             warnings += _profiles(container, spec, annotations, path, template)
         if container.get("resources"):
@@ -102,42 +102,44 @@ def pod_warnings(spec: Object, metadata: Object, path: Path, *, template: bool =
         warnings.append(f"{place}: must be >= 0; negative values are invalid and will be treated as 1")
     for name in ("podAffinity", "podAntiAffinity") if spec.get("affinity") else ():
         warnings += _pod_affinity(spec["affinity"].get(name) or {}, where.child("affinity", name))
-    for i, server in enumerate(steps((spec.get("dnsConfig") or {}).get("nameservers") or ())):
+    for i, server in enumerate(elements(spec, "dnsConfig", "nameservers")):
         warnings += ip_warnings(where.child("dnsConfig", "nameservers").index(i), server)
-    for i, alias in enumerate(steps(spec.get("hostAliases") or ())):
+    for i, alias in enumerate(elements(spec, "hostAliases")):
         warnings += ip_warnings(where.child("hostAliases").index(i).child("ip"), alias.get("ip", ""))
     return warnings
 
 
 def _node_affinity(affinity: Object, path: Path) -> list[str]:
     warnings: list[str] = []
-    for i, term in enumerate(steps((affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ())):
-        warnings += node_term_warnings(term, path.child(REQUIRED, "nodeSelectorTerms").index(i))
-    for i, term in enumerate(steps(affinity.get(PREFERRED) or ())):
-        here = path.child(PREFERRED).index(i).child("preference")
+    for term, place in each_of(
+        path.child(REQUIRED, "nodeSelectorTerms"), (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms")
+    ):
+        warnings += node_term_warnings(term, place)
+    for term, place in each(path.child(PREFERRED), affinity):
+        here = place.child("preference")
         warnings += node_term_warnings(term.get("preference") or {}, here, check_values=True)
     return warnings
 
 
 def _nameless(secrets: list[Object], path: Path) -> Iterator[str]:
-    for i, secret in enumerate(steps(secrets)):
+    for secret, here in each_of(path, secrets):
         if not secret.get("name"):
-            yield f'{path.index(i).child("name")}: invalid empty name ""'
+            yield f'{here.child("name")}: invalid empty name ""'
 
 
 def _pod_affinity(affinity: Object, path: Path) -> Iterator[str]:
-    for i, term in enumerate(steps(affinity.get(REQUIRED) or ())):
+    for term, here in each(path.child(REQUIRED), affinity):
         if term.get("labelSelector") is None:
-            yield f"{path.child(REQUIRED).index(i).child('labelSelector')}: {_NO_POD}"
-    for i, term in enumerate(steps(affinity.get(PREFERRED) or ())):
+            yield f"{here.child('labelSelector')}: {_NO_POD}"
+    for term, here in each(path.child(PREFERRED), affinity):
         if (term.get("podAffinityTerm") or {}).get("labelSelector") is None:
-            place = path.child(PREFERRED).index(i).child("podAffinityTerm", "labelSelector")
+            place = here.child("podAffinityTerm", "labelSelector")
             yield f"{place}: {_NO_POD}"
 
 
 def _spread(constraints: list[Object], path: Path) -> Iterator[str]:
-    for i, constraint in enumerate(steps(constraints)):
-        here, key = path.index(i), constraint.get("topologyKey", "")
+    for constraint, place in each_of(path, constraints):
+        here, key = place, constraint.get("topologyKey", "")
         if key in NODE_LABELS:
             yield f"{here.child('topologyKey')}: {key} is {NODE_LABELS[key]}"
         if constraint.get("labelSelector") is None:
@@ -152,15 +154,15 @@ def _fractions(resources: Object, path: Path) -> Iterator[str]:
 
 
 def _volumes(volumes: list[Object], path: Path) -> Iterator[str]:
-    for i, volume in enumerate(steps(volumes)):
+    for volume, place in each_of(path, volumes):
         for kind, shown, text in _VOLUMES:
             source = volume.get(kind)
             if source is None:
                 continue
             if kind != "ephemeral":
-                yield f"{path.index(i).child(shown)}: {text}"
+                yield f"{place.child(shown)}: {text}"
             elif source.get("volumeClaimTemplate") is not None:
-                here = path.index(i).child("ephemeral", "volumeClaimTemplate", "spec")
+                here = place.child("ephemeral", "volumeClaimTemplate", "spec")
                 yield from claim_spec_warnings(source["volumeClaimTemplate"].get("spec") or {}, here)
 
 
@@ -169,10 +171,10 @@ def _duplicates(spec: Object, part: str, name: str, path: Path) -> Iterator[str]
     if items is None or len(items) < 2:
         return
     seen = set()
-    for i, item in enumerate(steps(items)):
+    for item, here in each_of(path.child(part), items):
         value = item.get(name, "")
         if value in seen:
-            yield f"{path.child(part).index(i).child(name)}: duplicate {name} {quote(value)}"
+            yield f"{here.child(name)}: duplicate {name} {quote(value)}"
         seen.add(value)
 
 
@@ -202,13 +204,13 @@ def app_armor_field(annotation: str) -> Object | None:
 
 def _hidden_variables(variables: list[Object], path: Path) -> Iterator[str]:
     seen = set()
-    for i, variable in enumerate(steps(variables)):
+    for variable, here in each_of(path, variables):
         name, value = variable.get("name", ""), variable.get("value", "")
         if name in seen:
             reference = f"$({name})"
             if variable.get("valueFrom") is not None or value == reference or reference not in value:
                 text = f"hides previous definition of {quote(name)}, which may be dropped when using apply"
-                yield f"{path.index(i)}: {text}"
+                yield f"{here}: {text}"
         seen.add(name)
 
 
@@ -248,9 +250,8 @@ def _ports(spec: Object, path: Path) -> list[str]:
     seen: dict[tuple[int, str], _Definitions] = {}
     names: dict[str, Path] = {}
     named: list[str] = []
-    for container, here in steps(containers_with_paths(spec, path)):
-        for i, port in enumerate(steps(container.get("ports") or ())):
-            place = here.child("ports").index(i)
+    for container, here in elements(containers_with_paths(spec, path)):
+        for port, place in each(here.child("ports"), container):
             ip, number = port.get("hostIP", ""), port.get("hostPort", 0)
             if ip and not number:
                 warnings.append(f"{place}: hostIP set without hostPort: {_go_port(port)}")
@@ -292,17 +293,17 @@ def _shown(file: _File) -> str:
 
 def _collisions(files: list[_File]) -> Iterator[str]:
     """Pairs of files whose paths are equal or one below the other, each once, up to the size that an answer carries."""
-    given = [(path.rstrip("/"), source) for path, source in steps(files)]
-    given = [file for file in steps(given) if file[0]]
-    if len({path.partition("/")[0] for path, _ in steps(given)}) == len(given):
+    given = [(path.rstrip("/"), source) for path, source in elements(files)]
+    given = [file for file in elements(given) if file[0]]
+    if len({path.partition("/")[0] for path, _ in elements(given)}) == len(given):
         return  # the usual case, such as the token of every pod
-    parents = _parents(ordered({path + "/" for path, _ in steps(given)}))
-    there: dict[str, list[tuple[int, _File]]] = {path: [] for path in steps(parents)}  # with their numbers
-    below: dict[str, list[tuple[int, _File]]] = {path: [] for path in steps(parents)}  # and those of that very path
+    parents = _parents(ordered({path + "/" for path, _ in elements(given)}))
+    there: dict[str, list[tuple[int, _File]]] = {path: [] for path in elements(parents)}  # with their numbers
+    below: dict[str, list[tuple[int, _File]]] = {path: [] for path in elements(parents)}  # and those of that very path
     known: set[_File] = set()
     texts: set[str] = set()
     size = 0
-    for file in steps(given):
+    for file in elements(given):
         ancestry = [file[0] + "/"]
         while parents[ancestry[-1]]:
             ancestry.append(parents[ancestry[-1]])
@@ -329,7 +330,7 @@ def _parents(paths: list[str]) -> dict[str, str]:
     """For each of the sorted paths, the longest other one that is a prefix of it, or ""."""
     parents: dict[str, str] = {}
     open_ones: list[str] = []
-    for path in steps(paths):
+    for path in elements(paths):
         while open_ones and not path.startswith(open_ones[-1]):
             open_ones.pop()
         parents[path] = open_ones[-1] if open_ones else ""
@@ -338,11 +339,11 @@ def _parents(paths: list[str]) -> dict[str, str]:
 
 
 def _files(source: Object, name: str) -> list[_File]:
-    return [(item.get("path", ""), name) for item in steps(source.get("items") or ())]
+    return [(item.get("path", ""), name) for item in elements(source, "items")]
 
 
 def _overlaps(volumes: list[Object]) -> Iterator[str]:
-    for volume in steps(volumes):
+    for volume in elements(volumes):
         name = quote(volume.get("name", ""))
         for kind, key in (("configMap", "name"), ("secret", "secretName"), ("downwardAPI", "")):
             source = volume.get(kind)
@@ -357,7 +358,7 @@ def _overlaps(volumes: list[Object]) -> Iterator[str]:
         if projected is None:
             continue
         files: list[_File] = []
-        for part in steps(projected.get("sources") or ()):
+        for part in elements(projected, "sources"):
             if not part:
                 yield f"volume {name} (Projected) has no sources provided"
             files += _projected_files(part)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kapi.machinery.ages import since
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
@@ -70,16 +70,18 @@ def labels(values: Mapping[str, str] | None, empty: str = NONE) -> str:
     """``a=b,c=d`` in the order of the keys."""
     if not values:
         return empty
-    return ",".join(f"{key}={values[key]}" for key in steps(ordered(values)))
+    return ",".join(f"{key}={values[key]}" for key in elements(ordered(values)))
 
 
 def go_label_selector(selector: Mapping[str, Tree]) -> str:
     """A LabelSelector as its generated ``String`` writes it."""
-    labels = "".join(f"{key}: {value}," for key, value in steps(ordered((selector.get("matchLabels") or {}).items())))
+    labels = "".join(
+        f"{key}: {value}," for key, value in elements(ordered((selector.get("matchLabels") or {}).items()))
+    )
     terms = "".join(
         f"LabelSelectorRequirement{{Key:{term.get('key', '')},Operator:{term.get('operator', '')},"
         f"Values:[{' '.join(term.get('values') or [])}],}},"
-        for term in steps(selector.get("matchExpressions") or [])
+        for term in elements(selector, "matchExpressions")
     )
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
@@ -95,7 +97,7 @@ def label_selector(selector: Mapping[str, Tree] | None) -> str:
 
 
 def joined(values: Iterable[Tree] | None, empty: str = NONE) -> str:
-    text = ",".join(str(value) for value in steps(values or ()))
+    text = ",".join(str(value) for value in elements(values))
     return text or empty
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared.names import is_http_header_name, is_port_name, is_port_number
@@ -43,7 +43,7 @@ def _header(header: Object, path: Path, errors: Errors, ctx: object) -> None:
 
 
 def _headers(action: Object, path: Path, errors: Errors, ctx: object) -> None:
-    for header in steps(action.get("httpHeaders") or ()):  # upstream names the list, not the header
+    for header in elements(action, "httpHeaders"):  # upstream names the list, not the header
         _header(header, path.child("httpHeaders"), errors, ctx)
 
 

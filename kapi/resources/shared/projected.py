@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared.env import VOLUME_FIELDS, validate_field_ref, validate_resource_ref
@@ -65,8 +65,7 @@ class _Paths:
 def validate_projected(volume: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     validate_mode(volume.get("defaultMode"), path.child("defaultMode"), errors)
     paths = _Paths(path, errors)
-    for i, source in enumerate(steps(volume.get("sources") or ())):
-        here = path.child("sources").index(i)
+    for source, here in each(path.child("sources"), volume):
         count = 0
         for kind in ("secret", "configMap"):
             part = source.get(kind)
@@ -76,7 +75,7 @@ def validate_projected(volume: Object, path: Path, errors: Errors, ctx: PodOptio
         downward = source.get("downwardAPI")
         if downward is not None:
             count += 1
-            for item in steps(downward.get("items") or ()):
+            for item in elements(downward, "items"):
                 validate_downward_file(item, here.child("downwardAPI"), errors)
                 if item.get("path"):
                     paths.take(item["path"], item["path"])
@@ -100,8 +99,8 @@ def _keys(part: Object, path: Path, errors: Errors, paths: _Paths) -> None:
     name = part.get("name", "")
     if not name:
         errors.append(field.required(path.child("name")))
-    for i, item in enumerate(steps(part.get("items") or ())):
-        validate_key_to_path(item, path.child("items").index(i), errors)
+    for item, here in each(path.child("items"), part):
+        validate_key_to_path(item, here, errors)
         if item.get("path"):
             paths.take(item["path"], name)
 
@@ -193,8 +192,5 @@ def _user_annotations(annotations: dict[str, str], path: Path, errors: Errors) -
         if not texts and "/" not in lower:
             text = 'must be a domain-prefixed key (such as "acme.io/foo")'
             errors.append(field.invalid(path, lower, text))
-    if (
-        sum(len(key.encode()) + len(value.encode()) for key, value in steps(annotations.items()))
-        > MAX_ANNOTATIONS_BYTES
-    ):
+    if sum(len(key.encode()) + len(value.encode()) for key, value in entries(annotations)) > MAX_ANNOTATIONS_BYTES:
         errors.append(field.too_long(path, MAX_ANNOTATIONS_BYTES))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 
@@ -34,7 +34,7 @@ def qos_class(spec: Object, pod_level: bool = True) -> str:
             guaranteed = len(_add(limits, own["limits"])) == len(_COUNTED)
     else:
         for part in ("containers", "initContainers"):
-            for container in steps(spec.get(part) or ()):
+            for container in elements(spec, part):
                 resources = container.get("resources")
                 if not resources:
                     guaranteed = False

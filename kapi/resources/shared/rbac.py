@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.shared.names import subdomain_name
@@ -32,7 +32,7 @@ def validate_policy_rule(rule: Object, path: Path, errors: Errors, *, namespaced
 
 
 def default_subjects(subjects: list[Object]) -> None:
-    for subject in steps(subjects):
+    for subject in elements(subjects):
         if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
             subject["apiGroup"] = GROUP
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.memo import memoized
 from kapi.machinery.tree import Object
@@ -115,7 +115,7 @@ def round_resource_list(amounts: Object | None) -> None:
     """Rounds amounts up to a thousandth, as upstream's decoding does."""
     if not amounts:
         return
-    for name, quantity in steps(amounts.items()):
+    for name, quantity in entries(amounts):
         rounded = quantities.rounded_to_milli(quantity)
         if rounded is not quantity:
             amounts[name] = rounded

@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import ErrorType, FieldError, Path
 from kapi.machinery.tree import Tree, equal
 
@@ -143,7 +143,7 @@ def each(rule: Rule) -> Rule:
     ok = getattr(rule, "ok", None)
 
     def validate(value: Tree, path: Path, errors: Errors, ctx: object) -> None:
-        for i, item in enumerate(steps(value)):
+        for i, item in enumerate(elements(value)):
             if ok is None or not ok(item):
                 rule(item, Path(f"[{i}]", path), errors, ctx)
 
@@ -259,7 +259,7 @@ def max_items(limit: int) -> Rule:
 
 def child(path: Path, part: str) -> Path:
     """``Path.child`` for a part that already starts with its dot; below the empty path the dot is dropped."""
-    return Path(part, path) if path._part or path._parent is not None else Path(part[1:], path)
+    return Path(part, path) if path.part or path.parent is not None else Path(part[1:], path)
 
 
 def not_supported(path: Path | str, value: object, listed: Collection[str]) -> FieldError:

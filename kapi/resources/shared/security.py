@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared.internal import internal
@@ -37,14 +37,14 @@ def containers_with_paths(spec: Object, path: Path) -> list[tuple[Object, Path]]
         containers = spec.get(part)
         if containers:
             below = path.child(part)
-            found += [(container, Path(f"[{i}]", below)) for i, container in enumerate(steps(containers))]
+            found += [(container, Path(f"[{i}]", below)) for i, container in enumerate(elements(containers))]
     return found
 
 
 def every_container(spec: Object) -> Iterator[Object]:
     """Every container of a spec, without paths."""
     for part in _PARTS:
-        yield from steps(spec.get(part) or ())
+        yield from elements(spec, part)
 
 
 def seccomp(profile: Object, path: Path, errors: Errors, ctx: object) -> None:
@@ -141,7 +141,7 @@ def _escalation(context: Object, path: Path, errors: Errors, ctx: PodOptions) ->
     text = "cannot set `allowPrivilegeEscalation` to false and "
     if context.get("privileged"):
         errors.append(field.invalid(path, internal("SecurityContext", context), text + "`privileged` to true"))
-    for capability in steps((context.get("capabilities") or {}).get("add") or ()):
+    for capability in elements(context, "capabilities", "add"):
         if capability == "CAP_SYS_ADMIN":
             value = internal("SecurityContext", context)
             errors.append(field.invalid(path, value, text + "`capabilities.Add` CAP_SYS_ADMIN"))
@@ -228,7 +228,7 @@ def validate_host_process(spec: Object, path: Path, errors: Errors, ctx: PodOpti
     """Windows HostProcess containers: all or none, on the host's network, and only where privileged ones may run."""
     pod = ((spec.get("securityContext") or {}).get("windowsOptions") or {}).get("hostProcess")
     total = count = 0
-    for container, here in steps(containers_with_paths(spec, path)):
+    for container, here in elements(containers_with_paths(spec, path)):
         total += 1
         security = container.get("securityContext")
         own = None if security is None else (security.get("windowsOptions") or {}).get("hostProcess")
@@ -268,7 +268,7 @@ def validate_linux(spec: Object, path: Path, errors: Errors) -> None:
     text = "windows options cannot be set for a linux pod"
     if (spec.get("securityContext") or {}).get("windowsOptions") is not None:
         errors.append(field.forbidden(path.child("securityContext", "windowsOptions"), text))
-    for container, here in steps(containers_with_paths(spec, path)):
+    for container, here in elements(containers_with_paths(spec, path)):
         if (container.get("securityContext") or {}).get("windowsOptions") is not None:
             errors.append(field.forbidden(here.child("securityContext", "windowsOptions"), text))
 
@@ -280,7 +280,7 @@ def validate_windows(spec: Object, path: Path, errors: Errors) -> None:
         value = owner.get(parts[-1])
         if value if parts[-1] in _FALSE_IS_UNSET else value is not None:
             errors.append(field.forbidden(path.child(*parts), text))
-    for container, here in steps(containers_with_paths(spec, path)):
+    for container, here in elements(containers_with_paths(spec, path)):
         context: Object = container.get("securityContext") or {}
         for name in _NOT_IN_WINDOWS_CONTAINERS:
             if context.get(name) is not None:

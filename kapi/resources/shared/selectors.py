@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Tree
 from kapi.resources.shared.metadata import validate_label_name, validate_labels
@@ -27,10 +27,10 @@ def validate_label_selector(
     labels = selector.get("matchLabels")
     if labels:
         validate_labels(labels, path.child("matchLabels"), errors)
-    for i, term in enumerate(steps(selector.get("matchExpressions") or ())):
+    for term, here in each(path.child("matchExpressions"), selector):
         validate_requirement(
             term,
-            path.child("matchExpressions").index(i),
+            here,
             errors,
             allow_invalid_values=allow_invalid_values,
         )
@@ -70,15 +70,15 @@ def validate_requirement(
 def has_invalid_values(selector: Selector | None) -> bool:
     """Whether a stored selector has values that were not checked when it was stored, and may stay."""
     terms = (selector or {}).get("matchExpressions") or ()
-    return any(is_label_value(value) for term in terms for value in steps(term.get("values") or ()))
+    return any(is_label_value(value) for term in terms for value in elements(term, "values"))
 
 
 def is_convertible(selector: Selector) -> bool:
     """Whether a selector can be evaluated: known operators, right number of values, valid keys and values."""
-    for key, value in steps((selector.get("matchLabels") or {}).items()):
+    for key, value in entries(selector, "matchLabels"):
         if is_label_key(key) or is_label_value(value):
             return False
-    for term in steps(selector.get("matchExpressions") or ()):
+    for term in elements(selector, "matchExpressions"):
         operator, values = term.get("operator"), term.get("values") or []
         if operator in ("In", "NotIn"):
             if not values:
@@ -99,10 +99,10 @@ def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
     """An absent selector matches nothing, an empty one everything."""
     if selector is None:
         return False
-    for key, value in steps((selector.get("matchLabels") or {}).items()):
+    for key, value in entries(selector, "matchLabels"):
         if labels.get(key) != value:
             return False
-    for term in steps(selector.get("matchExpressions") or ()):
+    for term in elements(selector, "matchExpressions"):
         key, operator, values = term.get("key", ""), term.get("operator"), term.get("values") or ()
         if operator == "In":
             ok = key in labels and labels[key] in values

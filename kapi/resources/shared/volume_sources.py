@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
@@ -90,7 +90,7 @@ def flocker(source: Object, path: Path, errors: Errors, ctx: object) -> None:
 
 
 def flex_options(source: Object, path: Path, errors: Errors, ctx: object) -> None:
-    for key in steps(ordered(source.get("options") or ())):
+    for key in elements(ordered(source.get("options") or ())):
         namespace = "." + key.partition("/")[0].lower()
         if namespace.endswith((".kubernetes.io", ".k8s.io")):
             text = "kubernetes.io and k8s.io namespaces are reserved"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared.names import is_label_value
@@ -46,8 +46,8 @@ def persistent_volume_warnings(volume: Object) -> list[str]:
             "approach is to use dynamic provisioning."
         )
     required = (spec.get("nodeAffinity") or {}).get("required") or {}
-    for i, term in enumerate(steps(required.get("nodeSelectorTerms") or [])):
-        warnings += node_term_warnings(term, _TERMS.index(i))
+    for term, here in each_of(_TERMS, required.get("nodeSelectorTerms")):
+        warnings += node_term_warnings(term, here)
     for name, (shown, deprecated, gone) in _SOURCES.items():
         if spec.get(name) is not None:
             warnings.append(f"spec.{shown}: deprecated in {deprecated}, non-functional in {gone}+")
@@ -59,11 +59,11 @@ def node_term_warnings(term: Object, path: Path, *, check_values: bool = False) 
 
     ``check_values``: also label values that are invalid, which some terms may have.
     """
-    for i, expression in enumerate(steps(term.get("matchExpressions") or ())):
-        key, here = expression.get("key", ""), path.child("matchExpressions").index(i)
+    for expression, place in each(path.child("matchExpressions"), term):
+        key, here = expression.get("key", ""), place
         if key in NODE_LABELS:
             yield f"{here.child('key')}: {key} is {NODE_LABELS[key]}"
-        for j, value in enumerate(steps(expression.get("values") or ()) if check_values else ()):
+        for j, value in enumerate(elements(expression, "values") if check_values else ()):
             for text in is_label_value(value):
                 yield f"{here.child('values').index(j)}: {value} is invalid, {text}"
 
@@ -71,7 +71,7 @@ def node_term_warnings(term: Object, path: Path, *, check_values: bool = False) 
 def node_selector_warnings(selector: Object | None, path: Path) -> list[str]:
     """Deprecated node labels in a label selector over nodes."""
     warnings = list(node_term_warnings(selector or {}, path))
-    for key in steps((selector or {}).get("matchLabels") or {}):
+    for key in elements(selector, "matchLabels"):
         if key in NODE_LABELS:
             warnings.append(f"{path}.matchLabels.{key}: {NODE_LABELS[key]}")
     return warnings

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kapi.machinery import field
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
@@ -102,7 +102,7 @@ def _git_repo(source: Object, path: Path, errors: Errors, ctx: object) -> None:
 
 def _downward(source: Object, path: Path, errors: Errors, ctx: PodOptions) -> None:
     validate_mode(source.get("defaultMode"), path.child("defaultMode"), errors)
-    for item in steps(source.get("items") or ()):  # upstream leaves the index out
+    for item in elements(source, "items"):  # upstream leaves the index out
         validate_downward_file(item, path, errors)
 
 
@@ -217,9 +217,9 @@ def validate_volumes(volumes: list[Object], path: Path, errors: Errors, ctx: Pod
     """Appends the errors; returns the valid volumes by name, for the rules of mounts."""
     good: dict[str, Object] = {}
     pod = (ctx.metadata or {}).get("name")
-    created = {f"{pod}-{volume.get('name', '')}" for volume in steps(volumes) if pod and "ephemeral" in volume}
-    for i, volume in enumerate(steps(volumes)):
-        here, before = path.index(i), len(errors)
+    created = {f"{pod}-{volume.get('name', '')}" for volume in elements(volumes) if pod and "ephemeral" in volume}
+    for volume, place in each_of(path, volumes):
+        here, before = place, len(errors)
         _validate_source(volume, here, errors, ctx)
         name = volume.get("name", "")
         if not name:

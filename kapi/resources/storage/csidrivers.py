@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csidriver``.""
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path, duplicate, invalid, required
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import FieldText, Resource, StrategyContext
@@ -78,7 +78,7 @@ class CSIDriverStrategy(PlainStrategy):
             errors.append(not_supported(_SPEC.child("fsGroupPolicy"), policy, _GROUP_POLICIES))
         requests = spec.get("tokenRequests") or []
         _token_requests(requests, _SPEC.child("tokenRequests"), errors)
-        for mode in steps(spec.get("volumeLifecycleModes") or []):
+        for mode in elements(spec, "volumeLifecycleModes"):
             if mode not in ("Persistent", "Ephemeral"):
                 errors.append(not_supported(_SPEC.child("volumeLifecycleModes"), mode, ("Persistent", "Ephemeral")))
         if spec.get("seLinuxMount") is None:

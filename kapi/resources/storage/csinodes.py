@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/csinode``."""
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import Path, duplicate, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -37,7 +37,7 @@ def _driver(driver: Object, seen: set[str], path: Path, errors: Errors) -> None:
         errors.append(duplicate(path.child("name"), name))
     seen.add(name)
     keys: set[str] = set()
-    for key in steps(driver.get("topologyKeys") or []):
+    for key in elements(driver, "topologyKeys"):
         if not key:
             errors.append(required(path))
         if key in keys:
@@ -60,9 +60,9 @@ class CSINodeStrategy(PlainStrategy):
         validate_metadata(obj, errors, namespaced=False)
         self.check(obj, old, errors, ctx)
         drivers: dict[str, list[Object]] = {}
-        for driver in steps(_drivers(obj)):
+        for driver in elements(_drivers(obj)):
             drivers.setdefault(driver.get("name", ""), []).append(driver)
-        for before in steps(_drivers(old)):
+        for before in elements(_drivers(old)):
             for driver in drivers.pop(before.get("name", ""), ()):  # stored names differ
                 if not all(same(driver.get(part), before.get(part)) for part in ("nodeID", "topologyKeys")):
                     # the internal type's fields, as Go writes a value that has no JSON names

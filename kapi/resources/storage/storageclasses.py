@@ -4,7 +4,7 @@ Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/storageclass``
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path, duplicate, invalid, repeat, required, too_long
 from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Object
@@ -54,17 +54,17 @@ def validate_parameters(parameters: dict[str, str], path: Path, errors: Errors, 
 def _topologies(terms: list[Object], path: Path, errors: Errors) -> None:
     # upstream's list of earlier terms begins with an empty one for each term
     seen: dict[frozenset[tuple[str, frozenset[str]]], int] = {frozenset(): len(terms)}
-    for i, term in enumerate(steps(terms)):
-        here = path.index(i).child("matchLabelExpressions")
+    for term, place in each_of(path, terms):
+        here = place.child("matchLabelExpressions")
         found: dict[str, frozenset[str]] = {}
-        for j, expression in enumerate(steps(term.get("matchLabelExpressions") or [])):
-            key, values, at = expression.get("key", ""), expression.get("values") or [], here.index(j)
+        for expression, place in each_of(here, term.get("matchLabelExpressions")):
+            key, values, at = expression.get("key", ""), expression.get("values") or [], place
             if not values:
                 errors.append(required(at.child("values")))
             given: set[str] = set()
-            for n, value in enumerate(steps(values)):
+            for value, place in each_of(at.child("values"), values):
                 if value in given:
-                    errors.append(duplicate(at.child("values").index(n), value))
+                    errors.append(duplicate(place, value))
                 given.add(value)
             validate_label_name(key, at.child("key"), errors)
             if key in found:
@@ -109,8 +109,8 @@ class StorageClassStrategy(PlainStrategy):
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return [
             f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {NODE_LABELS[expression['key']]}"
-            for i, term in enumerate(steps(obj.get("allowedTopologies") or []))
-            for j, expression in enumerate(steps(term.get("matchLabelExpressions") or []))
+            for i, term in enumerate(elements(obj, "allowedTopologies"))
+            for j, expression in enumerate(elements(term, "matchLabelExpressions"))
             if expression.get("key") in NODE_LABELS
         ]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.machinery.field import Path, forbidden, invalid, required, too_long
 from kapi.machinery.tree import Object, equal
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
@@ -42,10 +42,7 @@ def _source(source: Object, errors: Errors) -> None:
 
 
 def _status(status: Object, errors: Errors) -> None:
-    size = sum(
-        len(key.encode()) + len(value.encode())
-        for key, value in steps((status.get("attachmentMetadata") or {}).items())
-    )
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in entries(status, "attachmentMetadata"))
     if size > _MAX_METADATA:
         errors.append(too_long(_STATUS.child("attachmentMetadata"), _MAX_METADATA))
     for name in ("attachError", "detachError"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from operator import eq
 
 from kapi.machinery import checkpoint
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.machinery.tree import Object, Tree, equal
 from kapi.schema.apply import fieldset
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import LIST, MAP, Shape
-from kapi.schema.apply.typed import ABSENT, COMPOUND, CONTAINERS, MEMBER, elements
+from kapi.schema.apply.typed import ABSENT, COMPOUND, CONTAINERS, MEMBER, items_by_element
 
 
 class Comparison:
@@ -80,7 +80,7 @@ def _compare_as(shape: Shape, form: int, old: object, new: object, out: Comparis
 
 def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> None:
     same = eq if checkpoint.running is None else equal
-    for name, after in steps(new.items()):
+    for name, after in entries(new):
         before = old.get(name, ABSENT)
         if before is ABSENT:
             child = shape.child(name)
@@ -90,7 +90,7 @@ def _compare_maps(shape: Shape, old: Object, new: Object, out: Comparison) -> No
             child = shape.child(name)
             if child is not None:
                 _descend(child, "f:" + name, before, after, out)
-    for name, before in steps(old.items()):
+    for name, before in entries(old):
         if name not in new:
             child = shape.child(name)
             if child is not None:
@@ -117,10 +117,10 @@ def _descend(shape: Shape, element: str, old: object, new: object, out: Comparis
 
 
 def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparison) -> None:
-    before, after = elements(shape, old), elements(shape, new)
+    before, after = items_by_element(shape, old), items_by_element(shape, new)
     child = shape.item
     same = eq if checkpoint.running is None else equal
-    for element, items in steps(before.items()):
+    for element, items in entries(before):
         others = after.get(element, ())
         if len(items) == 1 and len(others) == 1:
             if not same(items[0], others[0]):
@@ -136,7 +136,7 @@ def _compare_lists(shape: Shape, old: list[Tree], new: list[Tree], out: Comparis
             out.removed[element] = _whole(child, items[0])
             if others:
                 out.added[element] = MEMBER
-    for element, items in steps(after.items()):
+    for element, items in entries(after):
         if element not in before:
             out.added[element] = _whole(child, items[0]) if len(items) == 1 else MEMBER
 
@@ -146,7 +146,7 @@ def _whole(shape: Shape, value: object) -> Set:
     form = shape.form(value)
     if form == MAP and not shape.map_atomic and value and isinstance(value, dict):
         node: Set = {".": MEMBER}
-        for name, entry in steps(value.items()):
+        for name, entry in entries(value):
             child = shape.child(name)
             if child is not None:
                 if entry and type(entry) in CONTAINERS:
@@ -156,7 +156,7 @@ def _whole(shape: Shape, value: object) -> Set:
         return node
     if form == LIST and not shape.list_atomic and value and isinstance(value, list):
         node = {".": MEMBER}
-        for element, items in steps(elements(shape, value).items()):
+        for element, items in entries(items_by_element(shape, value)):
             node[element] = _whole(shape.item, items[0]) if len(items) == 1 else MEMBER
         return node
     return MEMBER

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.freeing import free_now
 from kapi.machinery.memo import memoized
 from kapi.machinery.numbers import NumberError, parse_int
@@ -63,7 +63,7 @@ def union(one: Set, other: Set) -> Set:
     if not other:
         return one
     merged = dict(one)
-    for element, node in steps(other.items()):
+    for element, node in entries(other):
         if element == ".":
             merged["."] = _MEMBER
             continue
@@ -96,7 +96,7 @@ def intersection(one: Set, other: Set) -> Set:
     common: Set = {}
     if not one or not other:
         return common
-    for element, node in steps(one.items()):
+    for element, node in entries(one):
         if element == ".":
             continue
         theirs = other.get(element)
@@ -111,7 +111,7 @@ def intersection(one: Set, other: Set) -> Set:
 
 def contains(one: Set, other: Set) -> bool:
     """Whether all paths of the second set are in the first."""
-    for element, node in steps(other.items()):
+    for element, node in entries(other):
         if element == ".":
             continue
         mine = one.get(element)
@@ -123,9 +123,9 @@ def contains(one: Set, other: Set) -> bool:
 def difference(one: Set, other: Set) -> Set:
     """Paths of the first set that the second does not name; a parent and its child are different paths."""
     if not one or not other:
-        return {key: node for key, node in steps(one.items()) if key != "."} if "." in one else one
+        return {key: node for key, node in entries(one) if key != "."} if "." in one else one
     left: Set = {}
-    for element, node in steps(one.items()):
+    for element, node in entries(one):
         if element == ".":
             continue
         theirs = other.get(element)
@@ -141,9 +141,9 @@ def difference(one: Set, other: Set) -> Set:
 def recursive_difference(one: Set, other: Set) -> Set:
     """Paths of the first set that neither are in the second nor lie below one of its members."""
     if not one or not other:
-        return {key: node for key, node in steps(one.items()) if key != "."} if "." in one else one
+        return {key: node for key, node in entries(one) if key != "."} if "." in one else one
     left: Set = {}
-    for element, node in steps(one.items()):
+    for element, node in entries(one):
         if element == ".":
             continue
         theirs = other.get(element)
@@ -159,7 +159,7 @@ def recursive_difference(one: Set, other: Set) -> Set:
 def include_matches(one: Set, pattern: Set) -> Set:
     """The paths that match a pattern; ``{}`` at a node of the pattern stands for everything below it."""
     left: Set = {}
-    for element, node in steps(one.items()):
+    for element, node in entries(one):
         if element == "." or element not in pattern:
             continue
         below = pattern[element]
@@ -181,11 +181,11 @@ def has(fields: Set, path: Path) -> bool:
 
 def walk(fields: Set, prefix: Path = ()) -> Iterator[Path]:
     """Every path, in upstream's order: at each level first the members, then what lies below each of them."""
-    elements = ordered((element for element in steps(fields) if element != "."), key=order)
-    for element in steps(elements):
+    inner = ordered((element for element in elements(fields) if element != "."), key=order)
+    for element in elements(inner):
         if is_member(fields[element]):
             yield (*prefix, element)
-    for element in steps(elements):
+    for element in elements(inner):
         if fields[element]:
             yield from walk(fields[element], (*prefix, element))
 
@@ -252,12 +252,12 @@ def canonical(fields: Set) -> Set:
     """The same set in the order in which upstream writes it."""
     if not fields:
         return _MEMBER
-    elements = sorted(fields) if len(fields) < _MAX_SORTED_AT_ONCE else ordered(fields)
-    if elements[-1] >= "g":  # other kinds than fields and ".", which do not sort by their text
-        elements = [e for e in steps(elements) if e == "."] + ordered(
-            (e for e in steps(elements) if e != "."), key=order
+    members = sorted(fields) if len(fields) < _MAX_SORTED_AT_ONCE else ordered(fields)
+    if members[-1] >= "g":  # other kinds than fields and ".", which do not sort by their text
+        members = [e for e in elements(members) if e == "."] + ordered(
+            (e for e in elements(members) if e != "."), key=order
         )
-    return {element: canonical(node) if (node := fields[element]) else _MEMBER for element in steps(elements)}
+    return {element: canonical(node) if (node := fields[element]) else _MEMBER for element in elements(members)}
 
 
 def decode(stored: object) -> Set:
@@ -277,7 +277,7 @@ def decode(stored: object) -> Set:
 
 def _decode(stored: Object) -> Set:
     fields: Set = {}
-    for text, below in steps(stored.items()):
+    for text, below in entries(stored):
         if text == ".":
             continue
         element = parse_element(text)

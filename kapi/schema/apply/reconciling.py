@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import entries
 from kapi.schema.apply.fieldset import Set
 from kapi.schema.apply.shape import DEDUCED, LIST, MAP, Shape
 from kapi.schema.apply.typed import MEMBER
@@ -17,7 +17,7 @@ def reconcile(shape: Shape, fields: Set) -> Set:
 def _reconcile(shape: Shape, fields: Set) -> Set | None:
     """The new set of children, or None when nothing changes."""
     result: Set | None = None
-    for element, node in steps(fields.items()):
+    for element, node in entries(fields):
         if element == "." or not node:
             continue
         if shape.first == MAP:

@@ -6,7 +6,7 @@ To find a structure takes a fraction of the time that its field set takes.
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.apply.shape import Shape
 
@@ -30,7 +30,7 @@ def _structure(shape: Shape, value: Object, left: list[int]) -> Structure:
     if left[0] < 0:
         raise TooManyParts
     parts: list[Tree] = []
-    for name, entry in steps(value.items()):
+    for name, entry in entries(value):
         parts.append(name)
         kind = type(entry)
         if not entry:
@@ -53,13 +53,13 @@ def _items(shape: Shape, items: list[Tree], left: list[int]) -> Structure:
         raise TooManyParts
     keys, inner = shape.keys, shape.item
     if not keys:
-        return tuple([_scalar(item) for item in steps(items)])
+        return tuple([_scalar(item) for item in elements(items)])
     parts: list[Tree] = []
-    for item in steps(items):
+    for item in elements(items):
         if type(item) is not dict:
             parts.append(type(item))
             continue
-        address = [_scalar(item[key]) if key in item else None for key in steps(keys)]
+        address = [_scalar(item[key]) if key in item else None for key in elements(keys)]
         below = _structure(inner, item, left) if inner.is_map and not inner.map_atomic else None
         parts.append((*address, below))
     return tuple(parts)

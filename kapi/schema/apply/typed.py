@@ -5,7 +5,7 @@ Values are plain JSON trees; a missing value is ABSENT, which is not null.
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import gotext
 from kapi.schema.apply import fieldset
@@ -68,10 +68,10 @@ def item_element(shape: Shape, item: object) -> str:
     return key_element(keys)
 
 
-def elements(shape: Shape, items: list[Tree]) -> dict[str, list[Tree]]:
+def items_by_element(shape: Shape, items: list[Tree]) -> dict[str, list[Tree]]:
     """Items by path element, in their order; items without a path element are left out."""
     found: dict[str, list[Tree]] = {}
-    for item in steps(items):
+    for item in elements(items):
         try:
             found.setdefault(item_element(shape, item), []).append(item)
         except _BadItem:
@@ -102,7 +102,7 @@ def _validate(shape: Shape, value: object, path: str, duplicates: bool, errors: 
         if not isinstance(value, dict):
             errors.append((path, f"expected map, got {_boxed(value)}"))
             return
-        for name, entry in steps(value.items()):
+        for name, entry in entries(value):
             child = shape.child(name)
             if child is None:
                 errors.append((f"{path}.{name}", "field not declared in schema"))
@@ -121,7 +121,7 @@ def _validate_items(
 ) -> None:
     child = shape.item
     seen: set[str] = set()
-    for i, item in enumerate(steps(items)):
+    for i, item in enumerate(elements(items)):
         if shape.list_atomic:
             shown = f"[{i}]"
         else:
@@ -194,7 +194,7 @@ def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
             return True, below
         if not isinstance(value, dict):
             return False, below
-        for name, entry in steps(value.items()):
+        for name, entry in entries(value):
             child = shape.child(name)
             if child is None:
                 continue
@@ -209,7 +209,7 @@ def _fields(shape: Shape, value: object) -> tuple[bool, Set]:
     if shape.list_atomic:
         return True, below
     if isinstance(value, list):
-        for element, items in steps(elements(shape, value).items()):
+        for element, items in entries(items_by_element(shape, value)):
             if len(items) > 1:
                 below[element] = MEMBER
             else:
@@ -251,7 +251,7 @@ def _merge(shape: Shape, live: object, config: object, path: str, errors: list[t
         if not base and not change:
             return config
         merged = dict(base)
-        for name, value in steps(change.items()):
+        for name, value in entries(change):
             child = shape.child(name)
             if child is None:
                 errors.append((f"{path}.{name}", "schema error: no type found matching: inlined type"))
@@ -272,7 +272,7 @@ def _merge(shape: Shape, live: object, config: object, path: str, errors: list[t
 def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, errors: list[tuple[str, str]]) -> Tree:
     """The items of both lists: those of the configuration in its order, the others where they are in the live list."""
     configured: Object = {}
-    for i, item in enumerate(steps(config)):
+    for i, item in enumerate(elements(config)):
         try:
             element = item_element(shape, item)
         except _BadItem as error:
@@ -284,7 +284,7 @@ def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, 
         configured[element] = item
     there: list[str] = []
     current: Object = {}
-    for i, item in enumerate(steps(live)):
+    for i, item in enumerate(elements(live)):
         try:
             element = item_element(shape, item)
         except _BadItem as error:
@@ -297,7 +297,7 @@ def _merge_lists(shape: Shape, live: list[Tree], config: list[Tree], path: str, 
         return ABSENT
 
     order = list(configured)
-    shared = iter([element for element in steps(order) if element in current])
+    shared = iter([element for element in elements(order) if element in current])
     next_shared = next(shared, None)
     child = shape.item
     merged: list[Tree] = []
@@ -352,7 +352,7 @@ def remove(shape: Shape, value: object, fields: Set) -> Tree:
         if not isinstance(value, list) or not value or shape.list_atomic:
             return None
         kept: list[Tree] = []
-        for item in steps(value):
+        for item in elements(value):
             try:
                 node = fields.get(item_element(shape, item))
             except _BadItem:
@@ -365,7 +365,7 @@ def remove(shape: Shape, value: object, fields: Set) -> Tree:
     if not isinstance(value, dict) or not value or shape.map_atomic:
         return None
     left: Object = {}
-    for name, entry in steps(value.items()):
+    for name, entry in entries(value):
         node = fields.get("f:" + name)
         if node is None:
             left[name] = entry
@@ -381,7 +381,7 @@ def remove(shape: Shape, value: object, fields: Set) -> Tree:
 def with_named_fields(shape: Shape | None, fields: Set) -> Set:
     """The set plus each declared field that is the parent of a member (upstream: ``EnsureNamedFieldsAreMembers``)."""
     grown: Set = {}
-    for element, node in steps(fields.items()):
+    for element, node in entries(fields):
         if element == "." or not node:
             grown[element] = node
             continue

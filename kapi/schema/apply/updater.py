@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 from msgspec.structs import replace
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree, equal
 from kapi.schema.apply import comparing, fieldset, reconciling, typed
 from kapi.schema.apply.conflict import Conflict, Conflicts, Manager
@@ -99,7 +99,7 @@ class Updater(msgspec.Struct):
         differences: dict[str, tuple[Set, Set]] = {self.api_version: (own.changed, own.removed)}
         left: Managers = {}
         conflicts: list[Conflict] = []
-        for manager, owned in steps(managers.items()):
+        for manager, owned in entries(managers):
             if manager == writer:
                 if owned.fields:
                     left[manager] = owned
@@ -134,7 +134,7 @@ class Updater(msgspec.Struct):
         """The managers without entries of removed versions, and with lists and maps that became atomic as a whole."""
         result: Managers = {}
         fitting: set[str] = set()  # versions that the object is known to fit
-        for manager, owned in steps(managers.items()):
+        for manager, owned in entries(managers):
             shape = self._shape(owned.api_version)
             if shape is None:
                 if self.strict:
@@ -181,9 +181,9 @@ class Updater(msgspec.Struct):
 
     def _add_back_owned(self, merged: object, pruned: object, pruned_version: str, managers: Managers) -> Tree:
         by_version: dict[str, list[Set]] = {pruned_version: []}
-        for owned in steps(managers.values()):
+        for owned in elements(managers.values()):
             by_version.setdefault(owned.api_version, []).append(owned.fields)
-        for version, sets in steps(by_version.items()):
+        for version, sets in entries(by_version):
             fields = fieldset.union_all(sets)
             shape = self._shape(version)
             if shape is None or (not fields and version == pruned_version and len(by_version) > 1):

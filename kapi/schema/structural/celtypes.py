@@ -18,6 +18,7 @@ from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, StructField, StructType
 from kapi.cel.values import MapList, SetList
 from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Tree
 from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string, required_properties
 
@@ -242,7 +243,7 @@ def _list_converter(schema: Schema, elem: Convert | None) -> Convert | None:
     def convert(value: object) -> Tree:
         if not isinstance(value, list):
             return value
-        items = value if elem is None else [elem(item) for item in steps(value)]
+        items = value if elem is None else [elem(item) for item in elements(value)]
         if kind == "set":
             return SetList(items)
         if kind == "map":
@@ -254,7 +255,7 @@ def _list_converter(schema: Schema, elem: Convert | None) -> Convert | None:
 
 def _map_converter(elem: Convert) -> Convert:
     def convert(value: object) -> Tree:
-        return {key: elem(item) for key, item in steps(value.items())} if isinstance(value, dict) else value
+        return {key: elem(item) for key, item in entries(value)} if isinstance(value, dict) else value
 
     return convert
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import entries
 from kapi.machinery.tree import Object
 from kapi.schema import builtin
 from kapi.schema.structural.structure import Schema, additional, embedded, int_or_string, preserves, required_properties
@@ -65,7 +66,7 @@ def _list(schema: Schema, nullable: bool) -> Type:
 def _struct(schema: Schema, properties: Object, map_type: str, nullable: bool) -> Type:
     fields: dict[str, Field] = {}
     required = required_properties(schema)
-    for name, prop in steps(properties.items()):
+    for name, prop in entries(properties):
         default = prop.get("default")
         fields[name] = Field(
             name, _convert(prop), required=name in required, default=default, has_default=default is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Tree
 from kapi.schema.structural.metrics import RATCHETING
 from kapi.schema.structural.structure import Schema
@@ -21,13 +21,13 @@ def same(one: object, other: object) -> bool:
         return (
             isinstance(other, dict)
             and len(one) == len(other)
-            and all(k in other and same(v, other[k]) for k, v in steps(one.items()))
+            and all(k in other and same(v, other[k]) for k, v in entries(one))
         )
     if isinstance(one, list):
         return (
             isinstance(other, list)
             and len(one) == len(other)
-            and all(same(a, b) for a, b in steps(zip(one, other, strict=False)))
+            and all(same(a, b) for a, b in elements(zip(one, other, strict=False)))
         )
     return bool(one == other) and isinstance(one, str) is isinstance(other, str)
 
@@ -44,9 +44,9 @@ def is_unchanged(value: object, old: object) -> bool:
 def identity(value: object) -> Tree:
     """A hashable key of a JSON value: two keys are equal exactly if the values are ``same``."""
     if isinstance(value, dict):
-        return (dict, frozenset((name, identity(item)) for name, item in steps(value.items())))
+        return (dict, frozenset((name, identity(item)) for name, item in entries(value)))
     if isinstance(value, list):
-        return (list, tuple(map(identity, steps(value))))
+        return (list, tuple(map(identity, elements(value))))
     return (bool, value) if isinstance(value, bool) else value
 
 
@@ -69,7 +69,7 @@ def old_items(old: object, schema: Schema) -> dict[tuple[Tree, ...], Tree]:
     if schema.get("x-kubernetes-list-type") != "map" or not names or not isinstance(old, list):
         return {}
     found: dict[tuple[Tree, ...], Tree] = {}
-    for item in steps(old):
+    for item in elements(old):
         key = _key(item, names, schema)
         if key is not None:
             found.setdefault(key, item)

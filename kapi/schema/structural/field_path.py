@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import (
     Path,
 )
@@ -29,7 +29,7 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 def field_path(text: str, schema: Schema, *, arrays: bool = True) -> tuple[Path, Schema]:
     """(path, schema at it) of a text like ``.a.b['c']``.  Raises FieldPathError with upstream's text."""
     path = Path("")
-    parts = iter(steps(_PART.finditer(text)))
+    parts = iter(elements(_PART.finditer(text)))
 
     def take() -> str:
         for part in parts:
@@ -46,7 +46,7 @@ def field_path(text: str, schema: Schema, *, arrays: bool = True) -> tuple[Path,
             quoted = take()
             if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
                 raise FieldPathError(f"expected single quoted string but got {quoted}")
-            found = steps(_ESCAPED.finditer(quoted, 1, len(quoted) - 1))
+            found = elements(_ESCAPED.finditer(quoted, 1, len(quoted) - 1))
             name = "".join(_ESCAPES.get(one[1], one[0]) for one in found)
         else:
             raise FieldPathError(f"expected [ or . but got: {token}")

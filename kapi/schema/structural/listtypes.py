@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, elements, entries
 from kapi.machinery.field import FieldError, Path, duplicate, invalid
 from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Tree
@@ -23,7 +23,7 @@ def _walk(path: Path, schema: Schema, value: object, errors: list[FieldError]) -
     if isinstance(value, dict):
         extra = additional(schema)
         properties = schema.get("properties") or {}
-        for name, item in steps(value.items()):
+        for name, item in entries(value):
             if item.__class__ not in (dict, list):
                 continue
             if extra is not None:
@@ -33,21 +33,21 @@ def _walk(path: Path, schema: Schema, value: object, errors: list[FieldError]) -
     elif isinstance(value, list):
         kind = schema.get("x-kubernetes-list-type")
         if kind == "set":
-            errors.extend(duplicate(path.index(index), value[index]) for index in steps(repeated(value)))
+            errors.extend(duplicate(path.index(index), value[index]) for index in elements(repeated(value)))
         elif kind == "map":
             _keyed(path, schema, value, errors)
         items = schema.get("items")
         if isinstance(items, dict):
-            for index, item in enumerate(steps(value)):
+            for item, here in each_of(path, value):
                 if item.__class__ in (dict, list):
-                    _walk(path.index(index), items, item, errors)
+                    _walk(here, items, item, errors)
 
 
 def repeated(values: list[Tree]) -> list[int]:
     """The index of the second of each group of equal values."""
     seen: dict[Tree, int] = {}
     found: list[int] = []
-    for index, value in enumerate(steps(values)):
+    for index, value in enumerate(elements(values)):
         key: object
         if isinstance(value, (dict, list)):
             key = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
@@ -62,11 +62,11 @@ def repeated(values: list[Tree]) -> list[int]:
 
 
 def _keyed(path: Path, schema: Schema, value: list[Tree], errors: list[FieldError]) -> None:
-    for index, item in enumerate(steps(value)):
+    for index, item in enumerate(elements(value)):
         if item is not None and not isinstance(item, dict):
             errors.append(invalid(path.index(index), item, "must be an object for an array of list-type map"))
             return
     names = schema.get("x-kubernetes-list-map-keys") or []
-    keys = [{name: item[name] for name in names if name in item} if item else {} for item in steps(value)]
-    errors.extend(duplicate(path.index(index), keys[index]) for index in steps(repeated(keys)))
+    keys = [{name: item[name] for name in names if name in item} if item else {} for item in elements(value)]
+    errors.extend(duplicate(path.index(index), keys[index]) for index in elements(repeated(keys)))
     drain(keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import copy
 from kapi.schema.structural.structure import Schema, additional, anywhere, embedded, preserves
 
@@ -34,13 +34,13 @@ def _prune(value: object, schema: Schema | None, path: str, unknown: list[str]) 
         return
     if isinstance(value, dict):
         if schema is None:
-            unknown.extend(_below(path, name) for name in steps(value))
+            unknown.extend(_below(path, name) for name in elements(value))
             value.clear()
             return
         properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
         is_object = embedded(schema)
         gone: list[str] = []
-        for name, item in steps(value.items()):
+        for name, item in entries(value):
             if is_object and name in _META:
                 continue
             if name in properties:
@@ -51,14 +51,14 @@ def _prune(value: object, schema: Schema | None, path: str, unknown: list[str]) 
                     _prune(item, additional(schema), _below(path, name), unknown)
             else:
                 gone.append(name)
-        for name in steps(gone):
+        for name in elements(gone):
             if name not in _META or path:
                 unknown.append(_below(path, name))
             del value[name]
     elif isinstance(value, list):
         items = schema.get("items") if schema is not None else None
         below = items if isinstance(items, dict) else None
-        for index, item in enumerate(steps(value)):
+        for index, item in enumerate(elements(value)):
             if item.__class__ in (dict, list):
                 _prune(item, below, f"{path}[{index}]", unknown)
 
@@ -67,7 +67,7 @@ def _keep(value: object, schema: Schema, path: str, unknown: list[str]) -> None:
     if isinstance(value, dict):
         properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
         is_object = embedded(schema)
-        for name, item in steps(value.items()):
+        for name, item in entries(value):
             if (is_object and name in _META) or item.__class__ not in (dict, list):
                 continue
             if name in properties:
@@ -77,7 +77,7 @@ def _keep(value: object, schema: Schema, path: str, unknown: list[str]) -> None:
     elif isinstance(value, list):
         items = schema.get("items")
         if isinstance(items, dict):
-            for index, item in enumerate(steps(value)):
+            for index, item in enumerate(elements(value)):
                 _keep(item, items, f"{path}[{index}]", unknown)
 
 
@@ -96,11 +96,11 @@ def default(value: object, schema: Schema | None) -> None:
         return
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
-        for name, field in steps(properties.items()):
+        for name, field in entries(properties):
             if field.get("default") is not None and (name not in value or _null_to_default(value[name], field)):
                 value[name] = copy(field["default"])
         extra = additional(schema)
-        for name in steps(value):
+        for name in elements(value):
             if name in properties:
                 default(value[name], properties[name])
             elif extra is not None:
@@ -121,7 +121,7 @@ def drop_nulls(value: object, schema: Schema | None) -> None:
     if isinstance(value, dict):
         properties = (schema or {}).get("properties") or {}
         extra = additional(schema) if schema else None
-        for name in steps(list(value)):
+        for name in elements(list(value)):
             field = properties.get(name, extra)
             if value[name] is None and field is not None and not field.get("nullable") and field.get("default") is None:
                 del value[name]
@@ -129,5 +129,5 @@ def drop_nulls(value: object, schema: Schema | None) -> None:
                 drop_nulls(value[name], field)
     elif isinstance(value, list):
         items = (schema or {}).get("items")
-        for item in steps(value):
+        for item in elements(value):
             drop_nulls(item, items if isinstance(items, dict) else None)

@@ -12,7 +12,7 @@ from kapi.cel import PER_CALL_LIMIT, RUNTIME_BUDGET, BudgetExceeded, EvaluationE
 from kapi.cel.frame import Frame
 from kapi.cel.metrics import EVALUATION
 from kapi.cel.values import NONE, Optional
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each_of, entries
 from kapi.machinery.field import (
     OMIT,
     FieldError,
@@ -139,16 +139,14 @@ class RuleValidator:
         if isinstance(value, list):
             if self.items is not None:
                 before = old_items(old, self.schema)
-                for index, item in enumerate(steps(value)):
+                for item, here in each_of(path, value):
                     earlier = old_item(before, self.schema, item)
-                    self.items._walk(
-                        path.index(index), item, earlier, ratchet.below(item, earlier), budget, warn, errors
-                    )
+                    self.items._walk(here, item, earlier, ratchet.below(item, earlier), budget, warn, errors)
                     if budget.spent:
                         return
         elif isinstance(value, dict):
             known = old if isinstance(old, dict) else {}
-            for name, item in steps(value.items()):
+            for name, item in entries(value):
                 earlier = known.get(name, ABSENT)
                 if self.extra is not None and name not in (self.schema.get("properties") or {}):
                     self.extra._walk(path.key(name), item, earlier, ratchet.below(item, earlier), budget, warn, errors)

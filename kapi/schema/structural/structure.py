@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.schema.structural.patterns import pattern_error
@@ -36,7 +37,7 @@ def conversion_error(schema: Schema) -> str:
         return "OpenAPIV3Schema 'items' must be a schema, but is an array"
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"
-    for child in steps(_children(schema)):
+    for child in elements(_children(schema)):
         error = conversion_error(child)
         if error:
             return error
@@ -87,7 +88,7 @@ def anywhere(schema: Schema | None, holds: Callable[[Schema], object]) -> bool:
 def required_properties(schema: Schema) -> set[str]:
     """The required properties; names in ``required`` that are no properties have no effect."""
     properties = schema.get("properties") or {}
-    return {name for name in steps(schema.get("required") or ()) if name in properties}
+    return {name for name in elements(schema, "required") if name in properties}
 
 
 def preserves(schema: Schema | None) -> bool:
@@ -117,7 +118,7 @@ def _invariants(schema: Schema, level: str, path: Path, errors: list[FieldError]
     if isinstance(items, dict):
         _invariants(items, "item", path.child("items"), errors)
     properties = schema.get("properties") or {}
-    for name, field in steps(properties.items()):
+    for name, field in entries(properties):
         _invariants(field, "field", path.child("properties").key(name), errors)
     extra = schema.get("additionalProperties")
     if extra is not None:
@@ -232,7 +233,7 @@ def _nested(schema: Schema, skip_any_of: bool, level: str, path: Path, errors: l
     if isinstance(schema.get("items"), dict):
         _nested(schema["items"], False, level, path.child("items"), errors)
     properties = schema.get("properties") or {}
-    for name, field in steps(properties.items()):
+    for name, field in entries(properties):
         _nested(field, False, "field", path.child("properties").key(name), errors)
     if schema.get("type"):
         errors.append(forbidden(path.child("type"), _EMPTY_TEXT))
@@ -292,7 +293,7 @@ def _complete_nested(
             errors,
         )
     known = schema.get("properties") or {}
-    for name, field in steps((values.get("properties") or {}).items()):
+    for name, field in entries(values, "properties"):
         at, below = schema_path.child("properties").key(name), path.child("properties").key(name)
         if name in known:
             _complete_nested(field, known[name], at, below, errors)

@@ -13,7 +13,8 @@ import orjson
 
 from kapi.cel.errors import TimeExceeded
 from kapi.cel.values import format_double
-from kapi.machinery.checkpoint import checkpoint, steps
+from kapi.machinery.checkpoint import checkpoint
+from kapi.machinery.each import elements, entries
 from kapi.machinery.field import (
     ErrorType,
     FieldError,
@@ -167,7 +168,7 @@ class _Validator:
             return
         known = self.enums.get(id(allowed))
         if known is None:
-            known = self.enums[id(allowed)] = (frozenset(map(identity, steps(allowed))), _supported(allowed))
+            known = self.enums[id(allowed)] = (frozenset(map(identity, elements(allowed))), _supported(allowed))
         if identity(value) not in known[0]:
             out.errors.append(FieldError(ErrorType.NOT_SUPPORTED, self.field(path), value, known[1]))
 
@@ -244,7 +245,7 @@ class _Validator:
             self.fault(out, path, len(value), f"{path} in body should have at least {least} items")
         if most is not None and len(value) > most:
             out.errors.append(too_many(self.field(path), len(value), most))
-        if schema.get("uniqueItems") and len(set(map(identity, steps(value)))) < len(value):
+        if schema.get("uniqueItems") and len(set(map(identity, elements(value)))) < len(value):
             self.fault(out, path, "", f"{path} in body shouldn't contain duplicates")
         out.matched += 1
 
@@ -257,18 +258,18 @@ class _Validator:
         properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
         before = old if isinstance(old, dict) else {}
         if extra is False:
-            for name in steps(value):
+            for name in elements(value):
                 if name not in properties:
                     self.fault(out, path, name, f"{path}.{name} in body is a forbidden property")
         elif isinstance(extra, dict):
             for name, item in value.items():
                 if name not in properties:
                     out.merge(self.check(item, extra, f"{path}.{name}", before.get(name, ABSENT)))
-        for name, field in steps(properties.items()):
+        for name, field in entries(properties):
             if name in value:
                 below = f"{path}.{name}" if path else name
                 out.merge(self.check(value[name], field, below, before.get(name, ABSENT)))
-        for name in steps(schema.get("required") or ()):
+        for name in elements(schema, "required"):
             if name not in value:
                 out.errors.append(required(self.field(f"{path}.{name}")))
 
@@ -371,5 +372,5 @@ def _number_text(number: float) -> str:
 
 def _supported(allowed: list[Tree]) -> str:
     """The detail of an error, with the values in the order of the schema."""
-    texts = (item if isinstance(item, str) else orjson.dumps(item).decode() for item in steps(allowed))
+    texts = (item if isinstance(item, str) else orjson.dumps(item).decode() for item in elements(allowed))
     return "supported values: " + ", ".join(map(quote, texts))

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.meters import Counter, Histogram, exponential
 from kapi.request.reactor import Reactor
 from kapi.store.encryption.configuration import Rule
@@ -236,11 +236,11 @@ class DecryptingFollower:
     def reset(self, objects: Iterable[StoredObject | Value], history: Sequence[Change], revision: int) -> None:
         encryption, found = self._encryption, []
         encryption.forget()
-        for obj in steps(objects):
+        for obj in elements(objects):
             if "/" in obj.key.partition("/")[2]:
                 encryption.note(obj.key, obj.data)
             found.append(encryption.object(obj))
-        self._follower.reset(found, encryption.changes(steps(history)), revision)
+        self._follower.reset(found, encryption.changes(elements(history)), revision)
 
     def changed(self, changes: Sequence[Change]) -> None:
         encryption = self._encryption

@@ -5,7 +5,7 @@ Upstream: ``pkg/api/service/util.go``, ``pkg/registry/core/service``.
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 
 CLUSTER_IP, NODE_PORT, LOAD_BALANCER, EXTERNAL_NAME = "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"
@@ -70,7 +70,7 @@ def needs_health_check(service: Object) -> bool:
 
 
 def node_ports(service: Object) -> list[int]:
-    return [port["nodePort"] for port in steps(ports(service)) if port.get("nodePort")]
+    return [port["nodePort"] for port in elements(ports(service)) if port.get("nodePort")]
 
 
 def same_cluster_ips(old: Object, new: Object) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
@@ -64,7 +64,7 @@ def owned_addresses(service: Object) -> dict[str, str]:
     """The addresses a stored Service holds, by family."""
     if type_of(service) == EXTERNAL_NAME or cluster_ips(service)[:1] == [HEADLESS]:
         return {}
-    return {family_of(ip): ip for ip in steps(cluster_ips(service))}
+    return {family_of(ip): ip for ip in elements(cluster_ips(service))}
 
 
 def write_addresses(service: Object, allocated: dict[str, str]) -> None:
@@ -94,7 +94,7 @@ def owned_node_ports(service: Object) -> list[int]:
 
 def requested_port(service: Object, number: int) -> int:
     """The node port that some port of the Service with this number asks for; 0 when none does."""
-    for port in steps((service.get("spec") or {}).get("ports") or []):
+    for port in elements(service, "spec", "ports"):
         if port.get("port") == number and port.get("nodePort"):
             return int(port["nodePort"])
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
@@ -21,7 +21,7 @@ def default(service: Object) -> None:
     spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
     _default_affinity(spec)
     spec["type"] = spec.get("type") or CLUSTER_IP
-    for port in steps(spec.get("ports") or []):
+    for port in elements(spec, "ports"):
         port["protocol"] = port.get("protocol") or "TCP"
         if port.get("targetPort") in (None, 0, ""):
             port["targetPort"] = port.get("port", 0)
@@ -34,7 +34,7 @@ def default(service: Object) -> None:
     if spec["type"] == LOAD_BALANCER:
         if spec.get("allocateLoadBalancerNodePorts") is None:
             spec["allocateLoadBalancerNodePorts"] = True
-        for ingress in steps(balancer.get("ingress") or []):
+        for ingress in elements(balancer, "ingress"):
             if ingress.get("ip") and ingress.get("ipMode") is None:
                 ingress["ipMode"] = "VIP"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import elements
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
@@ -70,8 +70,8 @@ def keep_allocated(new: Object, old: Object) -> None:
             spec["clusterIPs"] = cluster_ips(old)
     if allocates_node_ports(old) and allocates_node_ports(new):
         used = set(node_ports(old)) & set(node_ports(new))
-        by_name = {port.get("name", ""): port.get("nodePort", 0) for port in steps(ports(old))}
-        for port in steps(ports(new)):
+        by_name = {port.get("name", ""): port.get("nodePort", 0) for port in elements(ports(old))}
+        for port in elements(ports(new)):
             kept = by_name.get(port.get("name", ""), 0)
             if not port.get("nodePort") and kept and kept not in used:
                 port["nodePort"] = kept
@@ -95,7 +95,7 @@ def families_on_read(service: Object, primary: str) -> None:
         else:
             spec["ipFamilyPolicy"], spec["ipFamilies"] = REQUIRE_DUAL_STACK, [primary, other_family(primary)]
         return
-    found = [IPV6 if is_ipv6(ip) else IPV4 for ip in steps(cluster_ips(service))]
+    found = [IPV6 if is_ipv6(ip) else IPV4 for ip in elements(cluster_ips(service))]
     if found:
         spec["ipFamilies"] = found
         spec["ipFamilyPolicy"] = SINGLE_STACK if len(found) == 1 else REQUIRE_DUAL_STACK

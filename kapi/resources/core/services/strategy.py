@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.core.services import defaults
@@ -96,9 +96,9 @@ class ServiceStatusStrategy(ServiceStrategy):
     def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
         texts: list[str] = []
         path = Path("status").child("loadBalancer", "ingress")
-        for i, ingress in enumerate(steps(((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or [])):
+        for ingress, here in each_of(path, ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress")):
             if ingress.get("ip"):
-                texts += ip_warnings(path.index(i), ingress["ip"])
+                texts += ip_warnings(here, ingress["ip"])
         return texts
 
 
@@ -114,7 +114,7 @@ def drop_fields_of_old_type(new: Object, old: Object) -> None:
         if family_policy(new) == family_policy(old):
             spec.pop("ipFamilyPolicy", None)
     if may_have_node_ports(old) and not may_have_node_ports(new) and set(node_ports(new)) <= set(node_ports(old)):
-        for port in steps(ports(new)):
+        for port in elements(ports(new)):
             port.pop("nodePort", None)
     unchanged = [
         ("healthCheckNodePort", needs_health_check(old) and not needs_health_check(new)),
@@ -158,8 +158,8 @@ def warnings(service: Object) -> list[str]:
         texts.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
     if spec.get("loadBalancerIP"):
         texts += ip_warnings(_SPEC.child("loadBalancerIP"), spec["loadBalancerIP"])
-    for i, cidr in enumerate(steps(spec.get("loadBalancerSourceRanges") or [])):
-        texts += cidr_warnings(_SPEC.child("loadBalancerSourceRanges").index(i), cidr)
+    for cidr, here in each(_SPEC.child("loadBalancerSourceRanges"), spec):
+        texts += cidr_warnings(here, cidr)
     if type_of(service) == EXTERNAL_NAME and external:
         texts.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
     if type_of(service) != EXTERNAL_NAME and spec.get("externalName"):

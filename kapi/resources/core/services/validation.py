@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery.checkpoint import steps
+from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.core.services.access import (
@@ -71,15 +71,14 @@ def validate_service(service: Object, old: Object | None, errors: Errors) -> Non
         errors.append(required(_SPEC.child("ports")))
     _validate_type_specifics(service, spec, errors)
     names: set[str] = set()
-    for i, port in enumerate(steps(ports)):
-        _validate_port(port, len(ports) > 1, names, _SPEC.child("ports").index(i), errors)
+    for port, here in each_of(_SPEC.child("ports"), ports):
+        _validate_port(port, len(ports) > 1, names, here, errors)
     if spec.get("selector"):
         validate_labels(spec["selector"], _SPEC.child("selector"), errors)
     _validate_affinity(spec, errors)
     errors += check_cluster_ips(service, old)
-    accepted = set(steps(((old or {}).get("spec") or {}).get("externalIPs") or ()))
-    for i, ip in enumerate(steps(spec.get("externalIPs") or [])):
-        path = _SPEC.child("externalIPs").index(i)
+    accepted = set(elements(old, "spec", "externalIPs"))
+    for ip, path in each(_SPEC.child("externalIPs"), spec):
         found = check_ip_legacy(path, ip, accepted)
         errors += found
         if not found:
@@ -194,10 +193,10 @@ def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
         errors.append(invalid(path, ips, "may only hold up to 2 values"))
     if bad:
         return errors
-    if len(ips) > 1 and len({is_ipv6(ip) for ip in steps(ips)}) < 2:
+    if len(ips) > 1 and len({is_ipv6(ip) for ip in elements(ips)}) < 2:
         errors.append(invalid(path, ips, "may specify no more than one IP for each IP family"))
     if not is_headless(service):
-        for i, (ip, family) in enumerate(steps(zip(ips, families(service), strict=False))):
+        for i, (ip, family) in enumerate(elements(zip(ips, families(service), strict=False))):
             if (family == IPV4 and is_ipv6(ip)) or (family == IPV6 and not is_ipv6(ip)):
                 detail = f"expected an {family} value as indicated by `ipFamilies[{i}]`"
                 errors.append(invalid(path.index(i), ip, detail))
@@ -207,27 +206,27 @@ def check_cluster_ips(service: Object, old: Object | None) -> list[FieldError]:
 def _validate_port_numbers(kind: str, ports: list[Object], errors: Errors) -> None:
     path = _SPEC.child("ports")
     if kind == CLUSTER_IP:
-        for i, port in enumerate(steps(ports)):
+        for port, here in each_of(path, ports):
             if port.get("nodePort"):
-                errors.append(forbidden(path.index(i).child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
+                errors.append(forbidden(here.child("nodePort"), "may not be used when `type` is 'ClusterIP'"))
     seen: set[tuple[str, int]] = set()
-    for i, port in enumerate(steps(ports)):
+    for port, here in each_of(path, ports):
         number = port.get("nodePort")
         if not number:
             continue
         mark = (port.get("protocol", ""), number)
         if mark in seen:
-            errors.append(duplicate(path.index(i).child("nodePort"), number))
+            errors.append(duplicate(here.child("nodePort"), number))
         seen.add(mark)
     seen = set()
-    for i, port in enumerate(steps(ports)):
+    for port, here in each_of(path, ports):
         mark = (port.get("protocol", ""), port.get("port", 0))
         if mark in seen:
             # the internal type's fields, as Go writes a value that has no JSON names
             shown = {
                 "Name": "", "Protocol": mark[0], "AppProtocol": None, "Port": mark[1], "TargetPort": 0, "NodePort": 0,
             }  # fmt: skip
-            errors.append(duplicate(path.index(i), shown))
+            errors.append(duplicate(here, shown))
         seen.add(mark)
 
 
@@ -240,16 +239,16 @@ def _validate_source_ranges(
         if kind != LOAD_BALANCER:
             errors.append(forbidden(path, _ONLY_LOAD_BALANCER))
         before = ((old or {}).get("spec") or {}).get("loadBalancerSourceRanges") or ()
-        accepted = {text.strip() for text in steps(before)}
-        for i, text in enumerate(steps(ranges)):
-            errors += check_cidr_legacy(path.index(i), text.strip(), accepted)
+        accepted = {text.strip() for text in elements(before)}
+        for text, here in each_of(path, ranges):
+            errors += check_cidr_legacy(here, text.strip(), accepted)
     elif SOURCE_RANGES in annotations:
         path, value = _ANNOTATIONS.key(SOURCE_RANGES), annotations[SOURCE_RANGES]
         if kind != LOAD_BALANCER:
             errors.append(forbidden(path, _ONLY_LOAD_BALANCER))
         before = ((old or {}).get("metadata") or {}).get("annotations") or {}
         if before.get(SOURCE_RANGES) != value and value.strip():
-            for text in steps(value.strip().split(",")):
+            for text in elements(value.strip().split(",")):
                 errors += check_cidr_legacy(path, text.strip())
 
 
@@ -330,7 +329,7 @@ def _validate_cluster_ip_change(service: Object, old: Object, errors: Errors) ->
         return
     path = _SPEC.child("clusterIPs")
     if len(new_ips) == len(old_ips):
-        for i, (ip, before) in enumerate(zip(steps(new_ips), old_ips, strict=True)):
+        for i, (ip, before) in enumerate(zip(elements(new_ips), old_ips, strict=True)):
             if ip != before:
                 errors.append(invalid(path.index(i), new_ips, _ONCE))
         return
@@ -346,7 +345,7 @@ def _validate_family_change(service: Object, old: Object, errors: Errors) -> Non
     new, before = families(service), families(old)
     path = _SPEC.child("ipFamilies").index(0)
     if len(new) == len(before):
-        for family, was in zip(steps(new), before, strict=True):
+        for family, was in zip(elements(new), before, strict=True):
             if family != was:
                 errors.append(invalid(path, new, _ONCE))
         return
@@ -366,8 +365,7 @@ def validate_load_balancer_status(service: Object, old: Object, errors: Errors) 
         errors.append(forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'"))
         return
     accepted = {ingress["ip"] for ingress in _ingresses(old) if ingress.get("ip")}
-    for i, ingress in enumerate(steps(ingresses)):
-        here = path.index(i)
+    for ingress, here in each_of(path, ingresses):
         ip, mode, name = ingress.get("ip") or "", ingress.get("ipMode"), ingress.get("hostname") or ""
         if ip:
             errors += check_ip_legacy(here.child("ip"), ip, accepted)

@@ -1,0 +1,82 @@
+"""Walks over the parts of a client's object: a missing or empty field has no parts.
+
+A list or a mapping of a client may be long, so other work of the server may run between its parts (``checkpoint``).  Nobody
+else may change what is walked meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from kapi.machinery import checkpoint as checkpoints
+from kapi.machinery.checkpoint import checkpoint, steps
+
+if TYPE_CHECKING:
+    from kapi.machinery.field import Path
+    from kapi.machinery.tree import Tree
+
+Item = TypeVar("Item")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+_POPPED_PER_CHECKPOINT = 32
+
+
+@overload
+def elements(tree: Iterable[Item] | None) -> Iterable[Item]: ...
+@overload
+def elements(tree: Mapping[str, Tree] | None, *names: str) -> Iterable[Any]: ...
+def elements(tree: Any, *names: str) -> Iterable[Any]:
+    """The elements of a list, or the keys of a mapping: of the field with these names, one below the other."""
+    for name in names:
+        if not tree:
+            break
+        tree = tree.get(name)
+    if checkpoints.running is None:
+        return tree or ()
+    return steps(tree or ())
+
+
+@overload
+def entries(tree: Mapping[Key, Value] | None) -> Iterable[tuple[Key, Value]]: ...
+@overload
+def entries(tree: Mapping[str, Tree] | None, *names: str) -> Iterable[tuple[str, Any]]: ...
+def entries(tree: Any, *names: str) -> Iterable[tuple[Any, Any]]:
+    """Keys and values of a mapping: of the field with these names, one below the other."""
+    for name in names:
+        if not tree:
+            break
+        tree = tree.get(name)
+    return steps(tree.items() if tree else ())
+
+
+def costly(values: Iterable[Item]) -> Iterable[Item]:
+    """Elements of which each may take milliseconds: other work may run after every single one."""
+    return steps(values, 1)
+
+
+def popped(stack: list[Item]) -> Iterator[Item]:
+    """The elements of a stack, from its end; the caller may add more meanwhile."""
+    left = _POPPED_PER_CHECKPOINT
+    while stack:
+        yield stack.pop()
+        left -= 1
+        if not left:
+            left = _POPPED_PER_CHECKPOINT
+            checkpoint()
+
+
+def each(path: Path, parent: Mapping[str, Tree] | None) -> Iterable[tuple[Any, Path]]:
+    """The elements of the list field of ``parent`` that ``path`` ends with, each with its path."""
+    return each_of(path, parent.get(path.name)) if parent else ()
+
+
+def each_of(path: Path, values: Iterable[Item] | None) -> Iterable[tuple[Item, Path]]:
+    """The elements of a list, each with its path."""
+    return zip(values, map(path.index, count()), strict=False) if values else ()
+
+
+def each_entry(path: Path, values: Mapping[str, Value] | None) -> Iterator[tuple[str, Value, Path]]:
+    """Keys and values of a mapping, each with its path."""
+    return ((key, value, path.key(key)) for key, value in entries(values))
