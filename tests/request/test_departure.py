@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from kapi.request.departure import has_left, keep_alive, socket_of
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_behind_unread_bytes(pair: tuple[socket.socket, socket.socket], how: str
             if how == "reset":
                 there.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             there.close()
-        assert has_left(wrapped)
+        until(lambda: has_left(wrapped))  # a busy machine delivers it later
 
 
 def test_unix_sockets_need_no_probes() -> None:
