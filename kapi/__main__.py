@@ -10,11 +10,7 @@ import gc
 import signal
 import sys
 
-#: of the client; with anything else the server starts
-COMMANDS = (
-    "get", "create", "apply", "delete", "logs", "attach", "exec", "port-forward", "wait", "explain", "api-resources",
-    "api-versions", "config", "snapshot", "diff", "completion",
-)  # fmt: skip
+from kapi.kubectl.commands import COMMANDS
 
 
 def client_command(arguments: list[str]) -> list[str] | None:
@@ -23,7 +19,7 @@ def client_command(arguments: list[str]) -> list[str] | None:
         return arguments
     if not any(argument in COMMANDS for argument in arguments):
         return None
-    from kapi.cli.flags import leading
+    from kapi.kubectl.flags import leading
 
     count = leading(arguments)
     if count < len(arguments) and arguments[count] in COMMANDS:
@@ -35,7 +31,7 @@ def main() -> None:
     gc.disable()
     command = client_command(sys.argv[1:])
     if command is not None:
-        from kapi.cli.main import main as run_command
+        from kapi.kubectl.main import main as run_command
 
         run_command(command)
     if sys.argv[1:2] == ["envtest-assets"]:

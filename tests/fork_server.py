@@ -292,9 +292,9 @@ def _run(order: dict[str, Any]) -> None:
 def _main() -> None:
     import kapi.admission
     import kapi.app
-    import kapi.cli.main
     import kapi.dropin.etcd
     import kapi.dropin.kube_apiserver
+    import kapi.kubectl.main
     import kapi.server.logging
     import kapi.tap
 

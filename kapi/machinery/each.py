@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TypeVar, overload
 
 from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint, steps
-
-if TYPE_CHECKING:
-    from kapi.machinery.field import Path
-    from kapi.machinery.tree import Tree
+from kapi.machinery.field import Path
+from kapi.machinery.tree import Tree
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -26,8 +24,8 @@ _POPPED_PER_CHECKPOINT = 32
 @overload
 def elements(tree: Iterable[Item] | None) -> Iterable[Item]: ...
 @overload
-def elements(tree: Mapping[str, Tree] | None, *names: str) -> Iterable[Any]: ...
-def elements(tree: Any, *names: str) -> Iterable[Any]:
+def elements(tree: Mapping[str, Tree] | None, *names: str) -> Iterable[Tree]: ...
+def elements(tree: Tree, *names: str) -> Iterable[Tree]:
     """The elements of a list, or the keys of a mapping: of the field with these names, one below the other."""
     for name in names:
         if not tree:
@@ -41,8 +39,8 @@ def elements(tree: Any, *names: str) -> Iterable[Any]:
 @overload
 def entries(tree: Mapping[Key, Value] | None) -> Iterable[tuple[Key, Value]]: ...
 @overload
-def entries(tree: Mapping[str, Tree] | None, *names: str) -> Iterable[tuple[str, Any]]: ...
-def entries(tree: Any, *names: str) -> Iterable[tuple[Any, Any]]:
+def entries(tree: Mapping[str, Tree] | None, *names: str) -> Iterable[tuple[str, Tree]]: ...
+def entries(tree: Tree, *names: str) -> Iterable[tuple[Tree, Tree]]:
     """Keys and values of a mapping: of the field with these names, one below the other."""
     for name in names:
         if not tree:
@@ -67,7 +65,7 @@ def popped(stack: list[Item]) -> Iterator[Item]:
             checkpoint()
 
 
-def each(path: Path, parent: Mapping[str, Tree] | None) -> Iterable[tuple[Any, Path]]:
+def each(path: Path, parent: Mapping[str, Tree] | None) -> Iterable[tuple[Tree, Path]]:
     """The elements of the list field of ``parent`` that ``path`` ends with, each with its path."""
     return each_of(path, parent.get(path.name)) if parent else ()
 
@@ -75,8 +73,3 @@ def each(path: Path, parent: Mapping[str, Tree] | None) -> Iterable[tuple[Any, P
 def each_of(path: Path, values: Iterable[Item] | None) -> Iterable[tuple[Item, Path]]:
     """The elements of a list, each with its path."""
     return zip(values, map(path.index, count()), strict=False) if values else ()
-
-
-def each_entry(path: Path, values: Mapping[str, Value] | None) -> Iterator[tuple[str, Value, Path]]:
-    """Keys and values of a mapping, each with its path."""
-    return ((key, value, path.key(key)) for key, value in entries(values))

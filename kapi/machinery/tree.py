@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery import checkpoint
-from kapi.machinery.each import elements, entries
+from kapi.machinery.checkpoint import steps
 
 Tree = Any  # an Object, a list of trees, a text, a number, a bool or None
 Object = dict[str, Any]  # of trees, by field
@@ -19,9 +19,9 @@ def copy(value: Tree) -> Tree:
     """A deep copy of a JSON tree; several times faster than ``copy.deepcopy``."""
     kind = type(value)
     if kind is dict:
-        return {key: copy(item) if type(item) in (dict, list) else item for key, item in entries(value)}
+        return {key: copy(item) if type(item) in (dict, list) else item for key, item in steps(value.items())}
     if kind is list:
-        return [copy(item) if type(item) in (dict, list) else item for item in elements(value)]
+        return [copy(item) if type(item) in (dict, list) else item for item in steps(value)]
     return value
 
 
@@ -35,11 +35,11 @@ def equal(one: Tree, other: Tree) -> bool:
         if type(left) is not type(right) or len(left) != len(right):
             return False
         if type(left) is dict:
-            if not all(key in right for key in elements(left)):
+            if not all(key in right for key in steps(left)):
                 return False
-            right = [right[key] for key in elements(left)]
+            right = [right[key] for key in steps(left)]
             left = left.values()
-        for one, other in zip(elements(left), right, strict=True):
+        for one, other in zip(steps(left), right, strict=True):
             if one is other:
                 continue
             if type(one) in (dict, list):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kapi.cli.snapshot import parts_of
+from kapi.kubectl.snapshot import parts_of
 from kapi.testing.cluster import Cluster, LogicalCluster
 from kapi.testing.process import KapiProcess
 from tests import fork_server

@@ -1,7 +1,0 @@
-"""Go's templates, for ``-o go-template`` (upstream: ``text/template``).
-
-Here belong tokens, the parse tree, its execution over JSON values, and the functions of templates.  The language is complete
-except for methods, function values and complex numbers, which JSON values do not have.  Not here: what kubectl prints when
-a template fails (``kapi.cli.printers.template``).
-Start reading with ``parser.py`` and ``execution.py``.
-"""

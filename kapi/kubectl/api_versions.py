@@ -1,0 +1,22 @@
+"""``kapi api-versions`` (upstream: kubectl ``cmd/apiresources/apiversions.go``)."""
+
+from __future__ import annotations
+
+from kapi.kubectl.api_resources import discovered
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flag
+from kapi.kubectl.messages import CommandError
+from kapi.machinery.gvk import GroupVersion
+
+FLAGS: tuple[Flag, ...] = ()
+
+
+async def run(factory: Factory, program: str) -> int:
+    if factory.flags.arguments:
+        raise CommandError(
+            f"unexpected arguments: [{' '.join(factory.flags.arguments)}]", usage=f"{program} api-versions"
+        )
+    found = await discovered(factory)
+    names = [str(GroupVersion(group.name, version)) for group in found.groups for version in group.versions]
+    factory.out.write("".join(f"{name}\n" for name in sorted(names)))
+    return 0

@@ -1,0 +1,83 @@
+"""``kapi attach`` (upstream: kubectl ``cmd/attach``): attaches to the running command of a container."""
+
+from __future__ import annotations
+
+from kapi.client.errors import StatusError
+from kapi.client.remotecommand import attach
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flag
+from kapi.kubectl.messages import CommandError
+from kapi.kubectl.pods_of import check_pod_timeout, container_of, named_object, pods_of
+from kapi.kubectl.remote_streams import FLAGS as STREAMS
+from kapi.kubectl.remote_streams import DetachKeys, has_terminal, join
+from kapi.machinery.tree import Object
+
+FLAGS = (*STREAMS, Flag("detach-keys", default="ctrl-p,ctrl-q"))
+_NOTICE = (
+    "All commands and output from this session will be recorded in container logs, including credentials and sensitive "
+    "information passed through the command prompt.\nIf you don't see a command prompt, try pressing enter.\n"
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    words = flags.arguments
+    if not words:
+        raise CommandError("at least 1 argument is required for attach")
+    if len(words) > 2:
+        raise CommandError(
+            f"expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {len(words)}: [{' '.join(words)}]"
+        )
+    check_pod_timeout(factory, f"{program} attach")
+    info = await named_object(factory, program, words[-1], *words[:-1])
+    pod = (await pods_of(factory, info, "attach to"))[0]
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        raise CommandError(f"cannot attach a container in a completed pod; current phase is {phase}")
+    try:
+        container = container_of(factory, pod, flags.get_string("container"), quiet=flags.get_bool("quiet"))
+    except CommandError as error:
+        raise CommandError(f"cannot attach to the container: {error}") from None
+    tty = has_terminal(factory, _shares_terminal(factory, pod, container))
+    detach = DetachKeys(flags.get_string("detach-keys") or "ctrl-p,ctrl-q") if tty else None
+    if not flags.get_bool("quiet"):
+        factory.err.write(_NOTICE)
+        factory.err.flush()
+    metadata = pod["metadata"]
+    try:
+        running = await attach(
+            factory.client("v1"), metadata["namespace"], metadata["name"],
+            container=container, stdin=flags.get_bool("stdin"), tty=tty,
+        )  # fmt: skip
+    except StatusError as error:
+        raise CommandError(f"unable to upgrade connection: {error.message}") from None
+    try:
+        code = await join(factory, running, tty, detach)
+    except StatusError as error:
+        raise CommandError(error.message) from None
+    if code:
+        raise CommandError(f"command terminated with exit code {code}", code=code, plain=True)
+    if tty and not flags.get_bool("quiet"):
+        factory.out.write(_resume(program, pod, container))
+    return 0
+
+
+def _shares_terminal(factory: Factory, pod: Object, container: str) -> bool:
+    """Whether the container has a terminal, which is used then even without ``--tty``."""
+    spec = pod["spec"]
+    groups = ("containers", "initContainers", "ephemeralContainers")
+    found = any(one["name"] == container and one.get("tty") for group in groups for one in spec.get(group) or ())
+    if factory.flags.get_bool("tty") and not found and not factory.flags.get_bool("quiet"):
+        factory.err.write(f"error: Unable to use a TTY - container {container} did not allocate one\n")
+    return found
+
+
+def _resume(program: str, pod: Object, container: str) -> str:
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    command = f"'{program} attach {name} -c {container} -n {namespace} -i -t'"
+    if any(one["name"] == container for one in pod["spec"].get("ephemeralContainers") or ()):
+        return (
+            "Session ended, the ephemeral container will not be restarted but may be reattached using "
+            f"{command} if it is still running\n"
+        )
+    return f"Session ended, resume using {command} command\n"

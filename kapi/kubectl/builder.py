@@ -1,0 +1,297 @@
+"""From arguments and flags to the objects that they name (upstream: cli-runtime ``resource/builder.go``).
+
+Each method adds one part of the command line; ``do`` checks that the parts go together and returns a Result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kapi.client.discovery import APIResource
+from kapi.client.errors import ClientError
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.info import Info, Transform
+from kapi.kubectl.messages import CommandError
+from kapi.kubectl.raw import read_bytes
+from kapi.kubectl.result import Result
+from kapi.kubectl.visitor import (
+    Chain,
+    Failed,
+    Flattened,
+    Named,
+    Selector,
+    Visitor,
+    expand_paths,
+    is_url,
+    read_documents,
+)
+from kapi.machinery.tree import Object
+
+_SEPARATE = (
+    "there is no need to specify a resource type as a separate argument when passing arguments in resource/name form "
+    "(e.g. '{0} get resource/<resource_name>' instead of '{0} get resource resource/<resource_name>'"
+)
+
+
+class Builder:
+    """``program`` is the program's name in messages."""
+
+    def __init__(self, factory: Factory, program: str = "kapi") -> None:
+        self._factory, self._program = factory, program
+        self._namespace, self._enforce, self._all = "", False, False
+        self._labels = self._fields = self._subresource = ""
+        self._chunk = 0
+        self._files: list[str] = []
+        self._recursive = False
+        self._types: list[str] = []
+        self._names: list[str] = []
+        self._tuples: list[tuple[str, str]] = []
+        self._everything = self._implied = self._latest = self._flatten = self._single_type = self._validated = False
+        self._transform: Transform | None = None
+
+    def namespace(self, namespace: str, *, enforce: bool = False, everywhere: bool = False) -> Builder:
+        """``enforce``: objects of files may not have a different namespace."""
+        self._namespace, self._enforce, self._all = "" if everywhere else namespace, enforce, everywhere
+        return self
+
+    def filenames(self, files: Sequence[str], recursive: bool) -> Builder:
+        self._files, self._recursive = list(files), recursive
+        return self
+
+    def labels(self, selector: str) -> Builder:
+        self._labels = selector.strip()
+        return self
+
+    def fields(self, selector: str) -> Builder:
+        self._fields = selector.strip()
+        return self
+
+    def subresource(self, name: str) -> Builder:
+        self._subresource = name
+        return self
+
+    def chunks_of(self, size: int) -> Builder:
+        self._chunk = size
+        return self
+
+    def select_all(self, everything: bool) -> Builder:
+        self._everything = everything
+        return self
+
+    def latest(self) -> Builder:
+        """Named objects are read from the server."""
+        self._latest = True
+        return self
+
+    def flatten(self) -> Builder:
+        self._flatten = True
+        return self
+
+    def transform_requests(self, transform: Transform | None) -> Builder:
+        self._transform = transform
+        return self
+
+    def resource_type_or_name(self, arguments: Sequence[str], *, allow_empty_selector: bool = True) -> Builder:
+        """``pods``, ``pods,svc``, ``pod name name``, ``pod/name svc/name``.  Raises CommandError."""
+        given = list(arguments)
+        if any("/" in argument for argument in given):
+            for argument in given:
+                kind, slash, name = argument.partition("/")
+                if not slash:
+                    raise CommandError(_SEPARATE.format(self._program))
+                if "/" in name:
+                    raise CommandError("arguments in resource/name form may not have more than one slash")
+                if not kind or not name or len(kind.split(",")) != 1:
+                    raise CommandError("arguments in resource/name form must have a single resource and name")
+                self._tuples.append((kind, name))
+            return self
+        if given:
+            self._types = given[0].split(",")
+            self._names = given[1:]
+            if len(given) == 1 and allow_empty_selector and not self._labels:
+                self._everything = self._implied = True
+        return self
+
+    def validated(self, validated: bool) -> Builder:
+        """Whether a file's object without apiVersion or kind is reported as a validation error."""
+        self._validated = validated
+        return self
+
+    def single_resource_type(self) -> Builder:
+        self._single_type = True
+        return self
+
+    async def do(self) -> Result:
+        """The objects.  Raises CommandError, ClientError and ConfigError for errors before the first object."""
+        if self._files:
+            return await self._by_paths()
+        if self._labels or self._fields or self._everything:
+            return await self._by_selector()
+        if self._tuples:
+            return await self._by_resource()
+        if self._names:
+            return await self._by_name()
+        if self._types:
+            raise CommandError("resource(s) were provided, but no name was specified")
+        raise CommandError(
+            "You must provide one or more resources by argument or filename.\nExample resource specifications include:\n"
+            "   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   '<resource> <name>'\n   '<resource>'"
+        )
+
+    async def _mapping(self, text: str) -> APIResource:
+        return await self._factory.mapper.resource_for(text)
+
+    async def _mappings(self, *, categories: bool) -> list[APIResource]:
+        """The resources of the given types, those of a category one by one."""
+        found: dict[APIResource, None] = {}
+        for text in self._types:
+            members = await self._factory.mapper.category(text) if categories and "." not in text else []
+            for mapping in members or [await self._mapping(text)]:
+                found[mapping] = None
+        if self._single_type and len(found) > 1:
+            raise CommandError("you may only specify a single resource type")
+        return list(found)
+
+    def _check_names(self) -> None:
+        if self._all:
+            raise CommandError("a resource cannot be retrieved by name across all namespaces")
+
+    def _named(self, mapping: APIResource, name: str) -> Named:
+        info = Info(
+            self._factory.client(mapping.group_version), mapping, self._namespace, name, subresource=self._subresource
+        )
+        return Named(info, self._transform, self._latest)
+
+    async def _by_selector(self) -> Result:
+        if self._everything and (self._labels or self._fields) and not self._implied:
+            raise CommandError("setting 'all' parameter but found a non empty selector. ")
+        if self._names:
+            raise CommandError("name cannot be provided when a selector is specified")
+        if self._tuples:
+            raise CommandError("selectors and the all flag cannot be used when passing resource/name arguments")
+        if not self._types:
+            raise CommandError("at least one resource must be specified to use a selector")
+        if self._subresource:
+            raise CommandError("subresource cannot be used when bulk resources are specified")
+        visitors: list[Visitor] = []
+        for mapping in await self._mappings(categories=True):
+            client = self._factory.client(mapping.group_version)
+            visitors.append(
+                Selector(
+                    client, mapping, self._namespace, self._labels, self._fields, self._chunk, self._transform
+                )  # fmt: skip
+            )
+        return self._result(visitors)
+
+    async def _by_resource(self) -> Result:
+        self._check_names()
+        visitors = [self._named(await self._mapping(kind), name) for kind, name in self._tuples]
+        return self._result(visitors, single=len(self._tuples) == 1, targets=True)
+
+    async def _by_name(self) -> Result:
+        if not self._types:
+            raise CommandError("you must provide a resource and a resource name together")
+        mappings = await self._mappings(categories=False)
+        self._check_names()
+        if "" in self._names:
+            raise CommandError("resource name may not be empty")
+        visitors = [self._named(mapping, name) for mapping in mappings for name in self._names]
+        return self._result(visitors, single=len(visitors) == 1, targets=True)
+
+    async def _by_paths(self) -> Result:
+        sources: list[str] = []
+        for path in self._files:
+            sources += [path] if path == "-" or is_url(path) else expand_paths(path, self._recursive)
+        if self._types or self._names or self._tuples:
+            raise CommandError(
+                "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well"
+            )
+        if sources.count("-") > 1:
+            raise CommandError("standard input cannot be used for multiple arguments")
+        visitors: list[Visitor] = []
+        matches = self._label_predicate()
+        for source in sources:
+            try:
+                name = "STDIN" if source == "-" else source
+                for obj, listed in read_documents(await self._read(source), name):
+                    if matches((obj.get("metadata") or {}).get("labels") or {}):
+                        visitors.append(await self._visitor(obj, name, listed))
+            except CommandError as error:
+                visitors.append(Failed(error))
+        return self._result(visitors, single=len(sources) == 1 and self._latest, targets=True)
+
+    async def _visitor(self, obj: Object, source: str, listed: bool) -> Visitor:
+        try:
+            return Named(await self._from_object(obj, source), self._transform, self._latest, listed=listed)
+        except CommandError as error:
+            return Failed(error)
+
+    def _label_predicate(self) -> Callable[[dict[str, str]], bool]:
+        """A predicate: whether labels match the selector.  Raises CommandError for a bad selector."""
+        if not self._labels:
+            return lambda labels: True
+        from kapi.machinery.selectors import SelectorError, parse_labels
+
+        try:
+            return parse_labels(self._labels).matches
+        except SelectorError as error:
+            raise CommandError(str(error)) from None
+
+    async def _read(self, source: str) -> bytes:
+        """Raises CommandError."""
+        if is_url(source):
+            from kapi.kubectl.download import download
+
+            return await download(source, self._factory.reactor)
+        return read_bytes(source, self._factory.stdin)
+
+    async def _from_object(self, obj: Object, source: str) -> Info:
+        version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
+        unset = [f"{name} not set" for name, value in (("apiVersion", version), ("kind", kind)) if not value]
+        if self._validated and unset:
+            what = unset[0] if len(unset) == 1 else f"[{', '.join(unset)}]"
+            raise CommandError(
+                f'error validating "{source}": error validating data: {what}; if you choose to ignore these errors, '
+                "turn validation off with --validate=false"
+            )
+        if not kind:
+            raise CommandError(f"unable to decode \"{source}\": Object 'Kind' is missing in '{_compact(obj)}'")
+        try:
+            mapping = await self._factory.mapper.kind_for(version, kind)
+        except ClientError:
+            metadata = obj.get("metadata") or {}
+            raise CommandError(
+                f'resource mapping not found for name: "{metadata.get("name", "")}" namespace: '
+                f'"{metadata.get("namespace", "")}" from "{source}": no matches for kind "{kind}" in version "{version}"\n'
+                "ensure CRDs are installed first"
+            ) from None
+        metadata = obj.setdefault("metadata", {})
+        namespace = metadata.get("namespace") or ""
+        if mapping.namespaced:
+            if self._enforce and namespace and namespace != self._namespace:
+                raise CommandError(
+                    f'the namespace from the provided object "{namespace}" does not match the namespace '
+                    f"\"{self._namespace}\". You must pass '--namespace={namespace}' to perform this operation."
+                )
+            if not namespace:
+                namespace = metadata["namespace"] = self._namespace or self._factory.namespace
+        client = self._factory.client(mapping.group_version)
+        return Info(
+            client,
+            mapping,
+            namespace,
+            metadata.get("name") or "",
+            obj=obj,
+            subresource=self._subresource,
+            source=source,
+        )
+
+    def _result(self, visitors: Sequence[Visitor], *, single: bool = False, targets: bool = False) -> Result:
+        chain = Chain(visitors)
+        return Result(Flattened(chain) if self._flatten else chain, single=single, targets_single_items=targets)
+
+
+def _compact(obj: Object) -> str:
+    import orjson
+
+    return orjson.dumps(obj, option=orjson.OPT_SORT_KEYS).decode()

@@ -1,0 +1,68 @@
+"""``kapi create -f`` (upstream: kubectl ``cmd/create``)."""
+
+from __future__ import annotations
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flag
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.raw import send_raw
+from kapi.kubectl.visitor import is_url
+from kapi.kubectl.writing import (
+    WRITE,
+    dry_run_strategy,
+    dry_run_suffix,
+    file_builder,
+    validation,
+    with_last_applied,
+    with_source,
+)
+
+FLAGS = (*WRITE, Flag("save-config", "bool"), Flag("raw"))
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    builder = file_builder(factory, program, "create")
+    if flags.get_string("raw"):
+        return await _create_raw(factory)
+    dry_run, fields = dry_run_strategy(flags.get_string("dry-run")), validation(flags.get_string("validate"))
+    printer = printer_for(flags, f"created{dry_run_suffix(dry_run)}")
+    result = await builder.do()
+    errors: list[BaseException] = []
+    found = False
+    async for info in result.visit():
+        found = True
+        if flags.get_bool("save-config"):
+            info.object = with_last_applied(info.object or {})
+        if dry_run != "client":
+            try:
+                await info.create(
+                    dryRun="All" if dry_run == "server" else None,
+                    fieldManager=flags.get_string("field-manager") or f"{program}-create",
+                    fieldValidation=fields,
+                )
+            except StatusError as error:
+                errors.append(with_source("creating", info, error))
+                continue
+        factory.out.write(printer.print(info.object or {}))
+    raise_errors(errors + result.errors)
+    if not found:
+        raise CommandError("no objects passed to create")
+    return 0
+
+
+async def _create_raw(factory: Factory) -> int:
+    """Sends the file as it is to the path of ``--raw``.  Raises CommandError."""
+    flags = factory.flags
+    files = flags.get_list("filename")
+    if len(files) > 1:
+        raise CommandError("--raw can only use a single local file or stdin")
+    if is_url(files[0]):
+        raise CommandError("--raw cannot read from a url")
+    if flags.get_string("selector"):
+        raise CommandError("--raw and --selector (-l) are mutually exclusive")
+    if flags.get_string("output"):
+        raise CommandError("--raw and --output are mutually exclusive")
+    return await send_raw(factory, factory.client().post())

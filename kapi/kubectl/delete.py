@@ -1,0 +1,144 @@
+"""``kapi delete`` (upstream: kubectl ``cmd/delete``): deletes objects and waits until they are gone."""
+
+from __future__ import annotations
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.delete_options import FLAGS as DELETE
+from kapi.kubectl.delete_options import delete_options, propagation
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, Flag
+from kapi.kubectl.info import Info, kind_text
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.raw import send_raw
+from kapi.kubectl.result import Result
+from kapi.kubectl.visitor import Known
+from kapi.kubectl.waiting import wait_until_gone
+from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, with_source
+from kapi.machinery.status import NotFound
+from kapi.machinery.tree import Object
+
+FLAGS = (
+    *FILENAME,
+    Flag("output", short="o"),
+    Flag("interactive", "bool", short="i"),
+    Flag("selector", short="l"),
+    Flag("field-selector"),
+    Flag("all", "bool"),
+    Flag("all-namespaces", "bool", short="A"),
+    Flag("ignore-not-found", "bool"),
+    *DELETE,
+    Flag("now", "bool"),
+    Flag("wait", "bool", default=True),
+    Flag("dry-run", no_opt_default="unchanged", default="none"),
+    Flag("raw"),
+)
+_FORCED = (
+    "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
+    "The resource may continue to run on the cluster indefinitely.\n"
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    if flags.get_string("raw"):
+        return await send_raw(factory, factory.client().delete())
+    dry_run = dry_run_strategy(flags.get_string("dry-run"))
+    policy = propagation(flags)
+    if flags.get_string("output") not in ("", "name"):
+        raise CommandError(f"unexpected -o output mode: {flags.get_string('output')}. We only support '-o name'")
+    grace = flags.get_int("grace-period")
+    if flags.get_bool("now"):
+        if grace != -1:
+            raise CommandError("--now and --grace-period cannot be specified together")
+        grace = 1
+    force = flags.get_bool("force")
+    if grace == 0 and not force:
+        grace = 1  # as kubectl: not without --force
+    if force and grace < 0:
+        grace = 0
+    if force and grace > 0:
+        raise CommandError("--force and --grace-period greater than 0 cannot be specified together")
+    wait = flags.get_bool("wait") and not (force and not flags.given("wait"))
+    ignore = (
+        flags.get_bool("ignore-not-found")
+        or (flags.get_bool("all") or flags.get_string("selector"))
+        and not flags.given("ignore-not-found")
+    )
+    result = await _builder(factory, program).do()
+    result.ignore_not_found = bool(ignore)
+    if force:
+        factory.err.write(_FORCED)
+    if flags.get_bool("interactive"):
+        result = Result(Known(await result.infos()), errors=result.errors)
+        result.ignore_not_found = bool(ignore)
+        if not await _confirmed(factory, result):
+            factory.out.write("deletion is cancelled\n")
+            return 0
+    options = delete_options(policy, grace, dry_run)
+    return await _delete(factory, result, options, dry_run, force, wait and dry_run == "none")
+
+
+def _builder(factory: Factory, program: str) -> Builder:
+    flags = factory.flags
+    builder = Builder(factory, program)
+    builder.namespace(
+        factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
+    )
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
+    builder.select_all(flags.get_bool("all"))
+    return builder.resource_type_or_name(flags.arguments, allow_empty_selector=False).flatten()
+
+
+async def _delete(factory: Factory, result: Result, options: Object, dry_run: str, force: bool, wait: bool) -> int:
+    errors: list[BaseException] = []
+    deleted: list[tuple[Info, str]] = []
+    found = 0
+    async for info in result.visit():
+        found += 1
+        if not info.name:
+            errors.append(CommandError(f'error when deleting "{info.source}": resource name may not be empty'))
+            continue
+        try:
+            answer = None if dry_run == "client" else await info.delete(options)
+        except NotFound as error:
+            if not result.ignore_not_found:
+                errors.append(with_source("deleting", info, error) if info.source else error)
+            continue
+        except StatusError as error:
+            errors.append(with_source("deleting", info, error) if info.source else error)
+            continue
+        details = (answer or {}).get("details") or {}
+        uid = details.get("uid") or ((answer or {}).get("metadata") or {}).get("uid") or ""
+        deleted.append((info, uid))
+        factory.out.write(_line(factory, info, dry_run, force))
+    errors += result.errors
+    if not found and not errors:
+        factory.out.write("No resources found\n")
+    if wait and deleted:
+        factory.out.flush()
+        await wait_until_gone(factory, deleted, factory.flags.get_duration("timeout"))
+    raise_errors(errors)
+    return 0
+
+
+async def _confirmed(factory: Factory, result: Result) -> bool:
+    """Asks the user whether to delete the objects; without any it does not ask."""
+    infos = await result.infos()
+    if not infos:
+        return True
+    names = "".join(f"{info.text}\n" for info in infos)
+    factory.out.write(f"You are about to delete the following {len(infos)} resource(s):\n{names}")
+    factory.out.write("Do you want to continue? (y/N): ")
+    factory.out.flush()
+    return factory.stdin.readline().strip().lower() == "y"
+
+
+def _line(factory: Factory, info: Info, dry_run: str, force: bool) -> str:
+    kind = kind_text(info.mapping)
+    if factory.flags.get_string("output") == "name":
+        return f"{kind}/{info.name}\n"
+    verb = "force deleted" if force else "deleted"
+    where = f" from {info.namespace} namespace" if info.namespace else ""
+    return f'{kind} "{info.name}" {verb}{where}{dry_run_suffix(dry_run)}\n'

@@ -1,0 +1,153 @@
+"""Streams, configuration and clients for a command, made from its flags (upstream: kubectl ``cmd/util`` Factory)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from kapi.client.clientcmd import Kubeconfig, Overrides
+from kapi.client.config import Config
+from kapi.client.mapper import RESTMapper
+from kapi.client.rest import RESTClient
+from kapi.client.session import Session, base_path
+from kapi.kubectl.flags import Flags
+from kapi.kubectl.messages import CommandError
+from kapi.machinery.duration import parse_duration
+from kapi.request.reactor import Reactor
+
+if TYPE_CHECKING:  # not every command discovers
+    from kapi.client.discovery_cache import CachedDiscovery
+
+QPS, BURST = 50.0, 300  # kubectl's
+
+
+class Factory:
+    """``command`` is the command's name; ``out``, ``err`` and ``stdin`` are by default those of the process."""
+
+    def __init__(
+        self,
+        command: str,
+        flags: Flags,
+        reactor: Reactor,
+        out: TextIO | None = None,
+        err: TextIO | None = None,
+        stdin: TextIO | None = None,
+    ) -> None:
+        self.command, self.flags, self.reactor = command, flags, reactor
+        self.out, self.err, self.stdin = out or sys.stdout, err or sys.stderr, stdin or sys.stdin
+        self._config: Config | None = None
+        self._session: Session | None = None
+        self._mapper: RESTMapper | None = None
+        self._warned: set[str] = set()
+
+    def kubeconfig(self) -> Kubeconfig:
+        return Kubeconfig.load(self.flags.get_string("kubeconfig"))
+
+    @property
+    def config(self) -> Config:
+        """The configuration of the flags and kubeconfig files.  Raises ConfigError and CommandError."""
+        if self._config is None:
+            flags = self.flags
+            overrides = Overrides(
+                context=flags.get_string("context"),
+                cluster=flags.get_string("cluster"),
+                user=flags.get_string("user"),
+                namespace=flags.get_string("namespace"),
+                server=flags.get_string("server"),
+                token=flags.get_string("token"),
+                tls_server_name=flags.get_string("tls-server-name"),
+                insecure=flags.get_bool("insecure-skip-tls-verify"),
+                certificate_authority=flags.get_string("certificate-authority"),
+                client_certificate=flags.get_string("client-certificate"),
+                client_key=flags.get_string("client-key"),
+                as_user=flags.get_string("as"),
+                as_groups=flags.get_list("as-group"),
+                as_uid=flags.get_string("as-uid"),
+                as_extra=_extra(flags.get_list("as-user-extra")),
+                username=flags.get_string("username"),
+                password=flags.get_string("password"),
+                proxy_url=flags.get_string("proxy-url"),
+                timeout=_timeout(flags.get_string("request-timeout")),
+            )
+            self._config = self._load(overrides).replace(qps=QPS, burst=BURST, user_agent="kapi-cli")
+        return self._config
+
+    def use(self, config: Config) -> None:
+        """Replaces the configuration of the flags; to be called before the first request."""
+        self._config = config
+
+    def _load(self, overrides: Overrides) -> Config:
+        files = self.kubeconfig()
+        if files.is_empty and os.environ.get("KUBERNETES_SERVICE_HOST") and not overrides.server:
+            from kapi.client.incluster import in_cluster_config
+
+            config = in_cluster_config()
+            return config.replace(namespace=overrides.namespace) if overrides.namespace else config
+        return files.config(self.reactor, overrides)
+
+    @property
+    def session(self) -> Session:
+        if self._session is None:
+            self._session = Session.for_config(self.config, self.reactor, warnings=self._warn)
+        return self._session
+
+    def _warn(self, code: int, agent: str, text: str) -> None:
+        """Prints each warning once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self.err.write(f"Warning: {text}\n")
+
+    @property
+    def warned(self) -> int:
+        return len(self._warned)
+
+    @property
+    def namespace(self) -> str:
+        return self.config.namespace
+
+    @property
+    def mapper(self) -> RESTMapper:
+        if self._mapper is None:
+            self._mapper = RESTMapper(self.discovery())
+        return self._mapper
+
+    def discovery(self) -> CachedDiscovery:
+        """Discovery with a cache on disk, in kubectl's files."""
+        from kapi.client.discovery import Discovery
+        from kapi.client.discovery_cache import CachedDiscovery, cache_directory
+
+        base = Path(self.flags.get_string("cache-dir")) if self.flags.get_string("cache-dir") else None
+        return CachedDiscovery(Discovery(self.session), cache_directory(self.config.host, base))
+
+    def client(self, group_version: str = "") -> RESTClient:
+        return RESTClient(self.session, base_path(group_version) if group_version else "")
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+def _extra(pairs: list[str]) -> dict[str, list[str]]:
+    """The values of ``--as-user-extra KEY=VALUE``, by key."""
+    found: dict[str, list[str]] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise CommandError(f"as-user-extra must be in the form key=value, got: {pair}")
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def _timeout(text: str) -> float:
+    """The seconds of ``--request-timeout``, which is a duration or a number of seconds; 0 is none."""
+    if not text or text.isdecimal():
+        return float(text or 0)
+    try:
+        return max(0.0, parse_duration(text))
+    except ValueError:
+        raise CommandError(
+            "Invalid timeout value. Timeout must be a single integer in seconds, "
+            "or an integer followed by a corresponding time unit (e.g. 1s | 2m | 3h)"
+        ) from None

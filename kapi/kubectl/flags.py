@@ -1,0 +1,235 @@
+"""Parses flags as kubectl does, with its messages: long or short, anywhere among the arguments (upstream: ``spf13/pflag``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kapi.kubectl.csv_record import read_record
+from kapi.machinery.duration import parse_duration
+
+Value = str | bool | int | float | list[str]
+_ZERO: dict[str, Value] = {"bool": False, "string": "", "int": 0, "duration": 0.0, "list": [], "array": []}
+
+
+class UsageError(Exception):
+    """A command line that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """``kind``: bool, string, int, duration, list (comma-separated, may be repeated) or array (may be repeated).
+
+    ``no_opt_default`` is the value of a string flag that is given without one (pflag's NoOptDefVal).
+    """
+
+    name: str
+    kind: str = "string"
+    short: str = ""
+    default: Value = ""
+    no_opt_default: str = ""
+
+
+class Flags:
+    """A parsed command line: ``flags.get_string("namespace")``, ``flags.given("watch")``, ``flags.arguments``."""
+
+    def __init__(self, known: Iterable[Flag]) -> None:
+        self._known = {flag.name: flag for flag in known}
+        self._short = {flag.short: flag for flag in self._known.values() if flag.short}
+        self._values: dict[str, Value] = {}
+        self.arguments: list[str] = []
+        self.dash: int | None = None  # how many arguments come before "--"
+
+    def __getitem__(self, name: str) -> Value:
+        """The value of a flag of any kind."""
+        if name in self._values:
+            return self._values[name]
+        flag = self._known[name]
+        return flag.default if flag.default != "" else _ZERO[flag.kind]
+
+    def get_string(self, name: str) -> str:
+        value = self[name]
+        assert isinstance(value, str)
+        return value
+
+    def get_bool(self, name: str) -> bool:
+        value = self[name]
+        assert isinstance(value, bool)
+        return value
+
+    def get_int(self, name: str) -> int:
+        value = self[name]
+        assert isinstance(value, int)
+        return value
+
+    def get_duration(self, name: str) -> float:
+        """The value in seconds."""
+        value = self[name]
+        assert isinstance(value, (int, float))
+        return float(value)
+
+    def get_list(self, name: str) -> list[str]:
+        value = self[name]
+        assert isinstance(value, list)
+        return list(value)
+
+    def given(self, name: str) -> bool:
+        return name in self._values
+
+    def parse(self, arguments: Sequence[str]) -> Flags:
+        """Reads the arguments after the command's name.  Raises UsageError."""
+        rest = list(arguments)
+        while rest:
+            argument = rest.pop(0)
+            if argument == "--":
+                self.dash = len(self.arguments)
+                self.arguments += rest
+                break
+            if argument.startswith("-") and len(argument) > 1:
+                rest.insert(0, argument)
+                self.take(rest)
+            else:
+                self.arguments.append(argument)
+        return self
+
+    def take(self, rest: list[str]) -> None:
+        """Removes the first flag and its value from ``rest`` and stores them.  Raises UsageError."""
+        argument = rest.pop(0)
+        (self._long if argument.startswith("--") else self._shorts)(argument, rest)
+
+    def _long(self, argument: str, rest: list[str]) -> None:
+        name, equals, value = argument[2:].partition("=")
+        flag = self._known.get(name)
+        if not name or name[0] in "-=":
+            raise UsageError(f"bad flag syntax: {argument}")
+        if flag is None:
+            raise UsageError("pflag: help requested" if name == "help" else f"unknown flag: --{name}")
+        if not equals:
+            value = self._value(flag, rest, f"flag needs an argument: --{name}")
+        self._set(flag, value)
+
+    def _shorts(self, argument: str, rest: list[str]) -> None:
+        letters = argument[1:]
+        while letters:
+            letter, letters = letters[0], letters[1:]
+            flag = self._short.get(letter)
+            if flag is None:
+                if letter == "h":
+                    raise UsageError("pflag: help requested")
+                raise UsageError(f"unknown shorthand flag: '{letter}' in {argument}")
+            if letters.startswith("=") and len(letters) > 1:
+                self._set(flag, letters[1:])
+                return
+            if flag.kind == "bool" or flag.no_opt_default:
+                self._set(flag, flag.no_opt_default or "true")
+            elif letters:
+                self._set(flag, letters)
+                return
+            else:
+                self._set(flag, self._value(flag, rest, f"flag needs an argument: '{letter}' in {argument}"))
+
+    def _value(self, flag: Flag, rest: list[str], missing: str) -> str:
+        if flag.kind == "bool":
+            return "true"
+        if flag.no_opt_default:
+            return flag.no_opt_default
+        if not rest:
+            raise UsageError(missing)
+        return rest.pop(0)
+
+    def _set(self, flag: Flag, text: str) -> None:
+        shown = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
+        try:
+            value = _READERS[flag.kind](text)
+        except ValueError as error:
+            raise UsageError(f'invalid argument "{text}" for "{shown}" flag: {error}') from None
+        if flag.kind in ("list", "array"):
+            before = self._values.get(flag.name)
+            value = [*(before if isinstance(before, list) else ()), *(value if isinstance(value, list) else ())]
+        self._values[flag.name] = value
+
+
+def _bool(text: str) -> bool:
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise ValueError(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+
+
+def _int(text: str) -> int:
+    """As Go's ``ParseInt`` with base 0: a sign, a prefix (``0x``, ``0o``, ``0b``, ``0``), ``_`` between digits."""
+    sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    try:
+        value = int(sign + digits, 8 if digits[:1] == "0" and digits[1:2].isdecimal() else 0)
+    except ValueError:
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return value
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise ValueError(f'time: invalid duration "{text}"') from None
+
+
+_READERS: dict[str, Callable[[str], Value]] = {
+    "bool": _bool,
+    "string": str,
+    "int": _int,
+    "duration": _duration,
+    "list": lambda text: read_record(text) if text else [],
+    "array": lambda text: [text],
+}
+
+#: flags that every command has
+GLOBAL = (
+    Flag("kubeconfig"),
+    Flag("context"),
+    Flag("cluster"),
+    Flag("user"),
+    Flag("namespace", short="n"),
+    Flag("server", short="s"),
+    Flag("token"),
+    Flag("tls-server-name"),
+    Flag("insecure-skip-tls-verify", "bool"),
+    Flag("certificate-authority"),
+    Flag("client-certificate"),
+    Flag("client-key"),
+    Flag("as"),
+    Flag("as-group", "array"),
+    Flag("as-uid"),
+    Flag("as-user-extra", "array"),
+    Flag("username"),
+    Flag("password"),
+    Flag("proxy-url"),
+    Flag("disable-compression", "bool"),  # no effect: compressed answers are never requested
+    Flag("cache-dir"),
+    Flag("request-timeout", default="0"),
+    Flag("warnings-as-errors", "bool"),
+)
+FILENAME = (Flag("filename", "list", short="f"), Flag("recursive", "bool", short="R"))
+PRINT = (
+    Flag("output", short="o"),
+    Flag("template"),
+    Flag("allow-missing-template-keys", "bool", default=True),
+    Flag("show-managed-fields", "bool"),
+)
+
+
+def leading(arguments: Sequence[str]) -> int:
+    """How many arguments before the command's name are global flags and their values."""
+    count = 0
+    while count < len(arguments):
+        flags, rest = Flags(GLOBAL), list(arguments[count:])
+        if not rest[0].startswith("-") or len(rest[0]) < 2 or rest[0] == "--":
+            break
+        try:
+            flags.take(rest)
+        except UsageError:
+            break
+        count = len(arguments) - len(rest)
+    return count

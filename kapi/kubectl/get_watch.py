@@ -1,0 +1,112 @@
+"""``kapi get --watch``: prints the objects that exist, then their changes (upstream: kubectl ``cmd/get/get.go``, watch)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kapi.client.rest import Request
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flags
+from kapi.kubectl.info import Info, items_of
+from kapi.kubectl.messages import CommandError
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.printers.interface import Printer
+from kapi.kubectl.printers.table import PrintOptions, TablePrinter
+from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.machinery.tree import Object
+
+_NOT_ONE = "watch is only supported on individual resources and resource collections - {}"
+_EVENT_WIDTH = len("MODIFIED")
+
+
+class WatchOptions(Protocol):
+    """The part of GetOptions that a watch needs."""
+
+    factory: Factory
+    flags: Flags
+    human: bool
+
+    def builder(self) -> Builder: ...
+
+    def transform(self, request: Request) -> Request: ...
+
+    def options(self, info: Info, with_kind: bool) -> PrintOptions: ...
+
+
+async def watch(options: WatchOptions) -> int:
+    """Runs until the server or the user ends it.  Returns the exit code."""
+    reactor, timeout = options.factory.reactor, options.factory.config.timeout
+    end = reactor.seconds() + timeout if timeout else None
+    result = await options.builder().single_resource_type().do()
+    infos = await result.infos()
+    result.raise_errors()
+    if not infos:
+        return 0
+    if len({info.mapping for info in infos}) > 1:
+        raise CommandError(_NOT_ONE.format("more than 1 resource was found"))
+    show = _Shown(options, infos[0])
+    info, obj = infos[-1], infos[-1].object or {}
+    version = (obj.get("metadata") or {}).get("resourceVersion") or "0"
+    known = ""  # of a single object: a watch from version "0" begins with it, and it was printed already
+    if not options.flags.get_bool("watch-only"):
+        for each in infos:
+            show(each.object or {}, "ADDED")
+    if len(infos) > 1:
+        if options.flags.get_list("filename"):
+            raise CommandError(_NOT_ONE.format(f"{len(infos)} resources were found"))
+        raise CommandError("you may only watch a single resource or type of resource at a time")
+    request = info.client.get().namespace(info.namespace).resource(info.mapping.name).timeout(0)
+    fields = options.flags.get_string("field-selector")
+    if info.name:
+        fields = f"metadata.name={info.name}"
+        known, version = _version(obj), "0"
+    request = options.transform(request).params(
+        {"resourceVersion": version, "labelSelector": options.flags.get_string("selector"), "fieldSelector": fields}
+    )
+    events = await request.watch()
+    ending = reactor.callLater(max(0.0, end - reactor.seconds()), events.close) if end is not None else None
+    try:
+        async for event in events:
+            if event.type != "BOOKMARK" and not (known and _version(event.object) == known):
+                show(event.object, event.type)
+            known = ""
+    finally:
+        if ending is not None and ending.active():
+            ending.cancel()
+        events.close()
+    return 0
+
+
+def _version(obj: Object) -> str:
+    return _row_version(obj) or str((obj.get("metadata") or {}).get("resourceVersion") or "")
+
+
+def _row_version(obj: Object) -> str:
+    rows = obj.get("rows") or []
+    return str(((rows[0].get("object") or {}).get("metadata") or {}).get("resourceVersion") or "") if rows else ""
+
+
+class _Shown:
+    """Prints one object or table after the other."""
+
+    def __init__(self, options: WatchOptions, info: Info) -> None:
+        self._out, self._events = options.factory.out, options.flags.get_bool("output-watch-events")
+        self._printer: Printer | None = None
+        self._writer = TabWriter()
+        if options.human:
+            with_kind = options.flags.get_bool("show-kind")
+            self._table = TablePrinter(options.options(info, with_kind), info.mapping, self._writer)
+        else:
+            self._printer = printer_for(options.flags, columns=True)
+
+    def __call__(self, obj: Object, event: str) -> None:
+        if self._printer is None:
+            self._table.print(obj, event.ljust(_EVENT_WIDTH) if self._events else "")
+            self._out.write(self._writer.flush())
+        else:
+            for item in items_of(obj) if isinstance(obj.get("items"), list) else [obj]:
+                self._out.write(
+                    self._printer.print(item) if not self._events else self._printer.print_event(event, item)
+                )
+        self._out.flush()

@@ -1,0 +1,159 @@
+"""``kapi logs`` (upstream: kubectl ``cmd/logs``)."""
+
+from __future__ import annotations
+
+import math
+
+from twisted.internet.defer import Deferred, FirstError, gatherResults
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import Flag
+from kapi.kubectl.messages import CommandError
+from kapi.kubectl.pods_of import (
+    check_pod_timeout,
+    container_of,
+    containers_of,
+    named_object,
+    pods_of,
+    selected_pods,
+    write_bytes,
+)
+from kapi.machinery.status import NotFound
+from kapi.machinery.tree import Object
+
+FLAGS = (
+    Flag("follow", "bool", short="f"),
+    Flag("previous", "bool", short="p"),
+    Flag("container", short="c"),
+    Flag("all-containers", "bool"),
+    Flag("all-pods", "bool"),
+    Flag("pod-running-timeout", "duration", default=20.0),
+    Flag("timestamps", "bool"),
+    Flag("since", "duration", default=0.0),
+    Flag("since-time"),
+    Flag("tail", "int", default=-1),
+    Flag("limit-bytes", "int"),
+    Flag("selector", short="l"),
+    Flag("prefix", "bool"),
+    Flag("ignore-errors", "bool"),
+    Flag("max-log-requests", "int", default=5),
+    Flag("insecure-skip-tls-verify-backend", "bool"),
+)
+_USAGE = (
+    "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\n"
+    "POD or TYPE/NAME is a required argument for the logs command"
+)
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    usage = f"{program} logs"
+    if flags.get_string("selector") and flags.arguments:
+        raise CommandError("only a selector (-l) or a POD name is allowed", usage=usage)
+    if not flags.get_string("selector") and len(flags.arguments) not in (1, 2):
+        raise CommandError(_USAGE, usage=usage)
+    container = flags.get_string("container")
+    if len(flags.arguments) == 2:
+        if container:
+            raise CommandError("only one of -c or an inline [CONTAINER] arg is allowed", usage=usage)
+        container = flags.arguments[1]
+    check_pod_timeout(factory)
+    options = _options(factory)
+    pods = await _pods(factory, program)
+    if not pods:
+        factory.err.write(f"No resources found in {factory.namespace} namespace.\n")
+        return 0
+    wanted = [(pod, name) for pod in pods for name in _containers(factory, pod, container)]
+    if flags.get_bool("follow") and len(wanted) > 1:
+        if len(wanted) > flags.get_int("max-log-requests"):
+            raise CommandError(
+                f"you are attempting to follow {len(wanted)} log streams, but maximum allowed concurrency is "
+                f"{flags['max-log-requests']}, use --max-log-requests to increase the limit"
+            )
+        all_of_them = [Deferred.fromCoroutine(_print(factory, pod, name, options)) for pod, name in wanted]
+        try:
+            await gatherResults(all_of_them, consumeErrors=True)
+        except FirstError as first:
+            first.subFailure.raiseException()
+        return 0
+    for pod, name in wanted:
+        await _print(factory, pod, name, options)
+    return 0
+
+
+def _options(factory: Factory) -> Object:
+    """The query parameters of the request.  Raises CommandError."""
+    flags = factory.flags
+    if flags.get_duration("since") and flags.get_string("since-time"):
+        raise CommandError("at most one of `sinceTime` or `sinceSeconds` may be specified")
+    if flags.get_int("tail") < -1:
+        raise CommandError("--tail must be greater than or equal to -1")
+    if flags.get_int("limit-bytes") < 0:
+        raise CommandError("--limit-bytes must be greater than 0")
+    tail = flags.get_int("tail")
+    if flags.get_string("selector") and not flags.given("tail") and not flags.get_bool("follow"):
+        tail = 10
+    return {
+        "follow": flags.get_bool("follow"),
+        "previous": flags.get_bool("previous"),
+        "timestamps": flags.get_bool("timestamps"),
+        "sinceSeconds": math.ceil(flags.get_duration("since")) or None,
+        "sinceTime": flags.get_string("since-time"),
+        "tailLines": tail if tail >= 0 else None,
+        "limitBytes": flags.get_int("limit-bytes") or None,
+        "insecureSkipTLSVerifyBackend": flags.get_bool("insecure-skip-tls-verify-backend"),
+    }
+
+
+async def _pods(factory: Factory, program: str) -> list[Object]:
+    if factory.flags.get_string("selector"):
+        return await selected_pods(factory, factory.flags.get_string("selector"))
+    try:
+        info = await named_object(factory, program, factory.flags.arguments[0])
+    except NotFound as error:
+        raise CommandError(
+            f'error from server (NotFound): {error.message} in namespace "{factory.namespace}"',
+        ) from None
+    found = await pods_of(factory, info, "get the logs from")
+    if factory.flags.get_bool("all-pods"):
+        return found
+    if len(found) > 1:
+        factory.err.write(f"Found {len(found)} pods, using pod/{found[0]['metadata']['name']}\n")
+    return found[:1]
+
+
+def _containers(factory: Factory, pod: Object, name: str) -> list[str]:
+    if factory.flags.get_bool("all-containers"):
+        return [one for one, _ in containers_of(pod)]
+    return [container_of(factory, pod, name, quiet=factory.flags.get_bool("all-pods"))]
+
+
+def _has_prefix(factory: Factory) -> bool:
+    """Whether each line begins with its Pod and container."""
+    return bool(factory.flags.get_bool("prefix") or factory.flags.get_bool("all-pods"))
+
+
+async def _print(factory: Factory, pod: Object, container: str, options: Object) -> None:
+    metadata = pod["metadata"]
+    request = factory.client("v1").get().namespace(metadata["namespace"]).resource("pods").name(metadata["name"])
+    request.subresource("log").params({"container": container, **options})
+    prefix = f"[pod/{metadata['name']}/{container}] ".encode() if _has_prefix(factory) else b""
+    try:
+        stream = await request.stream()
+    except StatusError as error:
+        if not factory.flags.get_bool("ignore-errors"):
+            raise
+        factory.err.write(f"error: {error.message}\n")
+        return
+    rest = b""
+    try:
+        while data := await stream.read():
+            if prefix:
+                *lines, rest = (rest + data).split(b"\n")
+                data = b"".join(prefix + line + b"\n" for line in lines)
+            write_bytes(factory.out, data)
+        if rest:
+            write_bytes(factory.out, prefix + rest)
+    finally:
+        stream.close()

@@ -1,0 +1,19 @@
+"""``-o json`` (upstream: cli-runtime ``printers/json.go``)."""
+
+from __future__ import annotations
+
+from kapi.kubectl.go_values import json_text
+from kapi.kubectl.printers.interface import Printer, without_managed_fields
+from kapi.machinery.tree import Object
+
+
+class JSONPrinter(Printer):
+    def __init__(self, managed_fields: bool = False) -> None:
+        self._managed_fields = managed_fields
+
+    def print(self, obj: Object) -> str:
+        return json_text(obj if self._managed_fields else without_managed_fields(obj), 4) + "\n"
+
+    def print_event(self, event: str, obj: Object) -> str:
+        """The event on one line, with managed fields."""
+        return f'{{"type":{json_text(event)},"object":{json_text(obj)}}}\n'

@@ -1,0 +1,49 @@
+"""``-o jsonpath=...`` (upstream: cli-runtime ``printers/jsonpath.go``)."""
+
+from __future__ import annotations
+
+import json
+
+from kapi.kubectl.go_values import go_text
+from kapi.kubectl.jsonpath import JSONPathError, Template
+from kapi.kubectl.messages import CommandError
+from kapi.kubectl.printers.interface import Printer
+from kapi.machinery.field import quote
+from kapi.machinery.tree import Object
+
+
+class JSONPathPrinter(Printer):
+    """``as_json``: the values of each part as a JSON list."""
+
+    def __init__(self, text: str, *, as_json: bool = False, allow_missing: bool = True) -> None:
+        try:
+            self._template = Template(text, allow_missing=allow_missing)
+        except JSONPathError as error:
+            raise CommandError(f"error parsing jsonpath {text}, {error}") from None
+        self._as_json = as_json
+
+    def print(self, obj: Object) -> str:
+        try:
+            return self._template.as_json(obj) if self._as_json else self._template.expand(obj)
+        except JSONPathError as error:
+            text = self._template.text
+            raise CommandError(
+                f'error executing jsonpath "{quote(text)[1:-1]}": Error executing template: {error}. Printing more information '
+                f"for debugging the template:\n\ttemplate was:\n\t\t{text}\n\tobject given to jsonpath engine was:\n\t\t"
+                f"{_debug(obj)}\n\n\n"
+            ) from None
+
+
+def _debug(value: object) -> str:
+    """``%#v`` of an unstructured object."""
+    match value:
+        case dict():
+            inner = ", ".join(f"{json.dumps(key, ensure_ascii=False)}:{_debug(value[key])}" for key in sorted(value))
+            return "map[string]interface {}{" + inner + "}"
+        case list():
+            return "[]interface {}{" + ", ".join(_debug(one) for one in value) + "}"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case None:
+            return "interface {}(nil)"
+    return go_text(value)

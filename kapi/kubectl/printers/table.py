@@ -1,0 +1,94 @@
+"""Prints tables of the server, or of names and ages (upstream: cli-runtime ``printers/tableprinter.go``)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from kapi.client.discovery import APIResource
+from kapi.kubectl.go_values import go_text
+from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.machinery.ages import since
+from kapi.machinery.tree import Object
+
+_BREAKS = "\f\n\r"
+
+
+@dataclass(slots=True)
+class PrintOptions:
+    no_headers: bool = False
+    with_namespace: bool = False
+    with_kind: bool = False
+    wide: bool = False
+    show_labels: bool = False
+    column_labels: tuple[str, ...] = ()
+
+
+class TablePrinter:
+    """Headers are printed once; ``writer`` collects the rows."""
+
+    def __init__(self, options: PrintOptions, mapping: APIResource | None, writer: TabWriter) -> None:
+        self._options, self._mapping, self._writer = options, mapping, writer
+        self._headed = False
+        self._columns: list[Object] = []
+
+    def print(self, obj: Object, event: str = "") -> None:
+        """``event`` is the type of a watch event, for the first column; "" for none."""
+        table = obj if obj.get("kind") == "Table" else default_table(obj)
+        columns = table.get("columnDefinitions") or self._columns
+        self._columns = columns
+        rows = table.get("rows") or []
+        shown = [index for index, column in enumerate(columns) if self._options.wide or not column.get("priority")]
+        if not self._headed and not self._options.no_headers and rows:
+            self._writer.row(self._headers(columns, shown, event))
+            self._headed = True
+        for row in rows:
+            self._writer.row(self._cells(columns, shown, row, event))
+
+    def _headers(self, columns: list[Object], shown: list[int], event: str) -> list[str]:
+        options = self._options
+        cells = ["EVENT"] if event else []
+        cells += ["NAMESPACE"] if options.with_namespace else []
+        cells += [columns[index]["name"].upper() for index in shown]
+        cells += [label.rpartition("/")[2].upper() for label in options.column_labels]
+        return cells + (["LABELS"] if options.show_labels else [])
+
+    def _cells(self, columns: list[Object], shown: list[int], row: Object, event: str) -> list[str]:
+        options = self._options
+        metadata = (row.get("object") or {}).get("metadata") or {}
+        labels = metadata.get("labels") or {}
+        cells = [event] if event else []
+        cells += [metadata.get("namespace", "")] if options.with_namespace else []
+        values = row.get("cells") or []
+        for index in shown:
+            text = _cell(values[index]) if index < len(values) else ""
+            if options.with_kind and self._mapping is not None and columns[index]["name"].lower() == "name":
+                kind = self._mapping.kind.lower()
+                text = f"{kind}.{self._mapping.group}/{text}" if self._mapping.group else f"{kind}/{text}"
+            cells.append(text)
+        cells += [labels.get(label) or "" for label in options.column_labels]
+        if options.show_labels:
+            cells.append(",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>")
+        return cells
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else go_text(value)
+    for index, character in enumerate(text):
+        if character in _BREAKS:
+            return text[:index] + "..."
+    return text
+
+
+def default_table(obj: Object) -> Object:
+    """A table with name and age of an object, or of the items of a list."""
+    items = obj["items"] if isinstance(obj.get("items"), list) else [obj]
+    rows = []
+    for item in items:
+        metadata = item.get("metadata") or {}
+        rows.append(
+            {"cells": [metadata.get("name"), since(metadata.get("creationTimestamp"), time.time())], "object": item}
+        )
+    return {"columnDefinitions": [{"name": "Name"}, {"name": "Age"}], "rows": rows}

@@ -1,0 +1,249 @@
+"""Visitors: where the objects of a command come from (upstream: cli-runtime ``resource/visitor.go``, ``selector.go``)."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Protocol
+
+from kapi.client.discovery import APIResource
+from kapi.client.errors import StatusError
+from kapi.client.rest import RESTClient
+from kapi.kubectl.info import Info, Transform, is_list, items_of
+from kapi.kubectl.messages import CommandError
+from kapi.machinery.status import BadRequest, NotFound
+from kapi.machinery.tree import Object
+
+EXTENSIONS = (".json", ".yaml", ".yml")
+
+
+class Visitor(Protocol):
+    def visit(self) -> AsyncIterator[Info | Exception]:
+        """The objects, and in place of others the errors of reading them."""
+        ...
+
+
+class Named:
+    """One object; with ``latest`` it is read from the server by its name.
+
+    ``listed``: it comes from a list in a file; kubectl prints only the message of its errors then.
+    """
+
+    def __init__(self, info: Info, transform: Transform | None, latest: bool, *, listed: bool = False) -> None:
+        self._info, self._transform, self._latest, self._listed = info, transform, latest, listed
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        if self._latest and self._info.name:
+            try:
+                await self._info.get(self._transform)
+            except StatusError as error:
+                yield self._bare(error) if self._listed else error
+                return
+        yield self._info
+
+    def _bare(self, error: StatusError) -> CommandError:
+        bare = CommandError(error.message, plain=True)
+        bare.__cause__ = error
+        return bare
+
+
+class Known:
+    """Objects that were read before."""
+
+    def __init__(self, infos: Sequence[Info]) -> None:
+        self._infos = infos
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        for info in self._infos:
+            yield info
+
+
+class Failed:
+    """An object that could not be read."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        yield self._error
+
+
+class Selector:
+    """The objects of a resource that match selectors, as lists, page by page."""
+
+    def __init__(
+        self, client: RESTClient, mapping: APIResource, namespace: str, labels: str, fields: str, chunk: int,
+        transform: Transform | None,
+    ) -> None:  # fmt: skip
+        self._client, self._mapping, self._namespace = client, mapping, namespace if mapping.namespaced else ""
+        self._labels, self._fields, self._chunk, self._transform = labels, fields, chunk, transform
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        token = ""
+        while True:
+            try:
+                request = (
+                    self._client.get()
+                    .namespace(self._namespace)
+                    .resource(self._mapping.name)
+                    .params(
+                        {
+                            "labelSelector": self._labels,
+                            "fieldSelector": self._fields,
+                            "limit": self._chunk or None,
+                            "continue": token,
+                        }
+                    )
+                )
+                page = await (self._transform(request) if self._transform is not None else request).do()
+            except StatusError as error:
+                yield self._explained(error)
+                return
+            except ValueError as error:  # a namespace that is no path segment
+                yield error
+                return
+            yield Info(self._client, self._mapping, self._namespace, obj=page)
+            token = (page.get("metadata") or {}).get("continue") or ""
+            if not token:
+                return
+
+    def _explained(self, error: StatusError) -> StatusError:
+        group, version, name = self._mapping[:3]
+        what = f'"{group}/{version}, Resource={name}"'
+        if isinstance(error, BadRequest | NotFound) and (self._labels or self._fields):
+            text = (
+                f'Unable to find {what} that match label selector "{self._labels}", field selector "{self._fields}": '
+            )
+            return type(error)(text + error.message, details=error.details)
+        return error
+
+
+class Flattened:
+    """The items of another visitor's lists."""
+
+    def __init__(self, inner: Visitor) -> None:
+        self._inner = inner
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        async for info in self._inner.visit():
+            if isinstance(info, Exception) or info.object is None or not is_list(info.object):
+                yield info
+                continue
+            for item in items_of(info.object):
+                metadata = item.get("metadata") or {}
+                yield Info(info.client, info.mapping, metadata.get("namespace", ""), metadata.get("name", ""), obj=item)
+
+
+class Chain:
+    """Several visitors, one after the other."""
+
+    def __init__(self, visitors: Sequence[Visitor]) -> None:
+        self._visitors = visitors
+
+    async def visit(self) -> AsyncIterator[Info | Exception]:
+        for visitor in self._visitors:
+            async for info in visitor.visit():
+                yield info
+
+
+def is_url(path: str) -> bool:
+    return path.startswith(("http://", "https://"))
+
+
+def expand_paths(path: str, recursive: bool) -> list[str]:
+    """The files of a path of ``-f``, which may be a pattern or a directory.  Raises CommandError."""
+    import glob
+
+    found = sorted(glob.glob(path)) if any(mark in path for mark in "*?[") and not os.path.exists(path) else [path]
+    files: list[str] = []
+    for one in found or [path]:
+        if not os.path.exists(one):
+            raise CommandError(f'the path "{one}" does not exist')
+        if not os.path.isdir(one):
+            files.append(one)
+            continue
+        inside: list[str] = []
+        for folder, folders, names in os.walk(one):
+            folders.sort()
+            if not recursive:
+                folders.clear()
+            inside += [
+                os.path.normpath(os.path.join(folder, name)) for name in sorted(names) if name.endswith(EXTENSIONS)
+            ]
+        if not inside:
+            raise CommandError(
+                f"error reading [{one}]: recognized file extensions are [{' '.join(EXTENSIONS)}]",
+            )
+        files += sorted(inside)
+    return files
+
+
+def read_documents(data: bytes, source: str) -> Iterator[tuple[Object, bool]]:
+    """The objects of a file of JSON values or YAML documents, each with whether it was in a list.
+
+    Raises CommandError at the first error.
+    """
+    from kapi.codecs import yaml_reading
+
+    is_json = data.lstrip()[:1] == b"{"
+    for part in _parts(data):
+        if not part.strip():
+            continue
+        try:
+            tree, _ = yaml_reading.loads(part, math.inf)
+        except ValueError as error:
+            problem = "unexpected EOF" if is_json and _is_cut(part) else f"error converting YAML to JSON: {error}"
+            raise CommandError(f"error parsing {source}: {problem}") from None
+        if tree is None:
+            continue
+        if not isinstance(tree, dict):
+            raise CommandError(f"error parsing {source}: no object")
+        if is_list(tree):
+            for item in items_of(tree) if tree.get("kind") != "List" else tree["items"]:
+                yield item, True
+        else:
+            yield tree, False
+
+
+def _is_cut(text: bytes) -> bool:
+    """Whether JSON is incomplete, but has no other error."""
+    import json
+
+    shown = text.decode("utf-8", "replace").rstrip()
+    try:
+        json.loads(shown)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(shown)
+    return False
+
+
+def _parts(data: bytes) -> list[bytes]:
+    """The YAML documents or JSON values of a file."""
+    if data.lstrip()[:1] == b"{":
+        import json
+
+        text, parts, position = data.decode("utf-8", "replace"), [], 0
+        decoder = json.JSONDecoder()
+        try:
+            while position < len(text):
+                start = position
+                while start < len(text) and text[start].isspace():
+                    start += 1
+                if start == len(text):
+                    break
+                _, position = decoder.raw_decode(text, start)
+                parts.append(text[start:position].encode())
+            return parts
+        except ValueError:
+            return [data]
+    documents: list[bytes] = []
+    lines: list[bytes] = []
+    for line in data.split(b"\n"):
+        if line.rstrip() == b"---" or line.startswith(b"--- "):
+            documents.append(b"\n".join(lines))
+            lines = [line[3:]] if line.startswith(b"--- ") else []
+        else:
+            lines.append(line)
+    documents.append(b"\n".join(lines))
+    return documents

@@ -1,0 +1,155 @@
+"""``kapi wait`` (upstream: kubectl ``cmd/wait``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.go_values import go_text
+from kapi.kubectl.info import Info
+from kapi.kubectl.jsonpath import JSONPathError, Template, relaxed
+from kapi.kubectl.messages import CommandError, raise_errors
+from kapi.kubectl.print_flags import printer_for
+from kapi.kubectl.printers.interface import Printer
+from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
+from kapi.machinery.tree import Object
+
+FLAGS = (
+    *FILENAME,
+    *PRINT,
+    Flag("selector", short="l"),
+    Flag("field-selector"),
+    Flag("all", "bool"),
+    Flag("all-namespaces", "bool", short="A"),
+    Flag("local", "bool"),
+    Flag("for", "array"),
+    Flag("timeout", "duration", default=30.0),
+)
+Done = Callable[[Object | None], bool]
+
+
+async def run(factory: Factory, program: str) -> int:
+    flags = factory.flags
+    conditions = [_condition(text) for text in flags.get_list("for")]
+    if not conditions:
+        raise CommandError("unrecognized condition: []")
+    printer = printer_for(flags, "condition met")
+    timeout = flags.get_duration("timeout")
+    end = factory.reactor.seconds() + (FOREVER_SECONDS if timeout < 0 else timeout)
+    builder = Builder(factory, program)
+    builder.namespace(
+        factory.namespace, enforce=bool(flags.get_string("namespace")), everywhere=flags.get_bool("all-namespaces")
+    )
+    builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+    builder.labels(flags.get_string("selector")).fields(flags.get_string("field-selector"))
+    builder.select_all(flags.get_bool("all")).resource_type_or_name(
+        flags.arguments, allow_empty_selector=False
+    ).flatten()
+    deleting = all(text.lower() == "delete" for text in flags.get_list("for"))
+    if not deleting:
+        builder.latest()
+    result = await builder.do()
+    result.ignore_not_found = deleting
+    errors: list[BaseException] = []
+    infos = await result.infos()
+    if not infos and not result.errors and not deleting:
+        raise CommandError("no matching resources found")
+    for info in infos:
+        try:
+            await _wait_all(factory, info, conditions, end, printer)
+        except CommandError as error:
+            errors.append(error)
+    raise_errors(result.errors + errors)
+    return 0
+
+
+async def _wait_all(factory: Factory, info: Info, conditions: list[Done], end: float, printer: Printer) -> None:
+    final = None
+    for done in conditions:
+        if info.object is None and done is _deleted:
+            if not await _exists(info):
+                return
+            shown = {
+                "apiVersion": info.mapping.group_version,
+                "kind": info.mapping.kind,
+                "metadata": {"name": info.name},
+            }
+            await wait_for(factory, info, done, end)
+            final = shown
+            continue
+        final = await wait_for(factory, info, done, end) or info.object
+    if final is not None:
+        factory.out.write(printer.print(final))
+
+
+async def _exists(info: Info) -> bool:
+    from kapi.machinery.status import NotFound
+
+    try:
+        await info.get()
+    except NotFound:
+        return False
+    return True
+
+
+def _deleted(obj: Object | None) -> bool:
+    return obj is None
+
+
+def _created(obj: Object | None) -> bool:
+    return obj is not None
+
+
+def _condition(text: str) -> Done:
+    lower = text.lower()
+    if lower == "delete":
+        return _deleted
+    if lower == "create":
+        return _created
+    if lower.startswith("condition="):
+        name, equals, value = text[len("condition=") :].partition("=")
+        return _of_type(name, value if equals else "true")
+    if lower.startswith("jsonpath="):
+        return _of_path(text[len("jsonpath=") :])
+    raise CommandError(f'unrecognized condition: "{text}"')
+
+
+def _of_type(kind: str, status: str) -> Done:
+    def done(obj: Object | None) -> bool:
+        for one in ((obj or {}).get("status") or {}).get("conditions") or ():
+            if str(one.get("type")).lower() == kind.lower():
+                generation = (obj or {}).get("metadata", {}).get("generation")
+                observed = one.get("observedGeneration", (obj or {})["status"].get("observedGeneration"))
+                if observed is not None and generation is not None and observed < generation:
+                    return False
+                return str(one.get("status")).lower() == status.lower()
+        return False
+
+    return done
+
+
+def _of_path(text: str) -> Done:
+    closing = text.rfind("}")
+    path, equals, wanted = text, "", ""
+    mark = text.find("=", closing + 1 if closing >= 0 else 0)
+    if mark >= 0:
+        path, equals, wanted = text[:mark], "=", text[mark + 1 :].strip("'\"")
+    path = path.strip("'\"")
+    if equals and not wanted:
+        raise CommandError("jsonpath wait condition has an empty value")
+    try:
+        template = Template(relaxed(path))
+    except JSONPathError as error:
+        raise CommandError(str(error)) from None
+
+    def done(obj: Object | None) -> bool:
+        found = [value for values in template.find(obj or {}) for value in values]
+        if not equals:
+            return bool(found)
+        if len(found) > 1:
+            raise CommandError("given jsonpath expression matches more than one value")
+        return bool(found) and go_text(found[0]) == wanted
+
+    return done

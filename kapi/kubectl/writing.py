@@ -1,0 +1,79 @@
+"""Common parts of ``create`` and ``apply``: flags, the objects of files, errors that name the file."""
+
+from __future__ import annotations
+
+from kapi.client.errors import StatusError
+from kapi.kubectl.builder import Builder
+from kapi.kubectl.factory import Factory
+from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.go_values import json_text
+from kapi.kubectl.info import Info
+from kapi.kubectl.messages import CommandError
+from kapi.machinery.tree import Object
+
+WRITE = (
+    *FILENAME,
+    *PRINT,
+    Flag("selector", short="l"),
+    Flag("field-manager"),
+    Flag("dry-run", no_opt_default="unchanged", default="none"),
+    Flag("validate", no_opt_default="strict", default="strict"),
+)
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_VALIDATION = {"true": "Strict", "strict": "Strict", "warn": "Warn", "false": "Ignore", "ignore": "Ignore"}
+
+
+def dry_run_strategy(text: str) -> str:
+    """The strategy of ``--dry-run``: ``none``, ``client`` or ``server``; ``client`` without a value.  Raises CommandError."""
+    if text in ("client", "server", "none"):
+        return text
+    if text == "unchanged":
+        return "client"
+    raise CommandError(f'Invalid dry-run value ({text}). Must be "none", "server", or "client".')
+
+
+def dry_run_suffix(dry_run: str) -> str:
+    return {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")
+
+
+def validation(text: str) -> str:
+    """The query parameter ``fieldValidation`` for ``--validate``.  Raises CommandError."""
+    found = _VALIDATION.get(text.lower())
+    if found is None:
+        raise CommandError(
+            f'invalid - validate option "{text}"; must be one of: strict (or true), warn, ignore (or false)'
+        )
+    return found
+
+
+def file_builder(factory: Factory, program: str, command: str) -> Builder:
+    """The Builder of a command that takes only files.  Raises CommandError."""
+    flags = factory.flags
+    if flags.arguments:
+        raise CommandError(f"Unexpected args: [{' '.join(flags.arguments)}]", usage=f"{program} {command}")
+    if not flags.get_list("filename"):
+        raise CommandError("must specify one of -f and -k")
+    builder = Builder(factory, program).namespace(factory.namespace, enforce=bool(flags.get_string("namespace")))
+    builder.validated(flags.get_string("validate").lower() not in ("false", "ignore"))
+    return (
+        builder.filenames(flags.get_list("filename"), flags.get_bool("recursive"))
+        .labels(flags.get_string("selector"))
+        .flatten()
+    )
+
+
+def with_source(what: str, info: Info, error: StatusError) -> StatusError:
+    """The error with the name of the file."""
+    text = f'error when {what} "{info.source}": {error.message}'
+    return StatusError(text, details=error.details, code=error.code, reason=error.reason)
+
+
+def with_last_applied(obj: Object) -> Object:
+    """A copy of a manifest with an annotation that contains the manifest itself."""
+    metadata = obj.get("metadata") or {}
+    annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
+    bare = {**obj, "metadata": {**metadata, "annotations": annotations}}
+    return {
+        **bare,
+        "metadata": {**bare["metadata"], "annotations": {**annotations, LAST_APPLIED: json_text(bare) + "\n"}},
+    }

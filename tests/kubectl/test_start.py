@@ -1,0 +1,108 @@
+"""The command ``kapi``: a client command does not load the server, and anything else starts it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kapi.__main__ import client_command
+
+CODE = """
+import sys
+from kapi.kubectl.commands import COMMANDS, module_of
+for command in COMMANDS:
+    __import__(module_of(command))
+import kapi.kubectl.factory, kapi.kubectl.get_watch, kapi.client.rest, kapi.client.discovery_cache
+bad = sorted(name for name in sys.modules if name.startswith("kapi.") and name.split(".")[1] not in
+             ("kubectl", "client", "codecs", "machinery", "request"))
+print(bad)
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_commands_load_nothing_of_the_server() -> None:
+    assert run("-c", CODE).stdout == "[]\n"
+
+
+def test_get_loads_nothing_that_takes_long() -> None:
+    """All that `kapi get` imports until its first request is on the way."""
+    code = """
+import sys
+import kapi.kubectl.builder, kapi.kubectl.factory, kapi.kubectl.get, kapi.kubectl.main, kapi.kubectl.printers.table
+import kapi.client.connections, kapi.client.dialing, kapi.client.discovery_cache, kapi.client.tls_client, kapi.client.tls_trust
+slow = ("prometheus_client", "treq", "twisted.web.client", "twisted.web.http", "wsproto")
+print([name for name in slow if name in sys.modules])
+"""
+    assert run("-c", code).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["-m", "kapi"], *(["-c", f"from kapi.dropin.{name} import main; main()"] for name in ("kube_apiserver", "etcd"))],
+)
+def test_the_reader_of_the_help_may_have_ended(arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as output:
+        command = [sys.executable, *arguments, "--help"]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_flags_alone_are_the_servers() -> None:
+    assert "Usage: kapi [flags]" in run("-m", "kapi", "--help").stdout
+    done = run("-m", "kapi", "--no-such-flag")
+    assert done.returncode != 0
+    assert "no-such-flag" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("get pods -n x", "get pods -n x"),
+        ("-n x get pods", "get -n x pods"),
+        ("--namespace=x -s http://a --insecure-skip-tls-verify get pods",
+         "get --namespace=x -s http://a --insecure-skip-tls-verify pods"),
+        ("-nx get", "get -nx"),
+        ("-n get", None),
+        ("--secure-port 1 get", None),
+        ("--audit-log-path get", None),
+        ("get-pods", None),
+        ("--token get --bind-address x", None),
+        ("-- get", None),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_flags_of_all_commands_may_come_first(given: str, wanted: str | None) -> None:
+    """and whatever the client does not know is the server's"""
+    assert client_command(given.split()) == (None if wanted is None else wanted.split())
+
+
+def test_a_command_ends_with_its_code() -> None:
+    done = run("-m", "kapi", "get", "pods", "--server=http://127.0.0.1:1", "--kubeconfig=/dev/null")
+    assert (done.stdout, done.returncode) == ("", 1)
+    assert (
+        done.stderr
+        == "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?\n"
+    )
+    help_text = run("-m", "kapi", "get", "--help")
+    assert help_text.returncode == 0
+    assert "--show-labels" in help_text.stdout
+
+
+def test_a_fault_of_a_command_is_shown() -> None:
+    code = """
+import sys
+from kapi.kubectl import get, main
+get.run = lambda factory, program: [].pop()
+main.main(["get", "pods"])
+"""
+    done = run("-c", code)
+    assert done.returncode == 1
+    assert "IndexError: pop from empty list" in done.stderr
