@@ -108,7 +108,10 @@ class ExecPlugin:
         if path is None:
             raise self._problem(f"executable {self._command} not found")
         run = _Run()
-        process = self._reactor.spawnProcess(run, path, [self._command, *self._arguments], env=environment)
+        try:
+            process = self._reactor.spawnProcess(run, path, [self._command, *self._arguments], env=environment)
+        except OSError as error:
+            raise self._problem(f"fork/exec {path}: {(error.strerror or str(error)).lower()}") from None
         timer = self._reactor.callLater(MAX_RUN_SECONDS, run.give_up)
         try:
             output = await run.done

@@ -84,6 +84,9 @@ class ExecPluginCase(TestCase):
         self.assertIn('returned version "v0"', await self.problem(
             self.plugin("", "#!/bin/sh\necho '{\"kind\": \"ExecCredential\", \"apiVersion\": \"v0\"}'\n"))
         )  # fmt: skip
+        self.assertIn("plugin: exec format error", await self.problem(self.plugin("", "neither script nor program")))
+        text = await self.problem(self.plugin("", "#!/no/such/interpreter\n"))
+        self.assertRegex(text, "exec: fork/exec /.*/plugin: no such file or directory")
         gone = ExecPlugin(reactor, "no-such-plugin", install_hint="Get it there.", file="/k/config")
         text = await self.problem(gone)
         self.assertIn("executable no-such-plugin not found", text)
