@@ -9,9 +9,9 @@ from twisted.logger import globalLogBeginner, textFileLogObserver
 
 from kapi.client.clientcmd import load_config
 from kapi.client.dynamic import DynamicClient
-from kapi.client.informer import SharedInformer
-from kapi.client.recorder import EventRecorder
-from kapi.client.workqueue import WorkQueue
+from kapi.runtime.informer import SharedInformer
+from kapi.runtime.recorder import EventRecorder
+from kapi.runtime.workqueue import WorkQueue
 
 NAME = "team"
 

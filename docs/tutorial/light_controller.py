@@ -7,8 +7,8 @@ from twisted.internet.task import react
 
 from kapi.client.clientcmd import load_config
 from kapi.client.dynamic import DynamicClient
-from kapi.client.informer import SharedInformer
-from kapi.client.workqueue import WorkQueue
+from kapi.runtime.informer import SharedInformer
+from kapi.runtime.workqueue import WorkQueue
 
 
 class LightController:

@@ -13,13 +13,13 @@ from kapi.admission.metrics import Meter
 from kapi.admission.webhook.resolver import ServiceResolver
 from kapi.authorization.interface import Attributes as AuthorizationAttributes
 from kapi.authorization.interface import Authorizer, Decision, Verdict
-from kapi.client import sliced
-from kapi.client.interface import Client, ResourceClient
 from kapi.machinery import status
 from kapi.machinery.tree import Object
 from kapi.request.reactor import Reactor
 from kapi.resources.definition import Lister
 from kapi.resources.shared.features import enabled
+from kapi.runtime import sliced
+from kapi.runtime.interface import Client, ResourceClient
 
 
 def _stable(group: str, version: str, plural: str) -> bool:

@@ -13,10 +13,10 @@ from twisted.logger import Logger
 
 from kapi.aggregator import registration
 from kapi.aggregator.registration import service_name
-from kapi.client.interface import ResourceClient
-from kapi.client.workqueue import WorkQueue
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
+from kapi.runtime.interface import ResourceClient
+from kapi.runtime.workqueue import WorkQueue
 
 GROUP = "apiregistration.k8s.io"
 WORKERS = 5

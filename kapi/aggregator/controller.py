@@ -18,10 +18,10 @@ from kapi.aggregator.backend import Backends
 from kapi.aggregator.backend_client import BackendClient
 from kapi.aggregator.openapi import OpenAPIDownload
 from kapi.aggregator.probing import AvailabilityController
-from kapi.client.interface import Client
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
 from kapi.server.lifecycle import retried
 
 

@@ -9,12 +9,12 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.aggregator.backend_client import BackendClient
-from kapi.client.workqueue import WorkQueue
 from kapi.codecs import json_pieces
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Tree
 from kapi.request.response import Document
+from kapi.runtime.workqueue import WorkQueue
 
 WORKERS = 2
 TIMEOUT_SECONDS = 10.0  # of the request for a document

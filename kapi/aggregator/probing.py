@@ -17,13 +17,13 @@ from kapi.aggregator.availability import PASSED, SERVICE_LABEL, UNREACHABLE, Ver
 from kapi.aggregator.backend import Backend, Backends
 from kapi.aggregator.backend_client import MAX_DISCOVERY_BYTES, BackendClient
 from kapi.aggregator.groups import from_legacy
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.codecs import json_pieces
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.apiregistration.apiservices import available_condition
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 WORKERS = 5  # concurrent probes; a silent server blocks one for PROBE_TIMEOUT_SECONDS
 RESYNC_SECONDS = 30.0  # between two probes of a server

@@ -15,7 +15,6 @@ from kapi.aggregator.groups import GroupIndex
 from kapi.aggregator.objects import RemoteObjects, RemoteResources
 from kapi.aggregator.proxy import ReverseProxy, unavailable
 from kapi.aggregator.registration import service_name
-from kapi.client.interface import Client
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.openapi.handler import OpenAPIHandler
@@ -25,6 +24,7 @@ from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.resources.apiregistration.apiservices import is_available
 from kapi.resources.definition import Lister
+from kapi.runtime.interface import Client
 from kapi.server.delegation import Answer, Delegate
 from kapi.server.generic import GenericServer
 

@@ -21,10 +21,6 @@ from twisted.python.failure import Failure
 from kapi.apiextensions import names
 from kapi.apiextensions.conversion import Post
 from kapi.apiextensions.outline import outline
-from kapi.client.interface import Client
-from kapi.client.sliced import begin
-from kapi.client.work import call_of
-from kapi.client.workqueue import WorkQueue
 from kapi.codecs import json_pieces
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status, tree
@@ -39,6 +35,10 @@ from kapi.registry.resource_store import ResourceStore
 from kapi.request.reactor import Reactor
 from kapi.resources.apiextensions.customresourcedefinitions import FINALIZER
 from kapi.resources.apiextensions.internal import is_true
+from kapi.runtime.interface import Client
+from kapi.runtime.sliced import begin
+from kapi.runtime.work import call_of
+from kapi.runtime.workqueue import WorkQueue
 from kapi.schema import mergepatch
 from kapi.watchcache.cache import Batch
 from kapi.watchcache.entry import Entry

@@ -26,7 +26,6 @@ from kapi.assembly.sleeping import KnownUserFirst
 from kapi.authorization.build import build_authorization
 from kapi.authorization.node.lazy_graph import LazyNodeGraph
 from kapi.authorization.rbac.lazy_index import LazyPolicyIndex
-from kapi.client import work
 from kapi.core.install import AGGREGATOR_GROUP
 from kapi.endpoints.lazy_table import LazyTable
 from kapi.filters.chain import Filter, FilterChain, Handler
@@ -36,6 +35,7 @@ from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
+from kapi.runtime import work
 from kapi.server.moved_clock import MovedClock
 from kapi.server.past_reads import OPTION as AS_OF
 from kapi.store.memory import MemoryStore

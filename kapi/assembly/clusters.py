@@ -8,11 +8,11 @@ from twisted.internet.task import deferLater
 from kapi.assembly.cluster_chain import Shared
 from kapi.assembly.cluster_server import SERVICES, ClusterServer, Model
 from kapi.assembly.sleeping import Gate
-from kapi.client import work
 from kapi.codecs.split import encode_halves
 from kapi.machinery import status
 from kapi.machinery.uid import new_uid
 from kapi.registry.identities import Identities
+from kapi.runtime import work
 from kapi.server.clusters import Clusters
 from kapi.server.generic import GenericServer
 from kapi.server.moved_clock import MovedClock

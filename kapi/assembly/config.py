@@ -18,7 +18,6 @@ from kapi.assembly.metrics import build_metrics
 from kapi.assembly.tracing import Tracing, build_tracing
 from kapi.audit.metrics import Meter as AuditMeter
 from kapi.authorization.build import Authorization, AuthorizationSettings, build_authorization
-from kapi.client.work import run_by
 from kapi.console.pages import PATHS as CONSOLE_PATHS
 from kapi.filters.metrics import IdentityMeter
 from kapi.filters.shutdown import RequestWaitGroup
@@ -27,6 +26,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalPolicy
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
+from kapi.runtime.work import run_by
 from kapi.scheduling.slices import Slices
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.metrics import Metrics

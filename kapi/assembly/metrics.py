@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.client import metrics as client
-from kapi.client import tls_faults, workqueue_metrics
+from kapi.client import tls_faults
 from kapi.controllers.servicerepair.controller import FAILURES
 from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
 from kapi.endpoints.dispatch import ResourceTable
@@ -25,6 +25,7 @@ from kapi.registry.allocators.usage import usage
 from kapi.registry.registry import Registry
 from kapi.registry.self_requests import SELF_REQUESTS
 from kapi.request.reactor import Reactor
+from kapi.runtime import workqueue_metrics
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.structural.metrics import RATCHETING
 from kapi.server.build_metrics import build_families

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
 from kapi.controllers.bootstraptokens.cleaner import TokenCleaner
 from kapi.controllers.bootstraptokens.signer import BootstrapSigner
 from kapi.controllers.clusterroleaggregation.controller import MANAGER, ClusterRoleAggregationController
@@ -31,6 +30,7 @@ from kapi.controllers.ttlafterfinished.controller import TTLAfterFinishedControl
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.allocators.ports import NodePorts
 from kapi.request.call import Call
+from kapi.runtime.interface import Client
 from kapi.watchcache.split_caches import AnyCaches
 
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
 from kapi.machinery import status
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
+from kapi.runtime.interface import Client
 
 CACHE_SIZE = 4096  # events whose repetitions are counted
 _CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
 from kapi.machinery import status
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
 
 _SERIES_SECONDS = 6 * 60.0  # without another event, after which a series has ended
 _CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.client.interface import EventHandler, ResourceClient
+from kapi.runtime.interface import EventHandler, ResourceClient
 
 
 class NamespaceWatches:

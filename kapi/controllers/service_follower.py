@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.client.interface import Client
 from kapi.controllers.namespace_watches import NamespaceWatches
 from kapi.controllers.service_pods import matters, selector_of, selects
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
 
 Key = tuple[str, str]  # namespace and name of a Service
 

@@ -17,8 +17,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from kapi.client.sliced import Sliced
-from kapi.client.work import call_of
 from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.options import ListOptions, check_initial_events, list_options
 from kapi.endpoints.scope import RequestScope, path_name
@@ -34,6 +32,8 @@ from kapi.request.call import Call
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
+from kapi.runtime.sliced import Sliced
+from kapi.runtime.work import call_of
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch
 from kapi.watchcache.sent import SentBatch

@@ -15,7 +15,6 @@ from weakref import WeakValueDictionary
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.allocation import Claim, allocate, half_up
 from kapi.flowcontrol.bootstrap import GROUP
@@ -31,6 +30,7 @@ from kapi.request.flow import Flow
 from kapi.request.info import RequestInfo
 from kapi.request.repeated import Repeated
 from kapi.request.user import UserInfo
+from kapi.runtime.interface import Client
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
 log = Logger()

@@ -10,8 +10,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kapi.client.interface import EventHandler
-from kapi.client.sliced import Sliced
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
@@ -31,6 +29,8 @@ from kapi.registry.stores import Stores
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Subresource
+from kapi.runtime.interface import EventHandler
+from kapi.runtime.sliced import Sliced
 from kapi.schema import mergepatch
 from kapi.schema.decode import decode
 from kapi.watchcache.cache import Batch, Cache, Entry, Watch, WatchEvent

@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 
 from twisted.internet.defer import Deferred
 
-from kapi.client.sliced import Sliced
 from kapi.machinery import status
 from kapi.machinery.checkpoint import Interrupted
 from kapi.request.call import Call
+from kapi.runtime.sliced import Sliced
 from kapi.store.errors import StoreError
 from kapi.store.interface import Deletion, Store
 from kapi.watchcache.unreadable import Unreadable

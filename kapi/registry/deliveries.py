@@ -11,9 +11,9 @@ from typing import Protocol
 
 from twisted.logger import Logger
 
-from kapi.client.in_order import InOrder
-from kapi.client.interface import EventHandler
 from kapi.machinery.tree import Object
+from kapi.runtime.in_order import InOrder
+from kapi.runtime.interface import EventHandler
 from kapi.watchcache.cache import Batch, Cache, WatchEvent
 from kapi.watchcache.unreadable import Unreadable
 

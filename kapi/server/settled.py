@@ -11,7 +11,6 @@ import orjson
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from kapi.client import work
 from kapi.filters.shutdown import RequestWaitGroup
 from kapi.machinery import status
 from kapi.machinery.duration import parse_duration
@@ -19,6 +18,7 @@ from kapi.machinery.field import quote
 from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.runtime import work
 from kapi.server.generic import GenericServer
 from kapi.watchcache.split_caches import AnyCaches
 

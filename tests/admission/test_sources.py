@@ -14,8 +14,8 @@ from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.policy.validating import ValidatingAdmissionPolicy
 from kapi.admission.source import GROUP, MAX_WAIT_SECONDS
 from kapi.admission.webhook.hooks import read_hooks
-from kapi.client.work import run_by
 from kapi.machinery.tree import Object
+from kapi.runtime.work import run_by
 from kapi.scheduling.slices import Slices
 from tests.admission.fakes import FakeClient, attributes, initializer
 from tests.growth.counting import lines, stretches

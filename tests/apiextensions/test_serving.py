@@ -7,9 +7,9 @@ import json
 from twisted.internet.defer import Deferred
 
 from kapi.admission.interface import UPDATE, AdmissionChain, Attributes, Plugin
-from kapi.client import work
 from kapi.machinery.status import bad_request
 from kapi.machinery.tree import Object
+from kapi.runtime import work
 from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
 from tests.apiextensions.definition_kit import DEFINITIONS, FOOS, create, definition, install, version

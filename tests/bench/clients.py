@@ -139,7 +139,7 @@ def inform(kubeconfig: str, pods: int, packed: bool = False) -> dict[str, float]
     async def body(reactor: Any, client: Any) -> dict[str, float]:
         from twisted.internet.defer import Deferred, gatherResults
 
-        from kapi.client.informer import SharedInformer
+        from kapi.runtime.informer import SharedInformer
 
         resource_ = await client.resource("pods")
         mine = resource_.namespace(NAMESPACE)

@@ -19,7 +19,7 @@ from twisted.trial.unittest import TestCase
 from kapi.client.clientcmd import load_config
 from kapi.client.dynamic import DynamicClient
 from kapi.client.errors import ClientError, StatusError
-from kapi.client.informer import SharedInformer
+from kapi.runtime.informer import SharedInformer
 from tests import fork_server
 from tests.integration.server_process import ForkedServer
 from tests.store.servers import free_port

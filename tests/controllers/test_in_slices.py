@@ -16,8 +16,6 @@ import kapi.controllers
 from kapi.admission.interface import Attributes, Plugin
 from kapi.authentication.service_account.usage import LegacyTokenUsage
 from kapi.authorization.rbac.bootstrap import reconcile_policy
-from kapi.client.sliced import begin
-from kapi.client.work import run_by
 from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
 from kapi.controllers.builtin import KNOWN, manager_controllers, server_controllers
@@ -29,6 +27,8 @@ from kapi.machinery.checkpoint import engage
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.install import install
+from kapi.runtime.sliced import begin
+from kapi.runtime.work import run_by
 from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import TESTER, MemoryAPI, succeed
 
@@ -196,7 +196,7 @@ class InSlices(SynchronousTestCase):
 
 class Loops(SynchronousTestCase):
     def test_no_controller_has_a_loop_beside_slices(self) -> None:
-        """``kapi.client.sliced.begin`` and work queues run what a controller computes; these would run it in one piece."""
+        """``kapi.runtime.sliced.begin`` and work queues run what a controller computes; these would run it in one piece."""
         beside = {"fromCoroutine", "ensureDeferred", "inlineCallbacks", "LoopingCall"}
         found = []
         for path in Path(kapi.controllers.__path__[0]).rglob("*.py"):

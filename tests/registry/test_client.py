@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-from kapi.client.interface import ResourceClient
 from kapi.machinery import freeing
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import ResourceClient
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 

@@ -8,11 +8,11 @@ from urllib.parse import parse_qs
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
-from kapi.client.workqueue import WorkQueue
 from kapi.filters.shutdown import RequestWaitGroup
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
 from kapi.request.context import RequestContext
+from kapi.runtime.workqueue import WorkQueue
 from kapi.server.settled import PATH, Settled
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI

@@ -13,9 +13,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kapi.authentication.service_account.authenticator import LAST_USED
-from kapi.client.interface import Client
 from kapi.machinery.status import AlreadyExists, StatusError
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
 
 _log = Logger()
 _DAY_SECONDS = 86_400

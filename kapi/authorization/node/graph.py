@@ -16,9 +16,9 @@ from kapi.authorization.node.references import (
     pod_volume_claims,
     volume_secrets,
 )
-from kapi.client.interface import Client, EventHandler, ResourceClient
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client, EventHandler, ResourceClient
 
 _MIRROR = "kubernetes.io/config.mirror"
 

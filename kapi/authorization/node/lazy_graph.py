@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.authorization.node.graph import NodeGraph
-from kapi.client.interface import Client
+from kapi.runtime.interface import Client
 
 
 class LazyNodeGraph(NodeGraph):

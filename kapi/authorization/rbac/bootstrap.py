@@ -17,9 +17,9 @@ from kapi.authorization.rbac.bootstrap_roles import CLUSTER_ROLES, ROLES
 from kapi.authorization.rbac.bootstrap_table import AUTOUPDATE, GROUP
 from kapi.authorization.rbac.covers import missing_rules
 from kapi.authorization.rbac.policy import PolicyRule, rules_of
-from kapi.client.interface import Client, ResourceClient
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound
 from kapi.machinery.tree import Object, copy
+from kapi.runtime.interface import Client, ResourceClient
 
 _log = Logger()
 _MAX_ATTEMPTS = 5

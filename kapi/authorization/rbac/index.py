@@ -13,13 +13,13 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.authorization.rbac.role_rules import RoleRules
-from kapi.client.interface import Client
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import quote
 from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
 from kapi.request.user import UserInfo
+from kapi.runtime.interface import Client
 
 log = Logger()
 GROUP = "rbac.authorization.k8s.io"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from kapi.authorization.rbac.index import GROUP, Grant, PolicyIndex
 from kapi.authorization.rbac.role_rules import RoleRules
-from kapi.client.interface import Client
 from kapi.request.user import UserInfo
+from kapi.runtime.interface import Client
 
 
 class LazyPolicyIndex(PolicyIndex):

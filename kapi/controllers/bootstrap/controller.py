@@ -13,12 +13,12 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from kapi.client.interface import Client, ResourceClient
-from kapi.client.sliced import begin
 from kapi.controllers.bootstrap import reconcile
 from kapi.controllers.bootstrap.leases import ServerLeases
 from kapi.machinery import status, tree
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client, ResourceClient
+from kapi.runtime.sliced import begin
 from kapi.server.lifecycle import retried
 from kapi.store.errors import StoreError
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.bootstraptokens.reconcile import SECRET_NAMESPACE, expires, is_token
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 
 class TokenCleaner:

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.bootstraptokens.reconcile import (
     CLUSTER_INFO,
     PUBLIC_NAMESPACE,
@@ -19,6 +17,8 @@ from kapi.controllers.bootstraptokens.reconcile import (
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 
 class BootstrapSigner:

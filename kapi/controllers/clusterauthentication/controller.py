@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.clusterauthentication.reconcile import NAME, NAMESPACE, TrustedIdentities, merged_data
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 
 class ClusterAuthenticationController:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules, selects
 from kapi.machinery.each import costly
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 GROUP = "rbac.authorization.k8s.io"
 #: the manager of the rules in managedFields

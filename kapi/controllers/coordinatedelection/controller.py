@@ -9,14 +9,14 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
-from kapi.client.sliced import begin
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.coordinatedelection.reconcile import candidate_expired, is_elected, lease_of, next_step
 from kapi.machinery import status
 from kapi.machinery.each import elements
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.sliced import begin
+from kapi.runtime.workqueue import WorkQueue
 
 Key = tuple[str, str]  # namespace and name of a Lease
 GROUP = "coordination.k8s.io"

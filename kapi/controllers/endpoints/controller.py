@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.endpoints.reconcile import desired_endpoints
 from kapi.controllers.service_follower import Key, ServiceFollower
 from kapi.controllers.service_pods import selector_of
 from kapi.machinery import status
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 BATCH_SECONDS = 0.02  # in which changes of several pods are collected
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.endpointslice.reconcile import MANAGER, reconciled
 from kapi.controllers.endpointslice.slices import MANAGED_BY, SERVICE_NAME
 from kapi.controllers.endpointslice.writing import apply_plan, slices_of
 from kapi.controllers.service_follower import Key, ServiceFollower
 from kapi.controllers.service_pods import selector_of
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 BATCH_SECONDS = 0.02  # in which changes of several pods are collected
 

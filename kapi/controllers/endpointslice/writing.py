@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kapi.client.interface import ResourceClient
 from kapi.controllers.endpointslice.slices import MANAGED_BY, SERVICE_NAME, Plan
 from kapi.machinery import status
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import ResourceClient
 
 
 def slices_of(client: ResourceClient, namespace: str, owner: str, manager: str) -> list[Object]:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.endpointslice.slices import MANAGED_BY, SERVICE_NAME, Plan
 from kapi.controllers.endpointslice.writing import apply_plan, slices_of
 from kapi.controllers.endpointslicemirroring.reconcile import MANAGER, is_mirrored, reconciled
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 Key = tuple[str, str]  # namespace and name of Endpoints
 BATCH_SECONDS = 0.02  # in which changes are collected

@@ -10,11 +10,11 @@ from contextlib import suppress
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client, ResourceClient
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.flowschemas import reconcile
 from kapi.machinery import status
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client, ResourceClient
+from kapi.runtime.workqueue import WorkQueue
 from kapi.server.lifecycle import retried
 
 GROUP = "flowcontrol.apiserver.k8s.io"

@@ -2,7 +2,7 @@
 
 What there was before is read in slices soon after the start; until that is done nothing is decided.  What takes long to
 take in, an object with thousands of owners or the end of one with thousands of dependents, is taken in in slices, and what
-happens meanwhile waits (``kapi/client/in_order.py``): the graph always follows the order of events.
+happens meanwhile waits (``kapi/runtime/in_order.py``): the graph always follows the order of events.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.client.in_order import InOrder
-from kapi.client.sliced import begin
-from kapi.client.work import register
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.core_events import CoreEventRecorder
 from kapi.controllers.garbagecollector import reconcile
 from kapi.controllers.garbagecollector.elsewhere import Monitors
@@ -42,6 +38,10 @@ from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
+from kapi.runtime.in_order import InOrder
+from kapi.runtime.sliced import begin
+from kapi.runtime.work import register
+from kapi.runtime.workqueue import WorkQueue
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.event import DELETED, CacheEvent
 from kapi.watchcache.split_caches import AnyCaches, caught_up

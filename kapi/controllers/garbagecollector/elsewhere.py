@@ -15,12 +15,12 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.client.sliced import begin
 from kapi.controllers.garbagecollector.metadata import UNREADABLE, Metadata, read
 from kapi.machinery import status
 from kapi.machinery.each import costly
 from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
+from kapi.runtime.sliced import begin
 
 BACK_OFF = (1.0, 60.0)  # seconds before a server is asked again, at first and at most
 

@@ -15,11 +15,11 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
-from kapi.client.sliced import begin
 from kapi.machinery import status, tree
 from kapi.machinery.time import seconds_of, stamp_micros
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
 
 COLLECTION = "start-kube-apiserver-identity-lease-garbage-collector"

@@ -18,11 +18,11 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
-from kapi.client.sliced import begin
 from kapi.controllers.leaderelection.reconcile import Timing, holder, new_lease, released_lease, taken_lease
 from kapi.machinery import status, tree
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
 
 JITTER = 1.2  # so that candidates do not try at the same time

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.namespaces import reconcile
 from kapi.machinery import status, tree
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.errors import interpret
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 from kapi.store.errors import StoreError
 
 #: until then other servers have seen the deletion and admit no new objects (upstream waits 5 s)

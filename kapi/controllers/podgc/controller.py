@@ -9,14 +9,14 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
-from kapi.client.sliced import begin
 from kapi.controllers.podgc.known import KnownPods
 from kapi.controllers.podgc.reconcile import QUARANTINE, Decision, Pod, chosen, failed, pod_of
 from kapi.machinery import status
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
+from kapi.runtime.interface import Client
+from kapi.runtime.sliced import begin
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.entry import Entry

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers import finalizers
 from kapi.controllers.namespace_watches import NamespaceWatches
 from kapi.controllers.pvcprotection.reconcile import FINALIZER, due, is_shut_down, used
 from kapi.machinery import status
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 Key = tuple[str, str]  # namespace and name
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.pvprotection.reconcile import due_patch
 from kapi.machinery import status
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 
 class VolumeProtectionController:

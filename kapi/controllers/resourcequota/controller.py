@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.admission.quota.evaluators import evaluator_of
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.resourcequota.reconcile import MEASURED, corrected, limits_of, resources_of
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 _RESYNC_SECONDS = 300.0  # seconds after which a quota is recalculated in any case
 _BATCH_SECONDS = 0.05  # deletions of one namespace come together

@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.machinery import status
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 NAME = "kube-root-ca.crt"
 _PAUSE_SECONDS = 10.0  # between two corrections of one ConfigMap

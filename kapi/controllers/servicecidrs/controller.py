@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.servicecidrs import reconcile
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 #: until then every server has seen the deletion and allocates no more addresses
 _GRACE_SECONDS = 10.0

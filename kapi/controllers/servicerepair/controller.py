@@ -10,8 +10,6 @@ from collections.abc import Callable
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.events import EventRecorder, Occurrence
 from kapi.controllers.servicerepair import reconcile
 from kapi.machinery import status
@@ -21,6 +19,8 @@ from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP, ip_address_of, networks_of
 from kapi.registry.allocators.errors import AllocationError, NotInRange
 from kapi.registry.allocators.ports import NodePorts
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 from kapi.store.errors import StoreError
 
 #: upstream: ``pkg/registry/core/service/portallocator/controller/metrics.go``

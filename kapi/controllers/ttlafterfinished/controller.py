@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.interface import Client
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.ttlafterfinished.reconcile import expires
 from kapi.machinery import status
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
 
 Key = tuple[str, str]  # namespace and name
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kapi.admission.interface import CREATE, Attributes
-from kapi.client.interface import Client
 from kapi.codecs.negotiation import input_media_type, output_media_type
 from kapi.endpoints.body import raw_body, read_any
 from kapi.endpoints.encoding import respond_tree
@@ -23,6 +22,7 @@ from kapi.registry.resource_store import ResourceStore
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
+from kapi.runtime.interface import Client
 from kapi.schema.builtin import type_of
 from kapi.schema.decode import decode
 

@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Callable
 
-from kapi.client.interface import Client
 from kapi.machinery import status
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.choice import RANDOM
@@ -17,6 +16,7 @@ from kapi.registry.allocators.errors import AllocationError, AlreadyAllocated, N
 from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_ALLOCATED, DYNAMIC, STATIC
 from kapi.resources.core.services.allocation import address_candidates, holds
 from kapi.resources.shared.addresses import Network, parse, parse_network
+from kapi.runtime.interface import Client
 
 GROUP = "networking.k8s.io"
 FAMILY_LABEL = "ipaddress.kubernetes.io/ip-family"

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from twisted.logger import Logger
 
-from kapi.client.interface import Client
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.gvk import GroupKind
@@ -37,6 +36,7 @@ from kapi.resources.core.services.allocation import (
     write_addresses,
 )
 from kapi.resources.definition import StrategyContext
+from kapi.runtime.interface import Client
 from kapi.store.errors import StoreError
 
 log = Logger()

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from kapi.client.interface import Client
 from kapi.registry.allocators.addresses import GROUP, networks_of
 from kapi.registry.allocators.ports import NodePorts
 from kapi.resources.core.services.allocation import usable_range
 from kapi.resources.shared.addresses import parse
+from kapi.runtime.interface import Client
 from kapi.watchcache.cache import Cache
 
 _ADDRESSES, _PORTS = "kube_apiserver_clusterip_allocator_", "kube_apiserver_nodeport_allocator_"

@@ -18,10 +18,10 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from kapi.client.limiter import TokenBucket
-from kapi.client.sliced import begin
-from kapi.client.work import register
-from kapi.client.workqueue_metrics import QueueMetrics
 from kapi.machinery.status import Conflict, StatusError
+from kapi.runtime.sliced import begin
+from kapi.runtime.work import register
+from kapi.runtime.workqueue_metrics import QueueMetrics
 from kapi.store.errors import StoreUnavailable
 
 FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.05, 60.0
@@ -31,7 +31,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class WorkQueue(Generic[Key]):
-    """``handle`` runs for ``workers`` keys at once, in slices where ``kapi.client.work`` says so.
+    """``handle`` runs for ``workers`` keys at once, in slices where ``kapi.runtime.work`` says so.
 
     A key whose handling raises an error is retried, and the error is logged.  When ``handle`` returns a number, the key is
     handled again after so many seconds.  A retry comes after ``first_retry * 2 ** failures`` seconds.
@@ -105,7 +105,7 @@ class WorkQueue(Generic[Key]):
         return not self._ready and not self._running
 
     def busy(self, within: float) -> bool:
-        """See ``kapi.client.work``."""
+        """See ``kapi.runtime.work``."""
         if not self.idle:
             return True
         until = self._reactor.seconds() + within

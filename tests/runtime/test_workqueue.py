@@ -7,11 +7,11 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
-from kapi.client.work import run_by
-from kapi.client.workqueue import MAX_TURN_SECONDS, RETRY_BURST, RETRY_RATE, WorkQueue
-from kapi.client.workqueue_metrics import METRICS
 from kapi.machinery import status
 from kapi.machinery.checkpoint import checkpoint, commit, in_slices
+from kapi.runtime.work import run_by
+from kapi.runtime.workqueue import MAX_TURN_SECONDS, RETRY_BURST, RETRY_RATE, WorkQueue
+from kapi.runtime.workqueue_metrics import METRICS
 from kapi.scheduling.slices import Slices
 from kapi.store.errors import StoreUnavailable
 

@@ -7,8 +7,8 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.client.in_order import InOrder
 from kapi.machinery.checkpoint import checkpoint
+from kapi.runtime.in_order import InOrder
 from kapi.scheduling.slices import Slices
 from tests.turns import one_turn
 

@@ -9,15 +9,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
-from kapi.client.work import call_of
 from kapi.machinery.checkpoint import Interrupted, in_slices
 from kapi.request.call import Call
+from kapi.runtime.work import call_of
 
 Result = TypeVar("Result")
 
 
 def begin(reactor: IReactorTime, coroutine: Coroutine[Deferred[object], object, Result]) -> Deferred[Result]:
-    """As ``Deferred.fromCoroutine``, but steps run in slices when ``kapi.client.work.run_by`` was called for the reactor."""
+    """As ``Deferred.fromCoroutine``, but steps run in slices when ``kapi.runtime.work.run_by`` was called for the reactor."""
     call = call_of(reactor)
     return Deferred.fromCoroutine(coroutine) if call is None else Sliced(coroutine, call).done
 

@@ -1,4 +1,4 @@
-"""The in-process client's interface over the network: a controller for ``kapi.client.interface`` runs on any cluster with it.
+"""The in-process client's interface over the network: a controller for ``kapi.runtime.interface`` runs on any cluster with it.
 
 Listers and watches read from informers, one for each resource that is used; everything else is a request.
 """
@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 from kapi.client.discovery import APIResource
 from kapi.client.dynamic import DynamicClient, ResourceInterface
 from kapi.client.errors import NoMatch
-from kapi.client.informer import SharedInformer
 from kapi.client.mapper import preferred
-from kapi.client.reflector import typed_items
 from kapi.machinery.selectors import with_labels
 from kapi.machinery.tree import Object
+from kapi.runtime.informer import SharedInformer
+from kapi.runtime.reflector import typed_items
 
 EventHandler = Callable[[str, Object, "Object | None"], None]
 
 
 class RemoteClient:
-    """A ``kapi.client.interface.Client``.  ``await RemoteClient.connected(client)`` makes one; ``stop`` ends its informers."""
+    """A ``kapi.runtime.interface.Client``.  ``await RemoteClient.connected(client)`` makes one; ``stop`` ends its informers."""
 
     def __init__(self, client: DynamicClient, known: builtins.list[APIResource]) -> None:
         self._client = client
@@ -83,7 +83,7 @@ class RemoteLister:
 
 
 class RemoteResource:
-    """A ``kapi.client.interface.ResourceClient``."""
+    """A ``kapi.runtime.interface.ResourceClient``."""
 
     history = ""  # there are no accounts over the network (see ``update``)
 
@@ -156,7 +156,7 @@ class RemoteResource:
         return []
 
     def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
-        """See ``kapi.client.interface``."""
+        """See ``kapi.runtime.interface``."""
 
         def meant(obj: Object) -> bool:
             metadata = obj["metadata"]

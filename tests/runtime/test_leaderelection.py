@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.client.config import ConfigError
-from kapi.client.leaderelection import LeaderElector
+from kapi.runtime.leaderelection import LeaderElector
 from kapi.testing.client import MemoryTransport, memory_client
 from kapi.testing.memory_api import MemoryAPI
 

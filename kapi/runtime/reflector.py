@@ -18,10 +18,10 @@ from twisted.python.failure import Failure
 
 from kapi.client.dynamic import ResourceInterface
 from kapi.client.errors import ClientError, Gone, UnexpectedAnswer
-from kapi.client.indexer import key_of
 from kapi.client.watching import Watch
 from kapi.machinery.status import BadRequest, Expired, Invalid, StatusError
 from kapi.machinery.tree import Object
+from kapi.runtime.indexer import key_of
 
 MIN_WAIT_SECONDS, MAX_WAIT_SECONDS = 0.8, 30.0  # between attempts; a random part of up to 100 % is added
 RESET_SECONDS = 120.0  # without a failure; the next one counts as the first again

@@ -11,15 +11,15 @@ from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
 from kapi.client.config import ConfigError
-from kapi.client.indexer import Indexer, key_of, split_key
-from kapi.client.informer import SharedInformer
-from kapi.client.recorder import BURST, EventRecorder
-from kapi.client.remote import RemoteClient
 from kapi.client.transport import Response, Stream
-from kapi.client.workqueue import WorkQueue
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
 from kapi.machinery.status import BadRequest, Expired, StatusError
 from kapi.machinery.tree import Object
+from kapi.runtime.indexer import Indexer, key_of, split_key
+from kapi.runtime.informer import SharedInformer
+from kapi.runtime.recorder import BURST, EventRecorder
+from kapi.runtime.remote import RemoteClient
+from kapi.runtime.workqueue import WorkQueue
 from kapi.testing.client import MemoryTransport, memory_client
 from kapi.testing.memory_api import MemoryAPI
 

@@ -22,9 +22,9 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from kapi.client.dynamic import ResourceInterface
-from kapi.client.indexer import Indexer, IndexFunction, key_of
-from kapi.client.reflector import Reflector
 from kapi.machinery.tree import Object
+from kapi.runtime.indexer import Indexer, IndexFunction, key_of
+from kapi.runtime.reflector import Reflector
 
 OnObject = Callable[[Object], object]
 OnUpdate = Callable[[Object, Object], object]
@@ -119,7 +119,7 @@ class SharedInformer:
             self._updated(obj, obj)
 
     def complete(self, keys: set[str]) -> None:
-        """See ``kapi.client.reflector.Sink``."""
+        """See ``kapi.runtime.reflector.Sink``."""
         for key in self.store.keys():
             if key not in keys:
                 self._removed(key)
@@ -129,7 +129,7 @@ class SharedInformer:
             one.callback(None)
 
     def change(self, kind: str, obj: Object) -> None:
-        """See ``kapi.client.reflector.Sink``."""
+        """See ``kapi.runtime.reflector.Sink``."""
         if kind == "DELETED":
             self._removed(key_of(obj), obj)
         else:
