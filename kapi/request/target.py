@@ -10,6 +10,8 @@ import re
 _ABSOLUTE = re.compile(rb"https?://([^/?#]*)(.*)\Z", re.IGNORECASE | re.DOTALL).match
 _NOT_PRINTABLE = re.compile(rb"[\x00-\x20\x7f]").search
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
+#: whether all bytes can be in a host, an address or a port (``httpguts.ValidHostHeader``)
+is_host = re.compile(rb"[0-9A-Za-z!$%&'()*+,.:;=\[\]_~-]*\Z").match
 
 
 def origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes] | None:
@@ -25,7 +27,8 @@ def origin_form(method: bytes, target: bytes) -> tuple[bytes, bytes] | None:
         if absolute is None:
             return (target, b"") if target == b"*" and method == b"OPTIONS" else None
         host, target = absolute.groups()
-        if not host:
+        host = host.rpartition(b"@")[2]
+        if not host or not is_host(host):
             return None
         if not target.startswith(b"/"):
             target = b"/" + target

@@ -20,7 +20,7 @@ from kapi.server.connection_owner import Swept
 from kapi.server.http1 import Channel
 from kapi.server.http2 import Http2
 from kapi.server.http2_stream import Stream, StreamRequest
-from kapi.server.limits import HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, MAX_STREAMS, max_connections
+from kapi.server.limits import HANDSHAKE_TIMEOUT, MAX_STREAMS, max_connections
 from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
 
@@ -62,10 +62,6 @@ class Negotiator(protocol.Protocol):
             channel = Channel()
             channel.owner = owner
             channel.requestFactory = owner.request_class
-            channel.factory = owner
-            channel.site = None
-            channel.callLater = owner.runner.reactor.callLater
-            channel.timeOut = IDLE_TIMEOUT
             channel.makeConnection(self.transport)
         self.channel = channel
         owner.watched.discard(self)
@@ -182,9 +178,6 @@ class Connections(protocol.ServerFactory):
         connection = Negotiator(self)
         connection.factory = self
         return connection
-
-    def log(self, request: object) -> None:
-        """Does nothing: a filter logs requests."""
 
     def close_idle(self) -> Deferred[None]:
         """Ends each connection after its current answer, or at once when it is idle.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import io
 from collections.abc import Callable, Sequence
+from email.utils import formatdate
+from time import time
 from typing import Any
 
 from twisted.internet.error import ConnectionAborted
@@ -38,7 +40,8 @@ class APIRequest(http.Request):
     runner: RequestRunner
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
     body_refused = False  # too many bytes wait for slow clients already
-    _pending_bytes: PendingBytes | None = None  # of a large body
+    _pending_bytes: PendingBytes | None = None  # of a large head and a large body
+    _counted_head = 0  # bytes of a large head
     waiting: Waiting | None = None  # an answer that has not come yet: notified when the client leaves
     streamed: StreamedBody | None = None  # set when the request was forwarded before its whole body had come
     _request_line: tuple[bytes, bytes, bytes, int | None] | None = (
@@ -89,6 +92,14 @@ class APIRequest(http.Request):
     def gotLength(self, length: int | None) -> None:
         self.content = io.BytesIO()
 
+    def count_head(self, size: int, waits: bool) -> None:
+        """Counts a large head; ``waits`` if a body follows."""
+        pending = self.runner.pending
+        self._counted_head = size
+        self._pending_bytes = PendingBytes(pending, size)
+        if waits:
+            pending.progress(self)
+
     def handleContentChunk(self, data: bytes) -> None:
         self.body_size += len(data)
         if self.streamed is not None:
@@ -115,12 +126,12 @@ class APIRequest(http.Request):
                 pending.refused += 1
                 self.content = io.BytesIO()
         if self.body_refused:
-            self._pending_bytes.set(0)
+            self._pending_bytes.set(self._counted_head)
             if self.body_size > _MAX_DRAINED_BYTES:
                 self.abort()
             return False
         if self.body_size <= MAX_BODY:
-            self._pending_bytes.set(self.body_size)
+            self._pending_bytes.set(self._counted_head + self.body_size)
         pending.progress(self)
         return True
 
@@ -277,10 +288,13 @@ class APIRequest(http.Request):
         if headers.hasHeader(b"connection"):
             channel.persistent = False
         bodyless = self.method == b"HEAD" or self.code in _BODYLESS_CODES
-        if not bodyless and self.clientproto == b"HTTP/1.1" and not headers.hasHeader(b"content-length"):
-            headers.setRawHeaders(b"transfer-encoding", [b"chunked"])
-            self.chunked = 1
-        out = [_status_line(self.clientproto, self.code, self.code_message)]
+        if not bodyless and not headers.hasHeader(b"content-length"):
+            if self.clientproto == b"HTTP/1.1":
+                headers.setRawHeaders(b"transfer-encoding", [b"chunked"])
+                self.chunked = 1
+            else:
+                channel.persistent = False  # its end is that of the body
+        out = [self._first_lines(not headers.hasHeader(b"date"))]
         for name, values in headers.getAllRawHeaders():
             for value in values:
                 out += (name, b": ", value, b"\r\n")
@@ -299,6 +313,12 @@ class APIRequest(http.Request):
             else:
                 out.append(data)
         write(b"".join(out))
+
+    def _first_lines(self, dated: bool = True) -> bytes:
+        lines = _status_and_date(self.clientproto, self.code, self.code_message, int(time()) if dated else 0)
+        if self.clientproto == b"HTTP/1.0" and self.channel.persistent:
+            return lines + b"Connection: keep-alive\r\n"
+        return lines
 
     def begin(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> None:
         """Sends these headers with the first part of a body of ``size`` bytes."""
@@ -324,7 +344,8 @@ class APIRequest(http.Request):
             return b""
         if CLOSE in fields:
             self.channel.persistent = False
-        out = [_status_line(self.clientproto, self.code, self.code_message)]
+        first = self._first_lines()
+        out = [first]
         for name, values in self.responseHeaders.getAllRawHeaders():
             for value in values:
                 out += (name, b": ", value, b"\r\n")
@@ -332,7 +353,7 @@ class APIRequest(http.Request):
             out += (canonical(name), b": ", value, b"\r\n")
         out.append(b"Content-Length: %d\r\n\r\n" % size)
         head = b"".join(out)
-        lines = len(out) // 4 + 3  # the status, the length and an empty one
+        lines = first.count(b"\n") + len(out) // 4 + 2  # with the length and an empty one
         if head.count(b"\n") != lines or head.count(b"\r") != lines:
             return b""  # a value has a line break
         return head
@@ -358,5 +379,13 @@ def _discard(data: bytes) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _status_line(version: bytes, code: int, message: bytes) -> bytes:
-    return b"%s %d %s\r\n" % (version, code, message)
+def _status_and_date(version: bytes, code: int, message: bytes, second: int) -> bytes:
+    """The first lines of an answer; without a date when ``second`` is 0."""
+    date = b"Date: %s\r\n" % http_date(second) if second else b""
+    return b"%s %d %s\r\n%s" % (version, code, message, date)
+
+
+@functools.lru_cache(maxsize=1)
+def http_date(second: int) -> bytes:
+    """A time in seconds since 1970 as headers have it, made once for all answers of a second."""
+    return formatdate(second, usegmt=True).encode()

@@ -116,7 +116,7 @@ class Deadlines(SocketCase):
         await self.until(lambda: self.channels() and self.channels()[0]._max_wait == 32)
         await self.pass_time(20)
         sock.sendall(b"User-Agent: slow\r\n")  # a byte now and then buys no time
-        await self.until(lambda: b"User-Agent: slow" in self.channels()[0].__dict__["_HTTPChannel__header"])
+        await self.until(lambda: b"User-Agent: slow" in self.channels()[0]._early)
         await self.pass_time(13)
         self.assertTrue((await rest(sock)).startswith(b"HTTP/1.1 408 "))
 

@@ -6,7 +6,15 @@ import pytest
 from twisted.internet.address import IPv4Address
 from twisted.internet.testing import StringTransport
 
+from kapi.server import request as module
 from kapi.server.request import APIRequest
+
+DATE = b"Date: Sun, 09 Sep 2001 01:46:40 GMT\r\n"
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "time", lambda: 1_000_000_000.5)
 
 
 class Channel:
@@ -58,21 +66,23 @@ def answer(fields: list[tuple[bytes, bytes]], body: bytes = b"{}", method: bytes
 def test_a_whole_answer() -> None:
     fields = [(b"audit-id", b"1"), (b"X-Kubernetes-PF-FlowSchema-UID", b"2"), (b"Warning", b"a"), (b"Warning", b"b")]
     assert answer(fields) == (
-        b"HTTP/1.1 200 OK\r\nAudit-Id: 1\r\nX-Kubernetes-Pf-Flowschema-Uid: 2\r\nWarning: a\r\nWarning: b\r\n"
+        b"HTTP/1.1 200 OK\r\n"
+        + DATE
+        + b"Audit-Id: 1\r\nX-Kubernetes-Pf-Flowschema-Uid: 2\r\nWarning: a\r\nWarning: b\r\n"
         b"Content-Length: 2\r\n\r\n{}"
     )
 
 
 def test_an_answer_without_a_body() -> None:
-    assert answer([], method=b"HEAD") == b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"
+    assert answer([], method=b"HEAD") == b"HTTP/1.1 200 OK\r\n" + DATE + b"Content-Length: 2\r\n\r\n"
     assert answer([], b"", code=204).endswith(b"\r\n\r\n")
 
 
 @pytest.mark.parametrize("value", [b"a\r\nSet-Cookie: b", b"a\nSet-Cookie: b", b"a\rSet-Cookie: b", b"a\r\n\r\nb"])
 def test_a_header_is_one_line_whatever_is_in_it(value: bytes) -> None:
     head = answer([(b"X-Text", value)]).partition(b"\r\n\r\n")[0].split(b"\r\n")
-    assert [line.partition(b":")[0] for line in head[1:]] == [b"X-Text", b"Content-Length"]
-    assert b"\n" not in head[1] and b"\r" not in head[1]
+    assert [line.partition(b":")[0] for line in head[1:]] == [b"Date", b"X-Text", b"Content-Length"]
+    assert b"\n" not in head[2] and b"\r" not in head[2]
 
 
 @pytest.mark.parametrize("size", [100, 400_000])
@@ -85,5 +95,14 @@ def test_a_long_first_part_is_not_copied(size: int) -> None:
     request.setResponseCode(200)
     request.responseHeaders.setRawHeaders(b"content-length", [b"%d" % size])
     request.write(body)
-    assert b"".join(written) == b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (size, body)
+    assert b"".join(written) == b"HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s" % (DATE, size, body)
     assert (written[-1] is body, len(written)) == ((True, 2) if size > 100 else (False, 1))
+
+
+def test_the_date_of_a_backends_answer_is_passed_on_alone() -> None:
+    channel = Parts()
+    request = APIRequest(channel)
+    request.method, request.clientproto, request.content = b"GET", b"HTTP/1.1", None
+    request.responseHeaders.setRawHeaders(b"date", [b"Mon, 01 Jan 2001 00:00:00 GMT"])
+    request.write(b"a")
+    assert channel.transport.value().count(b"Date: ") == 1

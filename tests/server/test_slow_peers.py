@@ -146,7 +146,7 @@ class Slow(SocketCase):
         for number in range(6):
             await self.pass_time(9)
             sock.sendall(b" ")
-            await self.until(lambda number=number: self.channels()[0].requests[0].body_size > number)
+            await self.until(lambda number=number: self.channels()[0].request.body_size > number)
         await self.pass_time(8)
         self.assertTrue((await rest(sock)).startswith(b"HTTP/1.1 408 "))
         self.assertEqual(self.connections.errors.counter.rows, {("timeout",): 1})
