@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import TYPE_CHECKING, cast
 
 from twisted.internet.error import ConnectionLost
@@ -36,12 +37,12 @@ from kapi.server.limits import (
     IDLE_TIMEOUT,
     PEER_TIMEOUT,
 )
+from kapi.server.request import http_date
 
 if TYPE_CHECKING:
     from kapi.server.connection_owner import ConnectionOwner
 
 log = Logger()
-_BAD_REQUEST, _ = answer_block(400, ())
 _MAX_IDLE_FRAMES = 1000  # frames without use for a request (resets, PING, SETTINGS) at once
 _IDLE_FRAMES_PER_SECOND = 33
 #: for so many bytes that were sent one WINDOW_UPDATE is normal: some clients send two for each event
@@ -119,7 +120,7 @@ class Http2(Receiving):
         self._idle_since = 0.0
         if head.path is None:
             stream.complete = ends
-            self.sending.whole(stream, _BAD_REQUEST, b"")
+            self.sending.whole(stream, answer_block(400, ((b"date", http_date(int(time()))),))[0], b"")
             return
         request = self.owner.stream_request_class(stream)
         stream.request = request

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from time import time
 from typing import Protocol
 
 from twisted.internet.interfaces import IAddress, IPushProducer
@@ -11,7 +12,7 @@ from twisted.web import http
 
 from kapi.request.transport import StreamTransport
 from kapi.server.http2_heads import Head, answer_block
-from kapi.server.request import APIRequest
+from kapi.server.request import APIRequest, http_date
 
 _BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
 NOTHING: deque[memoryview] = deque(maxlen=0)  # shared by streams without waiting data: a deque takes 600 bytes
@@ -161,8 +162,11 @@ class StreamRequest(APIRequest):
                 stream.connection.sending.data(stream, data)
             return
         self.startedWriting = 1
-        fields = self.responseHeaders.getAllRawHeaders()
-        block = self._block(stream, [(name, value) for name, values in fields for value in values])
+        headers = self.responseHeaders
+        fields = [(name, value) for name, values in headers.getAllRawHeaders() for value in values]
+        if not headers.hasHeader(b"date"):
+            fields.append((b"date", http_date(int(time()))))
+        block = self._block(stream, fields)
         stream.connection.sending.head(stream, block)
         if self.method == b"HEAD" or self.code in _BODYLESS_CODES:
             self.write = _discard  # type: ignore[method-assign]
@@ -179,7 +183,7 @@ class StreamRequest(APIRequest):
         for name, values in self.responseHeaders.getAllRawHeaders():
             every += [(name, value) for value in values]
         every += fields
-        every.append((b"content-length", b"%d" % len(body)))
+        every += ((b"content-length", b"%d" % len(body)), (b"date", http_date(int(time()))))
         block = self._block(stream, every)
         if self.method == b"HEAD" or self.code in _BODYLESS_CODES:
             body = b""

@@ -60,7 +60,7 @@ class SiteRequest:
         request.content.seek(0)
         self.content = io.BytesIO(b"" if self.body_too_large else request.content.read())
         # headers of the Site that kapi sets itself
-        for name in (b"content-type", b"server", b"date"):
+        for name in (b"content-type", b"server"):
             self.responseHeaders.removeHeader(name)
         request.notifyFinish().addErrback(self._client_gone)
 
