@@ -40,6 +40,7 @@ from kapi.store.memory_limit import FULL, is_full
 from kapi.store.reading import Reading
 from kapi.store.replicas import Replicas, role_at
 from kapi.store.replies import Replies
+from kapi.store.rights import check_rights
 from kapi.store.script import Keys
 from kapi.store.sentinel import find_primary
 from kapi.store.shared_revisions import SharedRevisions
@@ -317,6 +318,7 @@ class PrimaryConnection:
             self._shared.connected()
         try:
             info = await check(connection, str(self.address), bool(self.address.master))
+            await self._check_rights(connection, info)
             await self._risks.check(connection, info, new=True)
             self._note_memory(info)
             await load_scripts(connection)
@@ -348,6 +350,12 @@ class PrimaryConnection:
         if not self.exclusive and self._progress is not None:
             confirmed = confirmation.reached if confirmation is not None else None
             StreamReader(reader, self._keys, self._progress, confirmed).start()
+
+    async def _check_rights(self, connection: Connection, info: dict[str, str]) -> None:
+        if self.exclusive:
+            return  # the server is ours
+        confirmed_by = "" if self._confirmation is None else "WAITAOF" if knows_disk(info) else "WAIT"
+        await check_rights(connection, self._keys, str(self.address), self.address.username, confirmed_by)
 
     def _check_once_a_second(self) -> None:
         """Called once a second: finds connections that do not answer, and whether the server accepts writes again."""

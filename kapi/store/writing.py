@@ -8,6 +8,7 @@ they work again.  At the server's ``maxmemory`` see ``kapi.store.memory_limit``.
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Iterable, Sequence
 
@@ -25,9 +26,13 @@ from kapi.store.suitability import read_info
 
 log = Logger()
 
+_SCRIPT_LINE = re.compile(r" script: (?:[0-9a-f]{40}, )?on @\w+:\d+\.?$")
 _NOTHING = (b"", b"")  # a deletion has neither an expiry nor charges
-#: errors after which reconnecting helps; other errors are problems of the server, and affect all writes
-RECONNECT = ("READONLY", "LOADING", "NOAUTH", "NOPERM")
+#: errors after which reconnecting helps, or names the missing right: the last two are of scripts, in Valkey and Redis.  Other
+#: errors are problems of the server, and affect all writes
+RECONNECT = (
+    "READONLY", "LOADING", "NOAUTH", "NOPERM", "ERR ACL failure in script", "ERR The user executing the script can't",
+)  # fmt: skip
 
 
 class Writing:
@@ -162,4 +167,4 @@ def refusal_of(write: PendingWrite, reply: Reply) -> StoreError:
 
 def explain(error: Exception) -> str:
     """The server's error text without the line of the script."""
-    return str(error).partition(" script: ")[0]
+    return _SCRIPT_LINE.sub("", str(error))

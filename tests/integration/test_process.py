@@ -160,15 +160,25 @@ def test_who_waits_for_a_redis_can_be_stopped(tmp_path: Path) -> None:
         process.stdout.close()
 
 
-def test_an_unsuitable_redis_is_one_line(tmp_path: Path) -> None:
-    redis = Server(maxmemory_policy="allkeys-lru")
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"maxmemory_policy": "allkeys-lru"}, "maxmemory-policy"),
+        ({"user": "default on nopass ~* +@all -@write"}, "the user default may not run DEL, HDEL, HSET, SET, XADD"),
+        ({"rename_command": "XREAD KEPT"}, "the server does not have XREAD"),
+        ({"requirepass": "secret"}, "NOAUTH"),
+        ({"cluster_enabled": "yes"}, "cluster mode"),
+    ],
+)
+def test_an_unsuitable_redis_is_one_line(tmp_path: Path, settings: dict[str, str], words: str) -> None:
+    redis = Server(**settings)
     try:
         code, printed = run_to_end(f"--data-dir={tmp_path / 'd'}", "--secure-port=0", f"--redis-servers={redis.url}")
     finally:
         redis.stop()
     assert code == 1
     lines = printed.splitlines()
-    assert len(lines) == 1 and lines[0].startswith(f"kapi: {redis.url}: ") and "maxmemory-policy" in lines[0]
+    assert len(lines) == 1 and lines[0].startswith(f"kapi: {redis.url}: ") and words in lines[0]
 
 
 def test_another_program_at_the_address_of_redis_is_one_line(tmp_path: Path) -> None:

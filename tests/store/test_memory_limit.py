@@ -121,7 +121,7 @@ class Full(ExternalCase):
     async def test_a_server_that_writes_nothing_knows_it_too(self) -> None:
         server = self.server()
         writing, reading = await self.begin(server.url), await self.begin(server.url)
-        await self.limit(writing, -1)
+        await self.limit(writing, -MEGABYTE)
         await eventually(lambda: "the store is full" in self.problem(reading))
         await self.limit(writing, MEGABYTE)
         await eventually(lambda: not self.problem(reading))
