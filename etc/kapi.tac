@@ -5,8 +5,10 @@ import shlex
 from twisted.application.service import Application
 
 from kapi.tap import Options, makeService
+from kapi.twistd import twistd_options
 
 options = Options()
+options.parent = twistd_options()
 options.parseOptions(
     [
         *([f"--config-file={os.environ['KAPI_CONFIG']}"] if "KAPI_CONFIG" in os.environ else []),

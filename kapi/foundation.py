@@ -119,13 +119,13 @@ class Foundation:
                 )
         return {resource: made[address] for resource, address in storage.overrides.items()}
 
-    def launch(self) -> None:
-        """Begins to start the store.  Only in the process that will serve: its server ends with it.  Raises ConfigError.
-
-        From now on what this process and its store make is their owner's alone.
-        """
+    def make_private(self) -> None:
+        """What is there, and from now on what this process and its store make, is their owner's alone."""
         os.umask(0o077)
         make_private(self.directory)
+
+    def launch(self) -> None:
+        """Begins to start the store.  Only in the process that will serve: its server ends with it.  Raises ConfigError."""
         try:
             self.store.launch()
         except UnsuitableStore as error:

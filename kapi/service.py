@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, FirstError
+from twisted.internet.defer import CancelledError, Deferred, FirstError
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -129,8 +129,8 @@ class APIService(Service):
 
     def _failed(self, failure: Failure) -> None:
         error = failure.value
-        if not self.running and isinstance(error, (StoreError, ConfigError)):
-            return  # somebody stopped it while it waited for the store, or for the signer of tokens
+        if not self.running and isinstance(error, (StoreError, ConfigError, HookError, CancelledError)):
+            return  # somebody stopped it while it waited for the store, the signer of tokens or a hook
         if not isinstance(error, (StoreError, ConfigError, HookError)):
             _log.failure("The server could not be started", failure)
         self.exit_code = 1

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twisted.python import usage
 
@@ -23,6 +21,7 @@ from kapi.request.reactor import Reactor, installed_reactor
 
 if TYPE_CHECKING:
     from kapi.app import App
+    from kapi.twistd import TwistdService
     from kapi.workers.supervisor import Supervisor
 
 _CONFIG = "--config-file"
@@ -76,6 +75,7 @@ def make_service_from_flags(
         arguments = expand(arguments)
         options = Flags.from_command_line(arguments)
         foundation = Foundation(options, reactor)
+        foundation.make_private()
         if stays:
             foundation.launch()
         app = _prepared(options, arguments, reactor, foundation)
@@ -134,25 +134,19 @@ class Options(usage.Options):
         self.arguments = list(sys.argv[1:] if options is None else options)
 
 
-def makeService(options: Options) -> App | Supervisor:
+def makeService(options: Options) -> TwistdService:
     """Called by twistd, and by ``etc/kapi.tac``."""
-    running: Any = installed_reactor()
-    app = make_service_from_flags(options.arguments, running)
+    from kapi.twistd import TwistdService, log_place  # not for the console script
 
-    def end_with_zero() -> None:
-        # twistd would end by the very signal that stopped it: a clean end has exit code 0
-        running._exitSignal = None
-
-    def leave() -> None:
-        # twistd ends with 0 whatever became of the service
-        if app.exit_code:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(app.exit_code)
-
-    running.addSystemEventTrigger("after", "shutdown", end_with_zero)
-    atexit.register(leave)
-    return app
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # as in kapi.__main__
+    running = installed_reactor()
+    try:
+        place = log_place(options.parent, running)
+    except ConfigError as error:
+        complain(error)
+        raise SystemExit(1) from None
+    return TwistdService(make_service_from_flags(options.arguments, running), place, running)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -165,14 +159,12 @@ def run(arguments: Sequence[str], prepared: Callable[[App | Supervisor], object]
 
     ``prepared`` is called with the service before it starts.
     """
-    from twisted.logger import globalLogBeginner
-
-    from kapi.server.logging import observer
+    from kapi.server.logging import begin_log
 
     running = installed_reactor()
     app = make_service_from_flags(arguments, running, stays=True)
     prepared(app)
-    globalLogBeginner.beginLoggingTo([observer(app.options.logs)], redirectStandardIO=False)
+    begin_log(app.options.logs)
     app.privilegedStartService()
     app.startService()
     running.addSystemEventTrigger("before", "shutdown", app.stopService)

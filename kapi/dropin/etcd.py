@@ -17,14 +17,7 @@ from twisted.internet.defer import Deferred, gatherResults, maybeDeferred
 from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort
-from twisted.logger import (
-    FilteringLogObserver,
-    Logger,
-    LogLevel,
-    LogLevelFilterPredicate,
-    globalLogBeginner,
-    textFileLogObserver,
-)
+from twisted.logger import FilteringLogObserver, Logger, LogLevel, LogLevelFilterPredicate, globalLogBeginner
 from twisted.python.failure import Failure
 
 from kapi.clock import use_monotonic_clock
@@ -32,6 +25,7 @@ from kapi.dropin.etcd_flags import EtcdFlags, from_command_line, help_text
 from kapi.dropin.etcd_port import VERSION, ClientPort
 from kapi.options.errors import ConfigError, read_file
 from kapi.request.reactor import Reactor, installed_reactor
+from kapi.server.logging import text_observer
 from kapi.server.signals import stop_at_signals, stop_reactor
 from kapi.store.connection import ConnectionFactory
 from kapi.store.embedded import EmbeddedValkey
@@ -159,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     use_monotonic_clock(running)
     level = _LEVELS.get(flags.log_level, LogLevel.critical)
     output = io.TextIOWrapper(os.fdopen(2, "wb", closefd=False), line_buffering=True)
-    chosen = FilteringLogObserver(textFileLogObserver(output), [LogLevelFilterPredicate(defaultLogLevel=level)])
+    chosen = FilteringLogObserver(text_observer(output), [LogLevelFilterPredicate(defaultLogLevel=level)])
     globalLogBeginner.beginLoggingTo([chosen], redirectStandardIO=False)
     etcd = Etcd(flags, running)
     code = 0

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from threading import Lock
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, cast
 
 from kapi.machinery.descriptors import without_waiting
 
@@ -40,10 +40,10 @@ def writer_without_waiting(file: int) -> tuple[int, Write] | None:
     return None if own is None else (own, partial(os.write, own))
 
 
-def patient(stream: TextIO) -> Stream:
+def patient(stream: Stream) -> Stream:
     """``stream``; or if it is a pipe or a socket a stream to the same that loses lines rather than wait for long."""
     try:
-        found = writer_without_waiting(stream.fileno())
+        found = writer_without_waiting(cast(TextIO, stream).fileno())
     except (OSError, ValueError, AttributeError):  # in memory, or none at all
         return stream
     return stream if found is None else PipeStream(*found)

@@ -10,7 +10,15 @@ import re
 import sys
 from typing import Protocol, TextIO, cast
 
-from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, textFileLogObserver
+from twisted.logger import (
+    FileLogObserver,
+    ILogObserver,
+    LogEvent,
+    LogLevel,
+    eventAsText,
+    formatEvent,
+    globalLogBeginner,
+)
 
 from kapi.machinery.tree import Object
 from kapi.server.log_stream import Stream, patient
@@ -19,8 +27,8 @@ _ORDER = [LogLevel.debug, LogLevel.info, LogLevel.warn, LogLevel.error, LogLevel
 _ERROR = 3  # the index of errors in _ORDER
 #: prefixes of keys that Twisted adds to an event's fields
 _OURS = ("log_", "format", "message", "time", "system", "isError", "failure")
-#: all that ends a line or steers a terminal, but the line ends of tracebacks, which Twisted indents
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+#: all that ends a line or steers a terminal, and what no file takes
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Settings(Protocol):
@@ -35,14 +43,21 @@ class Settings(Protocol):
     def verbosity(self, module: str) -> int: ...
 
 
-def observer(settings: Settings, out: TextIO | None = None, err: TextIO | None = None) -> ILogObserver:
+def begin_log(settings: Settings) -> None:
+    """From now on this process logs to its standard streams."""
+    globalLogBeginner.beginLoggingTo([observer(settings)], redirectStandardIO=False)
+
+
+def observer(
+    settings: Settings, out: Stream | None = None, err: Stream | None = None, apart: bool = False
+) -> ILogObserver:
     """A log observer.  Verbosity 0 and 1: warnings and errors; 2 and 3: information; from 4 on everything.
 
-    It writes to stderr; with ``split`` only errors, and the rest to stdout.
+    It writes to ``err``, or stderr; with ``split`` or ``apart`` only errors, and the rest to ``out``, or stdout.
     """
-    make = _json_observer if settings.logging_format == "json" else _text_observer
+    make = _json_observer if settings.logging_format == "json" else text_observer
     to_err = make(patient(err or sys.stderr))
-    to_out = make(patient(out or sys.stdout)) if settings.split else to_err
+    to_out = make(patient(out or sys.stdout)) if settings.split or apart else to_err
     known: dict[tuple[str, int], int] = {}  # the verbosity may be changed
 
     def observe(event: LogEvent) -> None:
@@ -63,23 +78,21 @@ def _least(verbosity: int) -> int:
     return 2 if verbosity < 2 else 1 if verbosity < 4 else 0
 
 
-class _Escaping:
-    """A stream of text without control characters: paths and names in it are a client's, and must not look like lines of ours."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self.flush = stream.flush
-
-    def write(self, text: str) -> None:
-        self._stream.write(_CONTROL.sub(_escaped, text))
+def text_observer(stream: Stream) -> ILogObserver:
+    """A line for each event, then its traceback, indented."""
+    return FileLogObserver(cast(TextIO, stream), _lines)  # it writes and flushes
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return ascii(found[0])[1:-1]
+def _lines(event: LogEvent) -> str | None:
+    """Paths and names are a client's, and must neither look like lines of ours nor steer a terminal."""
+    text = eventAsText(event, includeTraceback=False)
+    traceback = eventAsText(event)[len(text) :] if "log_failure" in event else ""
+    lines = "\n\t".join(_escaped(line) for line in traceback.split("\n"))
+    return f"{_escaped(text)}{lines}\n" if text or lines else None
 
 
-def _text_observer(stream: Stream) -> ILogObserver:
-    return textFileLogObserver(cast(TextIO, _Escaping(stream)))  # it writes and flushes
+def _escaped(text: str) -> str:
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def _json_observer(stream: Stream) -> ILogObserver:

@@ -29,10 +29,13 @@ def stop_at_signals(reactor: Reactor, again: Callable[[], object]) -> None:
     Twisted's own handlers stop it once more for each, which fails.  What is ignored stays so.
     """
 
+    def begin(number: signal.Signals) -> None:
+        log.info("Received {signal}, shutting down.", signal=number.name)
+        stop_reactor(reactor)
+
     def stop(number: signal.Signals) -> None:
         leave_at_signals(again)
-        log.info("Received {signal}, shutting down.", signal=number.name)
-        reactor.callFromThread(stop_reactor, reactor)
+        reactor.callFromThread(begin, number)  # a line of the log may be half written now
 
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:

@@ -35,6 +35,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
 from kapi.server.listening import ListenError, bind, local_url
+from kapi.server.log_stream import Stream
 from kapi.server.notify import StartExtension, notify
 from kapi.server.signals import on_signal, stop_at_signals, stop_reactor
 from kapi.store.errors import StoreError
@@ -66,12 +67,13 @@ class Worker(ProcessProtocol):
     signal N.
     """
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, log_stream: Stream | None = None) -> None:
         self.ready: Deferred[None] = Deferred()
         self.ended: Deferred[int] = Deferred()
         self._standard_output = output
+        self._log_stream = log_stream  # takes its standard error
         self._exited = False
-        self._line = b""  # without its end
+        self._lines = {1: b"", 2: b""}  # by descriptor; without their ends
         self._reload = False  # send SIGHUP as soon as it is ready
 
     @property
@@ -82,9 +84,15 @@ class Worker(ProcessProtocol):
         if childFD == READINESS:
             self._announced()
             return
-        *lines, self._line = (self._line + data).split(b"\n")
-        if lines:
-            self._standard_output.write(b"\n".join([*lines, b""]), self)
+        *lines, self._lines[childFD] = (self._lines[childFD] + data).split(b"\n")
+        if not lines:
+            return
+        whole = b"\n".join([*lines, b""])
+        if childFD == 2 and self._log_stream is not None:
+            self._log_stream.write(whole.decode("utf-8", "replace"))
+            self._log_stream.flush()
+        else:
+            self._standard_output.write(whole, self)
 
     def _announced(self) -> None:
         if not self.ready.called:
@@ -149,6 +157,7 @@ class Supervisor(Service):
         self.reactor = reactor
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self.kubeconfig = foundation.directory / "admin.kubeconfig"
+        self.log_stream: Stream | None = None  # where the workers' logs go; None: to standard error, which they inherit
         self._arguments = list(arguments)
         self._foundation = foundation
         self._output = Output(reactor)
@@ -202,7 +211,7 @@ class Supervisor(Service):
     def spawn(self, number: int) -> Worker:
         """Starts a process for the slot of that number."""
         assert self._listener is not None
-        worker = Worker(self._output)
+        worker = Worker(self._output, self.log_stream)
         flags = [*self._arguments, f"--secure-port={self._listener.getsockname()[1]}"]
         log_path = self.options.audit.audit_log_path
         if number > 1 and log_path not in ("", "-"):
@@ -215,7 +224,7 @@ class Supervisor(Service):
         streams: dict[int, str | int] = {
             0: "w",
             1: "r",
-            2: 2,
+            2: 2 if self.log_stream is None else "r",
             LISTENER: self._listener.fileno(),
             REVISIONS: self._revisions,
             READINESS: "r",

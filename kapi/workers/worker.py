@@ -102,15 +102,13 @@ def announce() -> None:
 def main() -> None:
     gc.disable()  # as in kapi.__main__
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the supervisor stops the workers in order
-    from twisted.logger import globalLogBeginner
-
     from kapi.app import App
     from kapi.clock import use_monotonic_clock
     from kapi.foundation import Foundation
     from kapi.options.errors import complain
     from kapi.options.options import Options
     from kapi.request.reactor import installed_reactor
-    from kapi.server.logging import observer
+    from kapi.server.logging import begin_log
 
     reactor = installed_reactor()
     use_monotonic_clock(reactor)
@@ -128,7 +126,7 @@ def main() -> None:
         sys.exit(1)
     app.on_failure = complain
     app.announce = announce
-    globalLogBeginner.beginLoggingTo([observer(options.logs, out=sys.stderr)], redirectStandardIO=False)
+    begin_log(options.logs)
     SupervisorWatch(reactor, lambda: orphaned(app, reactor))
     outlive_supervisor()
     app.startService()

@@ -1,0 +1,129 @@
+"""kapi under twistd: the log, the streams, the signals and the exit code are those of the console script.
+
+Left to itself twistd logs everything as text to standard output, makes lines of the log of what is printed, and ends with 0
+whatever became of the service.  What it was told of the log's place (``--logfile``, ``--syslog``, ``--logger``) holds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import syslog
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from twisted.application.service import MultiService
+from twisted.logger import ILogObserver, Logger
+from twisted.python.components import Componentized
+from twisted.python.logfile import LogFile
+from twisted.python.usage import Options
+from twisted.scripts.twistd import ServerOptions  # type: ignore[attr-defined]
+
+from kapi.options.errors import ConfigError
+from kapi.request.reactor import Reactor
+from kapi.server.log_stream import Stream
+from kapi.server.logging import observer
+from kapi.server.signals import on_signal
+
+if TYPE_CHECKING:
+    from kapi.app import App
+    from kapi.workers.supervisor import Supervisor
+
+_log = Logger()
+
+
+class _Twistd(ServerOptions):
+    def opt_reactor(self, _: str) -> None:
+        """It is installed."""
+
+    opt_r = opt_reactor
+
+
+def twistd_options() -> Options:
+    """Those of the twistd that runs this process: a tac file is not given them."""
+    options = _Twistd()
+    options.parseOptions()
+    return options
+
+
+class LogPlace(NamedTuple):
+    """The streams that the log goes to.  None: the standard ones."""
+
+    out: Stream | None = None
+    err: Stream | None = None
+    apart: bool = False  # errors go to ``err`` alone, whatever the log flags say
+
+
+def log_place(options: Options | None, reactor: Reactor) -> LogPlace:
+    """As twistd's options say.  Raises ConfigError."""
+    if options is None or options["logger"] is not None:  # an observer of somebody else's, which twistd prefers to ours
+        return LogPlace()
+    if options["syslog"]:
+        syslog.openlog(options["prefix"])
+        return LogPlace(_Syslog(syslog.LOG_INFO), _Syslog(syslog.LOG_ERR), True)
+    path, foreground = options["logfile"], options["nodaemon"] or options["debug"]
+    if path == "-":
+        if not foreground:
+            raise ConfigError("--logfile: a daemon has no standard output")
+        return LogPlace(sys.stdout, sys.stdout)
+    if foreground and not path:
+        return LogPlace()
+    try:
+        file = LogFile.fromFullPath(path or "twistd.log")
+    except OSError as error:
+        raise ConfigError(f"--logfile: {path or 'twistd.log'}: {error.strerror or error}") from None
+    if signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
+        on_signal(signal.SIGUSR1, lambda: reactor.callFromThread(file.rotate))
+    return LogPlace(file, file)
+
+
+class _Syslog:
+    """A stream whose lines are messages of one priority."""
+
+    def __init__(self, priority: int) -> None:
+        self._priority = priority
+
+    def write(self, text: str) -> None:
+        for line in text.splitlines():
+            syslog.syslog(self._priority, line)
+
+    def flush(self) -> None:
+        """Nothing is kept."""
+
+
+class TwistdService(MultiService):
+    """The server, as a service of twistd's application."""
+
+    def __init__(self, app: App | Supervisor, place: LogPlace, reactor: Reactor) -> None:
+        super().__init__()
+        self._app = app
+        self._reactor: Any = reactor
+        self._observer = observer(app.options.logs, *place)
+        if place.err is not None:
+            app.on_failure = lambda error: _log.critical("{error}", error=str(error))
+            if app.options.processes.workers > 1:
+                cast("Supervisor", app).log_stream = place.err
+        app.setServiceParent(self)
+        reactor.addSystemEventTrigger("after", "shutdown", self._end_with_zero)
+        atexit.register(self._leave)
+
+    def setServiceParent(self, parent: Any) -> None:
+        if isinstance(parent, Componentized):
+            parent.setComponent(ILogObserver, self._observer)
+        super().setServiceParent(parent)
+
+    def privilegedStartService(self) -> None:
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # of which twistd has made the log
+        super().privilegedStartService()
+
+    def _end_with_zero(self) -> None:
+        """twistd would end by the very signal that stopped it: a clean end has exit code 0."""
+        self._reactor._exitSignal = None
+
+    def _leave(self) -> None:
+        """twistd ends with 0 whatever became of the service."""
+        if self._app.exit_code:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self._app.exit_code)
