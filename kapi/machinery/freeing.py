@@ -15,7 +15,6 @@ from kapi.machinery.checkpoint import checkpoint
 
 LARGE = 256 * 1024  # bytes of JSON from which its tree is freed in steps
 _NODES_PER_CHECKPOINT = 180
-_UNSHARED = 2  # getrefcount of an object with one reference: it counts its own argument too
 
 #: class -> attributes that may refer to large trees
 _parts: dict[type, tuple[str, ...]] = {}
@@ -37,8 +36,16 @@ def has_parts(kind: type, *names: str) -> None:
 
 
 def is_unused(holder: list[object]) -> bool:
-    """Whether ``holder``, a list of one element, has the only reference to it."""
-    return getrefcount(holder[0]) == _UNSHARED
+    """Whether ``holder``, a list, has the only reference to its last element."""
+    return _references(holder) == _UNSHARED
+
+
+def _references(holder: list[object]) -> int:
+    """Of its last element: that of the list, and one of the call, which some versions of Python leave out for variables."""
+    return getrefcount(holder[-1])
+
+
+_UNSHARED = _references([object()])
 
 
 def free_now(holder: list[object]) -> None:
@@ -64,8 +71,9 @@ def dismantle(stack: list[object]) -> None:
     """Frees the trees on the stack, and those of their parts that have no other references."""
     left = _NODES_PER_CHECKPOINT
     while stack:
+        unused = getrefcount(stack[-1]) == _UNSHARED
         node = stack.pop()
-        if getrefcount(node) == _UNSHARED:
+        if unused:
             if not isinstance(node, (dict, list)):
                 stack += [getattr(node, name) for name in _parts.get(node.__class__, ())]
             elif len(node) > _NODES_PER_CHECKPOINT:  # some of its members, then the rest

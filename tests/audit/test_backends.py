@@ -21,7 +21,7 @@ from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from twisted.web import resource, server
 
-from kapi.audit import sinks
+from kapi.audit import mounts, sinks
 from kapi.audit.log_file import LogFile
 from kapi.audit.log_writer import LogWriter
 from kapi.audit.metrics import Meter
@@ -62,6 +62,7 @@ class Backend:
 
 class Files(SynchronousTestCase):
     def setUp(self) -> None:
+        self.patch(mounts, "file_system", lambda path: "ext4")  # wherever temporary files are here
         self.directory = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, str(self.directory))
         self.path = self.directory / "logs" / "audit.log"

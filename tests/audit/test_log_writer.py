@@ -19,7 +19,7 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from kapi.audit import build, log_writer, sinks
+from kapi.audit import build, log_writer, mounts, sinks
 from kapi.audit.log_file import LogFile
 from kapi.audit.log_writer import LogWriter
 from kapi.audit.metrics import Meter
@@ -58,6 +58,7 @@ class Reactor(Clock):
 
 class Hanging(TestCase):
     def setUp(self) -> None:
+        self.patch(mounts, "file_system", lambda path: "ext4")  # wherever temporary files are here
         self.directory = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, str(self.directory))
         self.file = LogFile(str(self.directory / "audit.log"))
@@ -296,6 +297,7 @@ class Opening(SynchronousTestCase):
 
 class Tidying(SynchronousTestCase):
     def test_a_rotation_without_a_thread_is_tidied_after_the_next_one(self) -> None:
+        self.patch(mounts, "file_system", lambda path: "ext4")
         directory = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, str(directory))
         options: Any = SimpleNamespace(

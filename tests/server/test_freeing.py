@@ -112,6 +112,12 @@ class Freed(SynchronousTestCase):
         dismantle([deep, {"x": shared, "y": [shared, shared]}])
         self.assertEqual(shared, {"a": 1})
 
+    def test_a_large_part_with_one_other_reference_stays_whole(self) -> None:
+        for make in (list, dict.fromkeys):
+            kept = make(range(1000))
+            dismantle([kept])
+            self.assertEqual(len(kept), 1000)
+
     def test_the_keys_of_a_wide_tree_go_piece_by_piece_too(self) -> None:
         tree = {Key(number): None for number in range(2000)}
         self.refs = [weakref.ref(key) for key in tree]
