@@ -18,7 +18,7 @@ from kapi.assembly.config import Config
 from kapi.assembly.prepared import PreparedServer
 from kapi.foundation import Foundation
 from kapi.machinery.feature_gates import without_effect
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor

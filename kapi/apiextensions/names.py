@@ -13,6 +13,7 @@ from twisted.internet.defer import DeferredLock
 from kapi.machinery import tree
 from kapi.machinery.each import elements
 from kapi.machinery.field import Path
+from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.internal import condition, internal_spec, is_true, schema_of
 
@@ -165,7 +166,7 @@ def _conflict(desired: Tree, accepted_before: Tree, taken: Callable[[str], bool]
     if isinstance(desired, list) or isinstance(accepted_before, list):
         known = set(elements(accepted_before))
         problems = [f'"{name}" is already in use' for name in elements(desired) if name not in known and taken(name)]
-        return problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]" if problems else ""
+        return aggregate(problems)
     if (desired or "") == (accepted_before or "") or not desired or not taken(desired):
         return ""
     return f'"{desired}" is already in use'
@@ -225,7 +226,7 @@ def structural_condition(crd: Object, now: str) -> bool:
             item for item in crd["status"]["conditions"] if item["type"] != "NonStructuralSchema"
         ]
         return True
-    message = problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]"
+    message = aggregate(problems)
     if old is not None and old.get("status") == "True" and old.get("message") == message:
         return False
     set_condition(

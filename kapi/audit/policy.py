@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kapi.machinery.field import FieldError, invalid, not_supported, required
 from kapi.machinery.field import Path as FieldPath
+from kapi.machinery.golang import aggregate
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.tree import Object, Tree
 from kapi.request.info import RequestInfo
@@ -149,8 +150,7 @@ def read_policy(tree: object) -> tuple[Policy, list[str]]:
     for index, rule in enumerate(rules):
         errors += _check_rule(rule, FieldPath("rules").index(index), warnings)
     if errors:
-        texts = [str(error) for error in errors]
-        raise PolicyError(texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]")
+        raise PolicyError(aggregate(map(str, errors)))
     if not rules:
         raise PolicyError("loaded illegal policy with 0 rules")
     stages = frozenset(tree.get("omitStages") or ())

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, Union
 
 import msgspec
 
-from kapi.authorization.errors import aggregate
+from kapi.machinery.golang import aggregate
 from kapi.request.context import RequestContext
 from kapi.request.user import ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kapi.authorization.interface import Decision
-from kapi.machinery.duration import parse_duration
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, not_supported, required
+from kapi.machinery.golang import parse_duration
 from kapi.machinery.names import dns_subdomain
 from kapi.machinery.shape import shape_errors
 from kapi.machinery.tree import Object

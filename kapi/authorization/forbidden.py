@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.authorization.interface import Attributes
 from kapi.machinery import status
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource
 
 #: characters that a browser would read as markup

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import cache
 
 from kapi import cel
-from kapi.authorization.errors import aggregate
 from kapi.cel.types import BOOL, DYN, STRING, CelType, StructField, StructType, list_of, map_of
 from kapi.machinery.field import FieldError, Path, duplicate, invalid, required
+from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Object
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import NamedTuple
 
-from kapi.authorization.errors import aggregate
 from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.rules import RuleResolver, RuleSet, merged
+from kapi.machinery.golang import aggregate
 from kapi.request.user import UserInfo
 
 

@@ -8,9 +8,9 @@ import msgspec
 
 from kapi.machinery import status
 from kapi.machinery.field import FieldError, Path, forbidden, invalid, not_supported, required, too_long
+from kapi.machinery.golang import NumberError, parse_int
 from kapi.machinery.gvk import GroupKind
 from kapi.machinery.memo import memoized
-from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.selectors import FieldSelector, LabelSelector, SelectorError, parse_fields, parse_labels
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext

@@ -13,7 +13,7 @@ from kapi.endpoints.body import check_names, raw_body
 from kapi.endpoints.options import APPLY, WriteOptions, write_options
 from kapi.endpoints.scope import RequestScope, request_name
 from kapi.endpoints.writing import stored_response
-from kapi.machinery import status, tree
+from kapi.machinery import golang, status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
@@ -23,7 +23,7 @@ from kapi.registry.operation import Operation
 from kapi.registry.update import Transform, update
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.schema import gotext, jsonpatch, mergepatch, strategicmerge
+from kapi.schema import jsonpatch, mergepatch, strategicmerge
 from kapi.schema.converter import Converter, text_of
 from kapi.schema.decode import RAW_MEMBERS, decode
 from kapi.schema.decode_exact import ExactDecoder
@@ -154,7 +154,7 @@ class _Outcome(NamedTuple):
     def text(self, type_: Type) -> str:
         """The result as upstream quotes it in errors."""
         if self.kind == STRATEGIC:
-            return gotext.text(self.patch)
+            return golang.value_text(self.patch)
         if type_.schema is not None:
             return sorted_text(self.result)
         if self.kind == MERGE_PATCH:

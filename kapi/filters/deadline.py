@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kapi.filters.chain import Filter
 from kapi.machinery import status
-from kapi.machinery.duration import parse_duration
+from kapi.machinery.golang import parse_duration
 from kapi.request.context import RequestContext
 
 

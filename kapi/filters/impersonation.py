@@ -19,7 +19,6 @@ from kapi.authentication.service_account.names import NODE_NAME
 from kapi.authentication.service_account.names import groups as account_groups
 from kapi.authentication.service_account.names import split_username as service_account_name
 from kapi.authorization.attributes import attributes_of
-from kapi.authorization.errors import aggregate
 from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Authorizer, Decision
 from kapi.authorization.node.identity import NODE_PREFIX, NODES_GROUP
@@ -27,7 +26,8 @@ from kapi.authorization.rbac.policy import quoted_list
 from kapi.filters.chain import Filter
 from kapi.filters.metrics import IdentityMeter
 from kapi.machinery import status
-from kapi.machinery.field import Path, quote
+from kapi.machinery.field import Path
+from kapi.machinery.golang import aggregate, quote
 from kapi.machinery.names import dns_subdomain
 from kapi.request.context import RequestContext
 from kapi.request.headers import (

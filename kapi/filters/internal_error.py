@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.authorization.forbidden import escaped
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 

@@ -9,8 +9,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 

@@ -11,7 +11,7 @@ from kapi.client.errors import ClientError, StatusError
 from kapi.client.three_way import OpenAPISchema, three_way_patch
 from kapi.kubectl.delete_options import delete_options, propagation
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.go_values import json_text
+from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.openapi import read_document

@@ -14,7 +14,7 @@ from kapi.client.rest import RESTClient
 from kapi.client.session import Session, base_path
 from kapi.kubectl.flags import Flags
 from kapi.kubectl.messages import CommandError
-from kapi.machinery.duration import parse_duration
+from kapi.machinery.golang import parse_duration
 from kapi.request.reactor import Reactor
 
 if TYPE_CHECKING:  # not every command discovers

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from kapi.kubectl.csv_record import read_record
-from kapi.machinery.duration import parse_duration
+from kapi.machinery.golang import parse_bool, parse_duration, parse_literal
 
 Value = str | bool | int | float | list[str]
 _ZERO: dict[str, Value] = {"bool": False, "string": "", "int": 0, "duration": 0.0, "list": [], "array": []}
@@ -149,38 +149,11 @@ class Flags:
         self._values[flag.name] = value
 
 
-def _bool(text: str) -> bool:
-    if text in ("1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if text in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise ValueError(f'strconv.ParseBool: parsing "{text}": invalid syntax')
-
-
-def _int(text: str) -> int:
-    """As Go's ``ParseInt`` with base 0: a sign, a prefix (``0x``, ``0o``, ``0b``, ``0``), ``_`` between digits."""
-    sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
-    try:
-        value = int(sign + digits, 8 if digits[:1] == "0" and digits[1:2].isdecimal() else 0)
-    except ValueError:
-        raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
-    if not -(1 << 63) <= value < 1 << 63:
-        raise ValueError(f'strconv.ParseInt: parsing "{text}": value out of range')
-    return value
-
-
-def _duration(text: str) -> float:
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise ValueError(f'time: invalid duration "{text}"') from None
-
-
 _READERS: dict[str, Callable[[str], Value]] = {
-    "bool": _bool,
+    "bool": parse_bool,
     "string": str,
-    "int": _int,
-    "duration": _duration,
+    "int": parse_literal,
+    "duration": parse_duration,
     "list": lambda text: read_record(text) if text else [],
     "array": lambda text: [text],
 }

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kapi.kubectl.go_values import go_text, json_text
+from kapi.kubectl.go_json import json_text
 from kapi.kubectl.jsonpath_reading import Chain, JSONPathError, read_template
+from kapi.machinery.golang import value_text
 from kapi.machinery.tree import Tree
 
 __all__ = ["JSONPathError", "Template", "relaxed"]
@@ -81,4 +82,4 @@ def relaxed(text: str) -> str:
 
 
 def _shown(value: object) -> str:
-    return json_text(value) if isinstance(value, dict | list) else go_text(value)
+    return json_text(value) if isinstance(value, dict | list) else value_text(value)

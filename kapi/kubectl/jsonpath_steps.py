@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kapi.kubectl.go_values import go_text, go_type
+from kapi.machinery.golang import type_name, value_text
 from kapi.machinery.tree import Tree
 
 Values = list[Tree]
@@ -94,7 +94,7 @@ class Slice:
             if value is None:
                 continue
             if not isinstance(value, list):
-                raise JSONPathError(f"{go_type(value)} is not array or slice")
+                raise JSONPathError(f"{type_name(value)} is not array or slice")
             length = len(value)
             first, last = self._bounds(length)
             if first == last:
@@ -158,7 +158,7 @@ def compared(left: Step, operator: str, right: Step) -> Step:
 def _items(values: Values) -> Iterable[Tree]:
     for value in values:
         if not isinstance(value, list):
-            raise JSONPathError(f"{go_text(value)} is not array or slice and cannot be filtered")
+            raise JSONPathError(f"{value_text(value)} is not array or slice and cannot be filtered")
         yield from value
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kapi.kubectl.go_values import go_text
 from kapi.kubectl.printers.word_wrap import indented, wrapped
+from kapi.machinery.golang import value_text
 from kapi.machinery.tree import Object, Tree
 
 WIDTH, MARGIN = 80, 4  # characters
@@ -180,7 +180,7 @@ def _external(schema: Object, margin: int, inner: int) -> str:
 
 
 def _enum_text(value: object) -> str:
-    return '""' if value == "" else go_text(value)
+    return '""' if value == "" else value_text(value)
 
 
 def _long_enum(schema: Object) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
-from kapi.kubectl.go_values import go_type
 from kapi.kubectl.jsonpath import JSONPathError, Template, relaxed
 from kapi.kubectl.messages import CommandError
+from kapi.machinery.golang import type_name
 from kapi.machinery.tree import Tree
 
 Item = TypeVar("Item")
@@ -54,7 +54,7 @@ def _order(left: object, right: object) -> int:
         return int(left > right) - int(left < right)  # digits are compared as characters
     if isinstance(left, int | float) and isinstance(right, int | float):
         return int(left > right) - int(left < right)
-    raise Unsortable(f"unsortable type: {go_type(left)}")
+    raise Unsortable(f"unsortable type: {type_name(left)}")
 
 
 _QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?")

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
-from kapi.kubectl.go_values import go_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.jsonpath import JSONPathError, Template, relaxed
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.waiting import FOREVER_SECONDS, wait_for
+from kapi.machinery.golang import value_text
 from kapi.machinery.tree import Object
 
 FLAGS = (
@@ -150,6 +150,6 @@ def _of_path(text: str) -> Done:
             return bool(found)
         if len(found) > 1:
             raise CommandError("given jsonpath expression matches more than one value")
-        return bool(found) and go_text(found[0]) == wanted
+        return bool(found) and value_text(found[0]) == wanted
 
     return done

@@ -6,7 +6,7 @@ from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, PRINT, Flag
-from kapi.kubectl.go_values import json_text
+from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.tree import Object

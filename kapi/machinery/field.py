@@ -12,7 +12,7 @@ import msgspec
 import orjson
 
 from kapi.machinery import checkpoint
-from kapi.machinery.numbers import float_text
+from kapi.machinery.golang import float_text, quote
 from kapi.machinery.tree import Object
 
 
@@ -71,7 +71,6 @@ class ErrorType(enum.Enum):
     TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
 
 
-_CHARACTERS_PER_CHECKPOINT = 500  # of a quoted text
 OMIT = object()  #: stands for a bad value that the message leaves out
 NIL = object()  #: stands for no value at all, whatever the field's type
 _VALUELESS = (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL)
@@ -114,29 +113,6 @@ class FieldError:
 
     def __repr__(self) -> str:
         return f"<FieldError {self}>"
-
-
-_ESCAPES = {
-    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"',
-}  # fmt: skip
-
-
-def quote(text: str) -> str:
-    """A string as Go's %q writes it."""
-    if text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join(_quote_char(char) for char in checkpoint.steps(text, _CHARACTERS_PER_CHECKPOINT)) + '"'
-
-
-def _quote_char(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if char.isprintable():
-        return char
-    code = ord(char)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 #: characters that Go's JSON encoder escapes so that its output is safe in HTML

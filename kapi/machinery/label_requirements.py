@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple, overload
 
 from kapi.machinery.each import elements
-from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.golang import NumberError, parse_int
 from kapi.machinery.text_set import by_hash, text_set
 
 EXACT = frozenset(["=", "==", "in"])  # operators that require one of some values

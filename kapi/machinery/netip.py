@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 
 _hex = re.compile(r"[0-9A-Fa-f]*", re.ASCII).match
 _GROUPS = 8

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
-from kapi.machinery.field import FieldError, invalid, quote
+from kapi.machinery.field import FieldError, invalid
+from kapi.machinery.golang import aggregate, quote
 from kapi.machinery.label_requirements import EXACT, LabelRequirement, PackedRequirements, is_int
 from kapi.machinery.names import checked_label_value, label_value, qualified_name
 from kapi.machinery.sorting import ordered
@@ -181,8 +182,7 @@ def _joined_errors(*errors: FieldError) -> SelectorError:
     """The errors as one; each text appears once."""
     for error in errors:
         error.field = error.field or "<nil>"
-    texts = list(dict.fromkeys(map(str, errors)))
-    return SelectorError(texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]")
+    return SelectorError(aggregate(map(str, errors)))
 
 
 def _check_key(key: str) -> None:

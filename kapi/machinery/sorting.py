@@ -6,8 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.each import elements
+from kapi.machinery.checkpoint import checkpoint, steps
 from kapi.machinery.freeing import free_in_steps
 
 Item = TypeVar("Item", bound=Any)
@@ -22,10 +21,10 @@ def ordered(items: Iterable[Item], key: Callable[[Item], Any] | None = None) -> 
         return found
     if key is None:
         return _sorted(found, None)
-    keys = [key(item) for item in elements(found)]  # each is made once, however often its item is compared
+    keys = [key(item) for item in steps(found)]  # each is made once, however often its item is compared
     free_in_steps(keys)
     places = _sorted(list(range(len(found))), keys.__getitem__)
-    return [found[place] for place in elements(places)]
+    return [found[place] for place in steps(places)]
 
 
 def _sorted(found: list[Item], key: Callable[[Item], Any] | None) -> list[Item]:

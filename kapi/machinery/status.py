@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.field import FieldError, quote
+from kapi.machinery.field import FieldError
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.tree import Object
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.options.flags import FlagSet, pairs
 from kapi.schema.builtin import names_by_kind
 

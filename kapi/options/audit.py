@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.options.flags import FlagSet, duration, integer, number, string
 
 _MODES = ("batch", "blocking", "blocking-strict")

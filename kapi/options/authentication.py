@@ -10,7 +10,7 @@ from cryptography.x509 import load_pem_x509_certificates
 from twisted.logger import Logger
 
 from kapi.authentication.oidc.algorithms import ALGORITHMS
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.flags import FlagSet, duration, pairs, string
 from kapi.plugins.calls import require

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.authorization.configuration import TYPES
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.options.flags import FlagSet, duration, string
 
 

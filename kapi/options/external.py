@@ -30,7 +30,7 @@ from kapi.authorization.webhook import WebhookAuthorizer
 from kapi.client.config_error import ConfigError as ClientConfigError
 from kapi.client.egress import selected
 from kapi.client.kubeconfig import Endpoint, load_kubeconfig
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.errors import ConfigError, read_file

@@ -6,58 +6,40 @@ instead of stopping at the first.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 import msgspec
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+from kapi.machinery import golang
+
+Parsed = TypeVar("Parsed")
 
 
 class FlagError(ValueError):
     """An invalid value of a flag; ``str(error)`` says why."""
 
 
-def duration(text: str) -> float:
-    """Seconds of a Go duration such as ``1h30m``.  Raises FlagError."""
-    sign, rest = (-1.0, text[1:]) if text.startswith("-") else (1.0, text.removeprefix("+"))
-    if rest == "0":
-        return 0.0
-    total, position = 0.0, 0
-    while position < len(rest):
-        match = _DURATION.match(rest, position)
-        if match is None:
-            raise FlagError(f'invalid duration "{text}"')
-        total += float(match[1]) * _UNITS[match[2]]
-        position = match.end()
-    if not rest:
-        raise FlagError(f'invalid duration "{text}"')
-    return sign * total
+def _as_flag(parse: Callable[[str], Parsed]) -> Callable[[str], Parsed]:
+    """A parser that raises FlagError with Go's message."""
+
+    @functools.wraps(parse)
+    def read(text: str) -> Parsed:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise FlagError(str(error)) from None
+
+    return read
 
 
-def integer(text: str) -> int:
-    try:
-        return int(text, 10)
-    except ValueError:
-        raise FlagError(f'"{text}" is not an integer') from None
-
-
-def number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise FlagError(f'"{text}" is not a number') from None
-
-
-def boolean(text: str) -> bool:
-    if text in ("1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if text in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise FlagError(f'"{text}" is neither true nor false')
+#: seconds of a Go duration such as ``1h30m``; a number of 64 bits, a float64, a bool as Go's ``strconv`` reads them
+duration = _as_flag(golang.parse_duration)
+integer = _as_flag(golang.parse_literal)
+number = _as_flag(golang.parse_float)
+boolean = _as_flag(golang.parse_bool)
 
 
 def string(text: str) -> str:
@@ -77,12 +59,12 @@ def port_range(text: str) -> tuple[int, int]:
     text = text.strip()
     try:
         if "-" in text:
-            low, high = (int(part) for part in text.split("-", 1))
+            low, high = (golang.parse_uint(part, 16) for part in text.split("-", 1))
         elif "+" in text:
-            low, size = (int(part) for part in text.split("+", 1))
+            low, size = (golang.parse_uint(part, 16) for part in text.split("+", 1))
             high = low + size
         else:
-            low = high = int(text)
+            low = high = golang.parse_uint(text, 16)
     except ValueError:
         raise FlagError(f'"{text}" is not a port range') from None
     if not 0 <= low <= high <= 65535:

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import NoReturn
 
+from kapi.machinery.golang import duration_text
 from kapi.options.flags import Flag, FlagSet, duration, integer, ip_address, number, port_range, string
 
 #: upstream's headings, then ours
@@ -103,7 +104,7 @@ def value_text(flag: Flag, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if flag.parse is duration and isinstance(value, float):
-        return _duration(value)
+        return duration_text(value)
     if isinstance(value, tuple):
         return "-".join(map(str, value))
     if isinstance(value, dict):
@@ -111,17 +112,3 @@ def value_text(flag: Flag, value: object) -> str:
     if isinstance(value, list):
         return f"[{','.join(map(str, value))}]"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _duration(seconds: float) -> str:
-    """A duration in Go's format: ``1h0m0s``, ``2s``, ``250ms``."""
-    if not seconds:
-        return "0s"
-    if abs(seconds) < 1:
-        return f"{seconds * 1000:g}ms"
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    text = f"{rest:g}s"
-    if hours or minutes:
-        text = f"{minutes}m{text}"
-    return f"{hours}h{text}" if hours else text

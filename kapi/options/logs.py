@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.golang import NumberError, parse_uint
 from kapi.options.flags import FlagError, FlagSet, duration, integer, string
 
 _STDERR = "lines are written at once"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.options.errors import ConfigError
 from kapi.store.address import Address, parse

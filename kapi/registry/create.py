@@ -8,7 +8,7 @@ from kapi.admission.interface import CREATE, Attributes
 from kapi.machinery import status
 from kapi.machinery.checkpoint import commit
 from kapi.machinery.each import elements
-from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid

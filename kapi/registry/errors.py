@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery import status
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.store.errors import (
     Compacted,

@@ -6,7 +6,8 @@ Upstream: ``pkg/registry/certificates/podcertificaterequest`` (StatusStrategy.Va
 from __future__ import annotations
 
 from kapi.authorization.interface import Attributes, Decision
-from kapi.machinery.field import Path, forbidden, quote
+from kapi.machinery.field import Path, forbidden
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.registry.environment import Environment

@@ -11,7 +11,7 @@ import orjson
 
 from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
-from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.selectors import Predicate
 from kapi.registry.resource_store import ResourceStore, check_name
 from kapi.registry.upstream_key import missing

@@ -13,7 +13,7 @@ from kapi.admission.interface import AdmissionChain, Attributes
 from kapi.codecs.split import encode_halves
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from kapi.machinery import status
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource
 
 #: resources whose prefix is a former name

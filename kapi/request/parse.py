@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kapi.machinery.golang import NumberError, parse_int
 from kapi.machinery.names import path_segment
-from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.selectors import SelectorError, parse_fields, parse_labels
 from kapi.request.info import RequestInfo
 

@@ -14,7 +14,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kapi.machinery.field import FieldError, quote
+from kapi.machinery.field import FieldError
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import selector_text
 from kapi.machinery.tree import Object, Tree

@@ -21,8 +21,8 @@ from kapi.codecs.json_reading import loads_exactly, may_have_duplicates
 from kapi.codecs.reading import DecodingError, Document, unrecognized
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
-from kapi.machinery.field import quote
 from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.raw import RawObject, member_text
 from kapi.machinery.tree import Object, Tree

@@ -11,13 +11,12 @@ from collections.abc import Callable
 
 from kapi.codecs import json_pieces
 from kapi.codecs.json_reading import kind_of
-from kapi.machinery import tree
+from kapi.machinery import golang, tree
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.each import elements, entries
-from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.golang import NumberError, parse_int
 from kapi.machinery.status import BadRequest, Invalid, RequestTooLarge
 from kapi.machinery.tree import Object, Tree
-from kapi.schema import gotext
 from kapi.schema.longlist import LONG, LongList, plain
 
 MAX_OPERATIONS = 10_000
@@ -337,7 +336,7 @@ def _index(key: str) -> int:
     try:
         return parse_int(key)
     except NumberError as error:
-        raise PatchError(f"strconv.Atoi: parsing {gotext.quote(key)}: {error}") from None
+        raise PatchError(f"strconv.Atoi: parsing {golang.quote(key)}: {error}") from None
 
 
 def _bounded(index: int, low: int, high: int) -> int:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kapi.machinery import time
-from kapi.machinery.duration import nanoseconds
 from kapi.machinery.each import elements
+from kapi.machinery.golang import nanoseconds
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.raw import text_of
 from kapi.machinery.sorting import ordered

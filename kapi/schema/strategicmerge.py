@@ -7,11 +7,10 @@ delete | merge``, ``$retainKeys``, ``$setElementOrder/<list>``, ``$deleteFromPri
 from __future__ import annotations
 
 from kapi.codecs.json_reading import kind_of
-from kapi.machinery import tree
+from kapi.machinery import golang, tree
 from kapi.machinery.each import elements, entries
 from kapi.machinery.status import BadRequest, Invalid, StatusError
 from kapi.machinery.tree import Object, Tree
-from kapi.schema import gotext
 from kapi.schema.listindex import Index, PatchError, mark, typed_mark
 from kapi.schema.mergepatch import without_nulls
 from kapi.schema.strategicmerge_directives import DELETE_FROM, DIRECTIVE, ELEMENT_ORDER, RETAIN_KEYS
@@ -75,7 +74,7 @@ def _field(type_: Type | None, name: str) -> Field | None:
     if field is None:
         if type_.preserve_unknown:
             return None
-        raise PatchError(f"unable to find api field in struct {type_.name} for the json field {gotext.quote(name)}")
+        raise PatchError(f"unable to find api field in struct {type_.name} for the json field {golang.quote(name)}")
     return field
 
 
@@ -108,7 +107,7 @@ def _merge_maps(original: Object | None, change: Object, type_: Type | None) -> 
             return change
         if directive == "delete":
             return {}
-        raise PatchError(f"unknown patch type: {_directive_text(directive)} in map: {gotext.text(change)}")
+        raise PatchError(f"unknown patch type: {_directive_text(directive)} in map: {golang.value_text(change)}")
     original = {} if original is None else original
     _retain_keys(original, change)
     _element_orders(original, change, type_)
@@ -168,7 +167,7 @@ def _directive_text(value: object) -> str:
         return value
     if value is None:
         return "%!s(<nil>)"
-    return f"%!s({gotext.type_name(value)}={gotext.text(value)})"
+    return f"%!s({golang.type_name(value)}={golang.value_text(value)})"
 
 
 def _after_slash(key: str, prefix: str, problem: str) -> str:
@@ -294,7 +293,7 @@ def _list_directives(original: list[Tree], new: list[Tree], merge_key: str) -> t
         elif directive == "merge":
             raise PatchError("merging lists cannot yet be specified in the patch")
         else:
-            raise PatchError(f"unknown patch type: {_directive_text(directive)} in map: {gotext.text(item)}")
+            raise PatchError(f"unknown patch type: {_directive_text(directive)} in map: {golang.value_text(item)}")
     if replaced:
         return plain, []
     if gone:
@@ -315,7 +314,7 @@ def _same_kinds(*lists: list[Tree]) -> Tree:
                     raise ListOfLists()
                 sample, first = item, False
             elif type(item) is not type(sample):
-                raise PatchError(f"list element types are not identical: {gotext.text(list(lists))}")
+                raise PatchError(f"list element types are not identical: {golang.value_text(list(lists))}")
     if first:
         raise PatchError("no elements in any of the given slices")
     return sample

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kapi.machinery import golang
 from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
-from kapi.schema import gotext
 from kapi.schema.listindex import Index, PatchError, mark
 from kapi.schema.strategicmerge_directives import DIRECTIVE, ELEMENT_ORDER
 
@@ -16,7 +16,7 @@ ORDER_FORMAT = "invalid patch format of setElementOrder list"
 
 
 def received(value: object) -> str:
-    return "%!s(<nil>)" if value is None else gotext.type_name(value)
+    return "%!s(<nil>)" if value is None else golang.type_name(value)
 
 
 def check_order(new: list[Tree], order: list[Tree], merge_key: str) -> None:
@@ -36,7 +36,8 @@ def check_order(new: list[Tree], order: list[Tree], merge_key: str) -> None:
             position += 1
     if position < len(items):
         raise PatchError(
-            f"The order in patch list:\n{gotext.text(new)}\n doesn't match {ELEMENT_ORDER} list:\n{gotext.text(order)}\n"
+            f"The order in patch list:\n{golang.value_text(new)}\n"
+            f" doesn't match {ELEMENT_ORDER} list:\n{golang.value_text(order)}\n"
         )
 
 
@@ -51,7 +52,7 @@ def _merge_value(item: object, merge_key: str) -> Tree:
 
 
 def no_merge_key(item: Object, merge_key: str) -> PatchError:
-    return PatchError(f"map: {gotext.text(item)} does not contain declared merge key: {merge_key}")
+    return PatchError(f"map: {golang.value_text(item)} does not contain declared merge key: {merge_key}")
 
 
 def partition(items: list[Tree], by: list[Tree], merge_key: str) -> tuple[list[Tree], list[Tree]]:

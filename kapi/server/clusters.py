@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from kapi.endpoints.body import raw_body
 from kapi.filters.chain import Filter, Handler
 from kapi.machinery import names, status
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 from kapi.registry.identities import MAX_SEED_LENGTH, Identities
 from kapi.request.context import RequestContext

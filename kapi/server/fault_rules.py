@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from kapi.machinery.duration import parse_duration
+from kapi.machinery.golang import parse_duration
 from kapi.machinery.tree import Object
 from kapi.request.info import RequestInfo
 

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from kapi.filters.chain import Handler
 from kapi.machinery import status
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 from kapi.registry.identities import Identities
 from kapi.request.context import RequestContext

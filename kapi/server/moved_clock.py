@@ -15,7 +15,7 @@ from zope.interface import implementer
 
 from kapi.endpoints.body import raw_body
 from kapi.machinery import status
-from kapi.machinery.duration import parse_duration
+from kapi.machinery.golang import parse_duration
 from kapi.machinery.time import stamp
 from kapi.request.context import RequestContext
 from kapi.request.response import Response

@@ -18,8 +18,7 @@ from kapi.endpoints.scope import RequestScope
 from kapi.filters.chain import Handler
 from kapi.machinery import status
 from kapi.machinery.checkpoint import in_slices
-from kapi.machinery.field import quote
-from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.golang import NumberError, parse_uint, quote
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response

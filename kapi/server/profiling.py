@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThreadPool
 
 from kapi.machinery import status
-from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.golang import NumberError, parse_int
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response

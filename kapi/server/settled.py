@@ -13,9 +13,7 @@ from twisted.internet.task import deferLater
 
 from kapi.filters.shutdown import RequestWaitGroup
 from kapi.machinery import status
-from kapi.machinery.duration import parse_duration
-from kapi.machinery.field import quote
-from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.golang import NumberError, parse_duration, parse_uint, quote
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.runtime import work

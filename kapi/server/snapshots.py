@@ -15,7 +15,7 @@ from kapi.endpoints.body import raw_body
 from kapi.machinery import names, status
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.each import elements
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
 from kapi.request.context import RequestContext
 from kapi.request.response import Response

@@ -18,7 +18,7 @@ from kapi.aggregator import objects
 from kapi.apiextensions import jsonpath
 from kapi.cel.library import urls
 from kapi.codecs import json_reading
-from kapi.machinery import duration, pem, quantity
+from kapi.machinery import golang, pem, quantity
 from kapi.resources.shared import env, key_pairs, volume_sources
 from kapi.schema.structural import field_path, formats
 from kapi.testing import process
@@ -149,7 +149,7 @@ WORK: dict[str, Callable[[int], Any]] = {
     "an event in pieces": pieces_of_an_event,
     "zeros of a quantity": lambda count: quantity.canonical("0" * count + "!"),
     "digits of a quantity": lambda count: quantity.canonical("1" * count + "!"),
-    "terms of a duration": lambda count: duration.nanoseconds("1s" * count * 20),
+    "terms of a duration": lambda count: golang.nanoseconds("1s" * count * 20),
     "a field's subscripts": lambda count: env._subscripted("a" + "['" * count),
     "blocks that never end": lambda count: list(pem.blocks(b"-----BEGIN A-----\n" * count)),
     "blocks of other kinds": lambda count: list(

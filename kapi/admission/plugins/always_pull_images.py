@@ -7,6 +7,7 @@ from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import containers, is_pod
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, not_supported
+from kapi.machinery.golang import aggregate
 from kapi.machinery.status import generic
 
 
@@ -43,8 +44,7 @@ class AlwaysPullImages(Plugin):
                 where = here.child("image").child("pullPolicy")
                 wrong.append(not_supported(where, image.get("pullPolicy", ""), ["Always"]))
         if wrong:  # even one is a list of errors to upstream, which has no status of its own
-            texts = list(dict.fromkeys(denied(attributes, str(error)).message for error in wrong))
-            raise generic(texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]")
+            raise generic(aggregate(denied(attributes, str(error)).message for error in wrong))
 
 
 def _ignored(attributes: Attributes) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from kapi.machinery.golang import aggregate
 from kapi.machinery.status import TooManyRequests
 from kapi.machinery.tree import Tree
 
@@ -62,7 +63,7 @@ class EventRateLimit(Plugin):
             return
         problems = [problem for limit in self._limits if (problem := limit.problem_of(attributes))]
         if problems:
-            text = problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]"
+            text = aggregate(problems)
             raise TooManyRequests(f"Too many requests: {text}")
 
 

@@ -8,6 +8,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import pod_resources
 from kapi.machinery.each import elements
+from kapi.machinery.golang import aggregate
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
@@ -50,9 +51,9 @@ class LimitRanger(Plugin):
         for limit_range in self._ranges(attributes):
             assert attributes.obj is not None
             check = _pod_problems if attributes.resource.resource == "pods" else _claim_problems
-            problems = list(dict.fromkeys(check(limit_range, attributes.obj)))
+            problems = aggregate(check(limit_range, attributes.obj))
             if problems:
-                raise denied(attributes, problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]")
+                raise denied(attributes, problems)
 
 
 def _limits(limit_range: Object, kind: str) -> Iterator[Object]:

@@ -8,6 +8,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, denied
 from kapi.authorization.interface import Attributes as Question
 from kapi.machinery.each import elements
+from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import NotFound, not_found
 from kapi.machinery.tree import Object
@@ -33,8 +34,7 @@ async def check_audience(initializer: Initializer, attributes: Attributes, audie
     if any(audience in permitted for permitted in _permitted_audiences(initializer, pod, problems)):
         return
     if problems:
-        distinct = list(dict.fromkeys(problems))
-        text = distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]"
+        text = aggregate(problems)
         raise denied(attributes, f'error validating audience "{audience}": {text}')
     question = Question(
         attributes.user,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin, denied
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
 
 _GROUP = "scheduling.k8s.io"

@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin
 from kapi.admission.pods import PODS, is_pod
+from kapi.machinery.golang import quote
 from kapi.machinery.names import label_value, qualified_name
 from kapi.machinery.status import Forbidden, forbidden, generic, internal
 from kapi.machinery.tree import Object, Tree
-from kapi.schema.gotext import quote
 
 _ANNOTATION = "scheduler.alpha.kubernetes.io/node-selector"
 _DEFAULT = "clusterDefaultNodeSelector"

@@ -20,7 +20,7 @@ from kapi.admission.podsecurity.check import (
 )
 from kapi.admission.podsecurity.levels import BASELINE, RESTRICTED
 from kapi.machinery.each import elements, entries
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 
 # -- baseline -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from kapi.admission.podsecurity.levels import (
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements
 from kapi.machinery.field import FieldError
+from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Object, Tree
 
 _MINOR = 36  # of the API served
@@ -164,8 +165,7 @@ class PodSecurity(Plugin):
             self._exempted(attributes, "runtimeClass")
             return
         if errors:
-            texts = list(dict.fromkeys(map(str, errors)))
-            shown = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+            shown = aggregate(map(str, errors))
             self._note(attributes, "error", f"Failed to parse policy: {shown}")
             self._failed(attributes, fatal=False)
         results: dict[LevelVersion, Result] = {}

@@ -10,6 +10,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.cel.environment import MATCH_CONDITIONS_BUDGET, RUNTIME_BUDGET, Environment
 from kapi.cel.types import BOOL, CelType, Value
+from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import not_found
 from kapi.machinery.tree import Object
@@ -105,8 +106,7 @@ async def _hold(
         return True
     if ignore_failures:
         return False
-    distinct = list(dict.fromkeys(errors))
-    raise EvaluationError(distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]")
+    raise EvaluationError(aggregate(errors))
 
 
 def condition_counter(initializer: Initializer, policy: str, operation: str) -> Callable[[float, int], None] | None:

@@ -9,10 +9,10 @@ from kapi.admission.quota import lists
 from kapi.admission.quota.evaluators import Evaluator
 from kapi.admission.quota.lists import Amounts
 from kapi.admission.quota.scopes import Requirement, requirements_of
+from kapi.machinery import golang
 from kapi.machinery.sorting import ordered
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
-from kapi.schema import gotext
 
 #: what a configuration limits even without a quota: {"apiGroup", "resource", "matchContains", "matchScopes"}
 Limited = Object
@@ -142,7 +142,9 @@ def _show_scopes(scopes: Sequence[Requirement]) -> str:
     return (
         "["
         + " ".join(
-            "{" + f"{scope.get('scopeName')} {scope.get('operator')} {gotext.text(scope.get('values') or [])}" + "}"
+            "{"
+            + f"{scope.get('scopeName')} {scope.get('operator')} {golang.value_text(scope.get('values') or [])}"
+            + "}"
             for scope in scopes
         )
         + "]"

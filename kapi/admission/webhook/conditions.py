@@ -6,6 +6,7 @@ from kapi.admission.cel import Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.admission.webhook.hooks import Hook
+from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import forbidden
 from kapi.machinery.tree import Object
@@ -54,8 +55,7 @@ async def conditions_hold(
         return True
     if hook.ignore_failures:
         return False
-    distinct = list(dict.fromkeys(errors))
-    text = distinct[0] if len(distinct) == 1 else "[" + ", ".join(distinct) + "]"
+    text = aggregate(errors)
     raise forbidden(attributes.resource.group_resource, attributes.name, text)
 
 

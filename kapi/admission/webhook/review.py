@@ -11,12 +11,12 @@ from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.matching import Invocation
 from kapi.admission.webhook.response import BadReview, checked_response
+from kapi.machinery import golang
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.request.user import user_tree
-from kapi.schema import gotext
 
 
 class Answer(msgspec.Struct):
@@ -80,7 +80,7 @@ def read_answer(review: object, uid: str, version: str, mutating: bool) -> Answe
     patch_text, patch_type = response.get("patch"), response.get("patchType")
     if version == "v1":
         if (response.get("uid") or "") != uid:
-            found = gotext.quote(response.get("uid") or "")
+            found = golang.quote(response.get("uid") or "")
             raise BadReview(f'expected response.uid="{uid}", got {found}')
         api_version, kind = review.get("apiVersion") or "", review.get("kind") or ""
         if (api_version, kind) != ("admission.k8s.io/v1", "AdmissionReview"):

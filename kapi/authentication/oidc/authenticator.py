@@ -18,7 +18,7 @@ from kapi.authentication.service_account.signed import parse_unverified
 from kapi.authentication.static_tokens import for_any_audience
 from kapi.cel.types import Value
 from kapi.machinery.checkpoint import in_slices
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 from kapi.request.user import CREDENTIAL_ID, UserInfo
 

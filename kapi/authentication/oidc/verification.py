@@ -11,7 +11,7 @@ from kapi.authentication.oidc.signing_key import SigningKey
 from kapi.authentication.service_account.signed import audience, numeric_date, parse_unverified, signed_claims
 from kapi.client.typed import WrongType, string, string_map, struct
 from kapi.machinery.checkpoint import in_slices, steps
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 
 _NOT_BEFORE_LEEWAY_SECONDS = 300

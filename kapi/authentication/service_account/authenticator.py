@@ -16,7 +16,7 @@ from kapi.authentication.service_account.keys import KeySet
 from kapi.authentication.service_account.metrics import TokenMeter
 from kapi.authentication.service_account.signed import Claims, SignedTokens, audiences_of
 from kapi.authorization.rbac.policy import quoted_list
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object

@@ -12,7 +12,7 @@ from kapi.authorization.node.graph import NodeGraph
 from kapi.authorization.node.identity import node_identity
 from kapi.authorization.rbac.policy import PolicyRule, any_allows
 from kapi.authorization.rules import RuleSet
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.request.user import UserInfo
 
 _ALLOW = Verdict(Decision.ALLOW)

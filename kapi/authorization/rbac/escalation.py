@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 
-from kapi.authorization.errors import aggregate
 from kapi.authorization.interface import Attributes, Authorizer, Decision
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.covers import missing_compacted, missing_rules
@@ -16,7 +15,7 @@ from kapi.authorization.rbac.index import GROUP, RoleMissing
 from kapi.authorization.rbac.policy import PolicyRule, quoted_list, rules_of
 from kapi.machinery import status
 from kapi.machinery.each import elements
-from kapi.machinery.field import quote
+from kapi.machinery.golang import aggregate, quote
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object

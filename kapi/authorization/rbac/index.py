@@ -14,8 +14,8 @@ from twisted.python.failure import Failure
 
 from kapi.authorization.rbac.role_rules import RoleRules
 from kapi.machinery.each import elements, entries
-from kapi.machinery.field import quote
 from kapi.machinery.freeing import drain
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
 from kapi.request.user import UserInfo

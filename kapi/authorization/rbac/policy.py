@@ -110,7 +110,7 @@ class PolicyRule:
 
 def quoted_list(values: Iterable[str]) -> str:
     """Go's ``%q`` of a list of strings."""
-    from kapi.machinery.field import quote
+    from kapi.machinery.golang import quote
 
     return "[" + " ".join(quote(value) for value in values) + "]"
 

@@ -16,7 +16,7 @@ from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
 from kapi.cel.values import format_double, from_key, type_of
 from kapi.machinery.each import elements, entries
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 
 _MAX_PRECISION = 1000
 _PRECISION = 6

@@ -10,7 +10,7 @@ from kapi.cel.errors import EvaluationError
 from kapi.cel.functions import declarer
 from kapi.cel.types import CelType, Value
 from kapi.cel.values import Opaque
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 from kapi.machinery.netip import address_problem
 
 IP = CelType("opaque", "net.IP")

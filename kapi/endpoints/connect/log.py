@@ -9,7 +9,7 @@ from kapi.endpoints.connect.options import log_options, log_query
 from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport, Unreachable, beginning
 from kapi.endpoints.passing import BackendAnswer, discard, piped
 from kapi.endpoints.scope import RequestScope, request_name
-from kapi.machinery import field, status
+from kapi.machinery import golang, status
 from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -85,6 +85,6 @@ async def _refused(answer: BackendAnswer, name: str) -> status.StatusError:
         message = text
     elif code > 500 and not reason:
         reason = "InternalError"
-        message = f"an error on the server ({field.quote(text)}) has prevented the request from succeeding"
+        message = f"an error on the server ({golang.quote(text)}) has prevented the request from succeeding"
     details = {"name": name, "kind": "pods/log"}
     return status.StatusError(f"{message} ( pods/log {name})", code=code, reason=reason, details=details)

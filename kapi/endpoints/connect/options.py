@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 from kapi.admission.interface import CONNECT, Attributes
 from kapi.endpoints.options import integer
 from kapi.endpoints.scope import RequestScope
-from kapi.machinery import field, status, time
+from kapi.machinery import field, golang, status, time
 from kapi.machinery.field import FieldError
+from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.gvk import GroupKind, GroupVersionKind
-from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 
@@ -70,7 +70,7 @@ def forwarded_ports(ctx: RequestContext) -> list[int]:
         try:
             found.append(parse_uint(text, 16))
         except NumberError as error:
-            parsing = f"strconv.ParseUint: parsing {field.quote(text)}: {error}"
+            parsing = f"strconv.ParseUint: parsing {golang.quote(text)}: {error}"
             raise status.bad_request(f"cannot convert to []int32: {parsing}") from None
     return found
 

@@ -17,8 +17,8 @@ from kapi.endpoints.connect.options import admit, refuse_dry_run
 from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
+from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.numbers import NumberError, parse_uint
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.request.context import RequestContext

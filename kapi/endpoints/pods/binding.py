@@ -9,6 +9,7 @@ from kapi.endpoints.encoding import respond_tree
 from kapi.endpoints.options import write_options
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
+from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
@@ -89,7 +90,7 @@ def _check_target(target: Object) -> None:
     if not target.get("name"):
         problems.append("target.name: Required value")
     if problems:
-        raise status.generic(problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]")
+        raise status.generic(aggregate(problems))
 
 
 def assign(pod: Object, metadata: Object, node: str, now: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kapi.authorization.errors import aggregate
 from kapi.authorization.interface import Attributes
+from kapi.machinery.golang import aggregate
 from kapi.machinery.selectors import SelectorError, label_requirement, parse_fields, parse_labels
 from kapi.machinery.tree import Object
 from kapi.request.user import UserInfo

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kapi.authorization.errors import aggregate
 from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
 from kapi.endpoints.reviews.posted_review import ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.each import elements
+from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NoReturn
 
 from kapi.kubectl.go_template.functions import FUNCTIONS, FunctionError, Signature
-from kapi.kubectl.go_template.lexer import TemplateError, quoted
+from kapi.kubectl.go_template.lexer import TemplateError
 from kapi.kubectl.go_template.nodes import (
     Action,
     Branch,
@@ -25,7 +25,7 @@ from kapi.kubectl.go_template.nodes import (
 )  # fmt: skip
 from kapi.kubectl.go_template.parser import Parser
 from kapi.kubectl.go_template.values import MISSING, Int, absent, type_name
-from kapi.kubectl.go_values import go_text
+from kapi.machinery.golang import quote, value_text
 from kapi.machinery.tree import Tree
 
 MAX_DEPTH = 100000  # Go's limit, for the message; Python's own limit is reached before
@@ -77,7 +77,7 @@ class _State:
         before = self._text[: self._at.position]
         column = len(before.rpartition("\n")[2].encode())
         raise TemplateError(
-            f"template: output:{before.count(chr(10)) + 1}:{column}: executing {quoted(self._name)} at <{self._at}>: "
+            f"template: output:{before.count(chr(10)) + 1}:{column}: executing {quote(self._name)} at <{self._at}>: "
             f"{message}"
         )
 
@@ -93,7 +93,7 @@ class _State:
                     value = self._pipe(dot, node.pipe)
                     if not node.pipe.variables:
                         self._at = node
-                        self._write("<no value>" if absent(value) else go_text(value))
+                        self._write("<no value>" if absent(value) else value_text(value))
                 case Branch(kind="range"):
                     self._range(dot, node)
                 case Branch():
@@ -131,7 +131,7 @@ class _State:
         elif absent(value):
             pairs = ()
         else:
-            self._fail(f"range can't iterate over {go_text(value)}")
+            self._fail(f"range can't iterate over {value_text(value)}")
         ran = False
         for key, one in pairs:
             ran = self._dot_is_interface = True
@@ -154,7 +154,7 @@ class _State:
 
     def _call(self, dot: object, node: Call) -> None:
         if node.name not in self._templates:
-            self._fail(f"template {quoted(node.name)} not defined")
+            self._fail(f"template {quote(node.name)} not defined")
         data = self._pipe(dot, node.pipe) if node.pipe is not None else MISSING
         self.run(node.name, data)
 
@@ -220,7 +220,7 @@ class _State:
         for number, name in enumerate(names):
             if value is MISSING:
                 if not self._allow:
-                    self._fail(f"nil data; no entry for key {quoted(name)}")
+                    self._fail(f"nil data; no entry for key {quote(name)}")
                 return MISSING
             if value is None:
                 self._fail(f"nil pointer evaluating interface {{}}.{name}")
@@ -230,7 +230,7 @@ class _State:
             if has_arguments and number == len(names) - 1:
                 self._fail(f"{name} is not a method but has arguments")
             if name not in value and not self._allow:
-                self._fail(f"map has no entry for key {quoted(name)}")
+                self._fail(f"map has no entry for key {quote(name)}")
             value = value.get(name, MISSING)
         return value
 
@@ -264,7 +264,7 @@ class _State:
         """Raises the error of ``call``: JSON values are never functions."""
         if absent(given[0]):
             raise FunctionError("call of nil")
-        shown = str(arguments[0]) if arguments else go_text(given[0])
+        shown = str(arguments[0]) if arguments else value_text(given[0])
         raise FunctionError(f"non-function {shown} of type {type_name(given[0])}")
 
     def _argument(self, dot: Tree, node: Node, text: bool) -> Tree:

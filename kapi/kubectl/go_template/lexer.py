@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kapi.machinery.golang import quote
+
 LEFT, RIGHT = "{{", "}}"
 _SPACES = " \t\r\n"
 _COMMENT, _COMMENT_END = "/*", "*/"
@@ -39,28 +41,7 @@ class Token(NamedTuple):
             return "EOF"
         if self.kind in ("keyword", "dot"):
             return f"<{self.text}>"
-        return quoted(self.text[:10]) + "..." if len(self.text) > 10 else quoted(self.text)
-
-
-def quoted(text: str) -> str:
-    """Go's ``%q``."""
-    out = ['"']
-    for character in text:
-        code = ord(character)
-        if character in '"\\':
-            out.append("\\" + character)
-        elif character.isprintable():
-            out.append(character)
-        elif character in _SHORT:
-            out.append(_SHORT[character])
-        elif code < 0x20 or code == 0x7F:
-            out.append(f"\\x{code:02x}")
-        else:
-            out.append(f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
-    return "".join(out) + '"'
-
-
-_SHORT = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+        return quote(self.text[:10]) + "..." if len(self.text) > 10 else quote(self.text)
 
 
 class Lexer:
@@ -215,7 +196,7 @@ class Lexer:
         end = match.end() if match is not None else start
         after = self._text[end : end + 1]
         if after == "_" or after.isalnum() or end == start:
-            raise self.error(f"bad number syntax: {quoted(self._text[start : end + 1])}")
+            raise self.error(f"bad number syntax: {quote(self._text[start : end + 1])}")
         return "number", end
 
 

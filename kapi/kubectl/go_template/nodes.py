@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kapi.kubectl.go_template.lexer import quoted
+from kapi.machinery.golang import quote
 
 
 @dataclass(slots=True)
@@ -135,4 +135,4 @@ class Call(Node):
     pipe: Pipe | None
 
     def __str__(self) -> str:
-        return "{{template " + quoted(self.name) + (f" {self.pipe}" if self.pipe is not None else "") + "}}"
+        return "{{template " + quote(self.name) + (f" {self.pipe}" if self.pipe is not None else "") + "}}"

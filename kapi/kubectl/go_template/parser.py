@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container
 from typing import NoReturn
 
-from kapi.kubectl.go_template.lexer import Lexer, Token, quoted
+from kapi.kubectl.go_template.lexer import Lexer, Token
 from kapi.kubectl.go_template.nodes import (
     Action,
     Branch,
@@ -24,6 +24,7 @@ from kapi.kubectl.go_template.nodes import (
     Variable,
 )  # fmt: skip
 from kapi.kubectl.go_template.values import Int
+from kapi.machinery.golang import quote
 
 _OPERANDS = ("bool", "char", "dot", "field", "identifier", "number", "raw", "string", "variable", "(")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{3}|.)", re.DOTALL)
@@ -278,7 +279,7 @@ class Parser:
         if isinstance(term, Variable):
             return Variable(position, term.name, names)
         if isinstance(term, Constant | Dot):
-            self._fail(f"unexpected . after term {quoted(str(term))}")
+            self._fail(f"unexpected . after term {quote(str(term))}")
         return Chain(position, term, names)
 
     def _term(self) -> Node | None:
@@ -328,11 +329,11 @@ class Parser:
             except ValueError:
                 continue
         if number is None and not any(one.isdigit() for one in text):
-            self._fail(f"illegal number syntax: {quoted(text)}")
+            self._fail(f"illegal number syntax: {quote(text)}")
         if isinstance(number, float):
             return number
         if number is None or abs(number) > MAX_INT:
-            self._fail(f"integer overflow: {quoted(text)}")
+            self._fail(f"integer overflow: {quote(text)}")
         return Int(number)
 
 

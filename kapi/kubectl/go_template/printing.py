@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kapi.kubectl.go_template.lexer import quoted
 from kapi.kubectl.go_template.values import absent, type_name
-from kapi.kubectl.go_values import go_text
+from kapi.machinery.golang import quote, value_text
 from kapi.machinery.tree import Tree
 
 _VERB = re.compile(r"%([-+# 0]*)(\*|\d+)?(?:\.(\*|\d*))?(?:\[(\d{1,6})\])?(.?)", re.DOTALL)
@@ -20,7 +19,7 @@ def sprint(values: Sequence[Tree]) -> str:
     for number, value in enumerate(values):
         if number and not isinstance(value, str) and not isinstance(before, str):
             out += " "
-        out += go_text(None if absent(value) else value)
+        out += value_text(None if absent(value) else value)
         before = value
     return out
 
@@ -57,7 +56,7 @@ def sprintf(form: str, *values: object) -> str:
 
     out = _VERB.sub(shown, form)
     if values[position:] and not reordered:
-        rest = ("<nil>" if absent(one) else f"{type_name(one)}={go_text(one)}" for one in values[position:])
+        rest = ("<nil>" if absent(one) else f"{type_name(one)}={value_text(one)}" for one in values[position:])
         out += f"%!(EXTRA {', '.join(rest)})"
     return out
 
@@ -75,7 +74,7 @@ def _verb(verb: str, flags: str, width: int, precision: int | None, value: objec
         return "[" + " ".join(_verb(verb, flags, width, precision, one) for one in value) + "]"
     text = _formatted(verb, flags, precision, value)
     if text is None:
-        kind = "<nil>" if value is None else f"{type_name(value)}={go_text(value)}"
+        kind = "<nil>" if value is None else f"{type_name(value)}={value_text(value)}"
         return f"%!{verb}({kind})"
     zeros = "0" in flags and "-" not in flags and isinstance(value, int | float) and not isinstance(value, bool)
     if zeros and verb in "dboxXeEfFgGv":
@@ -94,7 +93,7 @@ def _formatted(verb: str, flags: str, precision: int | None, value: object) -> s
         case None:
             return "<nil>" if verb == "v" else None
         case bool():
-            return go_text(value) if verb in "tv" else None
+            return value_text(value) if verb in "tv" else None
         case int():
             return _whole(verb, flags, precision, value)
         case float():
@@ -107,12 +106,12 @@ def _formatted(verb: str, flags: str, precision: int | None, value: object) -> s
 def _text(verb: str, flags: str, precision: int | None, value: str) -> str | None:
     cut = value if precision is None else value[:precision]
     if verb == "v" and "#" in flags:
-        return quoted(value)
+        return quote(value)
     match verb:
         case "s" | "v":
             return cut
         case "q":
-            return f"`{cut}`" if "#" in flags and "`" not in cut else quoted(cut)
+            return f"`{cut}`" if "#" in flags and "`" not in cut else quote(cut)
         case "x" | "X":
             between = " " if " " in flags else ""
             found = between.join(f"{byte:02x}" for byte in cut.encode())
@@ -147,7 +146,7 @@ def _float(verb: str, flags: str, precision: int | None, value: float) -> str | 
         return None
     sign = "+" if "+" in flags and value >= 0 else " " if " " in flags and value >= 0 else ""
     if verb == "v" or verb in "gG" and precision is None:
-        text = go_text(value)
+        text = value_text(value)
         return sign + (text.upper() if verb == "G" else text)
     text = format(value, f".{6 if precision is None else precision}{verb}")
     return sign + text

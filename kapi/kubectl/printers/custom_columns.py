@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from kapi.kubectl.go_values import go_text
 from kapi.kubectl.jsonpath import JSONPathError, Template, relaxed
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
 from kapi.kubectl.printers.tabwriter import TabWriter
+from kapi.machinery.golang import value_text
 from kapi.machinery.tree import Object
 
 _NO_COLUMNS = "custom-columns format specified but no custom columns given"
@@ -79,4 +79,4 @@ class CustomColumnsPrinter(Printer):
         found = path.find(item)
         if not found or not found[0]:
             return "<none>"
-        return ",".join(go_text(value) for values in found for value in values)
+        return ",".join(value_text(value) for values in found for value in values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.kubectl.go_values import json_text
+from kapi.kubectl.go_json import json_text
 from kapi.kubectl.printers.interface import Printer, without_managed_fields
 from kapi.machinery.tree import Object
 

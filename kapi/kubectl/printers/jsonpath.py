@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-from kapi.kubectl.go_values import go_text
 from kapi.kubectl.jsonpath import JSONPathError, Template
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote, value_text
 from kapi.machinery.tree import Object
 
 
@@ -46,4 +45,4 @@ def _debug(value: object) -> str:
             return json.dumps(value, ensure_ascii=False)
         case None:
             return "interface {}(nil)"
-    return go_text(value)
+    return value_text(value)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from math import isinf
 
-from kapi.kubectl.go_values import json_text
+from kapi.kubectl.go_json import json_text
 from kapi.kubectl.printers.interface import Printer, without_managed_fields
 from kapi.machinery.tree import Object, Tree
 

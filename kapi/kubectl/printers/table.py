@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass
 
 from kapi.client.discovery import APIResource
-from kapi.kubectl.go_values import go_text
 from kapi.kubectl.printers.tabwriter import TabWriter
 from kapi.machinery.ages import since
+from kapi.machinery.golang import value_text
 from kapi.machinery.tree import Object
 
 _BREAKS = "\f\n\r"
@@ -75,7 +75,7 @@ class TablePrinter:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    text = value if isinstance(value, str) else go_text(value)
+    text = value if isinstance(value, str) else value_text(value)
     for index, character in enumerate(text):
         if character in _BREAKS:
             return text[:index] + "..."

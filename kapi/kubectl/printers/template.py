@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kapi.kubectl.go_json import json_text
 from kapi.kubectl.go_template.execution import Template
-from kapi.kubectl.go_template.lexer import TemplateError, quoted
-from kapi.kubectl.go_values import go_text, json_text
+from kapi.kubectl.go_template.lexer import TemplateError
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.printers.interface import Printer
+from kapi.machinery.golang import quote, value_text
 from kapi.machinery.tree import Object
 
 
@@ -28,7 +29,7 @@ class TemplatePrinter(Printer):
             pieces.append(
                 f"Error executing template: {error}. Printing more information for debugging the template:\n"
                 f"\ttemplate was:\n\t\t{text}\n\traw data was:\n\t\t{json_text(obj)}\n"
-                f"\tobject given to template engine was:\n\t\t{go_text(obj)}\n\n"
+                f"\tobject given to template engine was:\n\t\t{value_text(obj)}\n\n"
             )
-            raise CommandError(f"error executing template {quoted(text)}: {error}", output="".join(pieces)) from None
+            raise CommandError(f"error executing template {quote(text)}: {error}", output="".join(pieces)) from None
         return "".join(pieces)

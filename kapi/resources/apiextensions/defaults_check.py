@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Tree, copy
 from kapi.resources.apiextensions.embedded import coerce, metadata_errors
 from kapi.schema.structural.correlation import ABSENT
@@ -64,8 +65,7 @@ def _in_metadata(
         return
     problems = metadata_errors(Path(""), obj, top, is_root=True)
     if problems:
-        texts = [str(item) for item in problems]
-        shown = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+        shown = aggregate(map(str, problems))
         errors.append(invalid(at, value, f"must result in valid metadata: {shown}"))
         return
     errors.extend(value_errors(value, schema, at, either=False) or _rule_errors(at, value, schema))

@@ -7,17 +7,8 @@ from dataclasses import dataclass, replace
 
 from kapi.cel.ranges import MAX_UINT64
 from kapi.machinery.each import each, elements, entries, popped
-from kapi.machinery.field import (
-    ErrorType,
-    FieldError,
-    Path,
-    forbidden,
-    internal,
-    invalid,
-    not_supported,
-    quote,
-    required,
-)
+from kapi.machinery.field import ErrorType, FieldError, Path, forbidden, internal, invalid, not_supported, required
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.apiextensions.map_keys import map_key_errors
 from kapi.resources.apiextensions.rule_costs import MAX_RULE_COST, CostContext, TotalCost, cost_text

@@ -10,7 +10,8 @@ import binascii
 from typing import ClassVar
 
 from kapi.machinery.each import each_of
-from kapi.machinery.field import Path, invalid, quote, required
+from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.golang import quote
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext, Subresource

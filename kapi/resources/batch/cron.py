@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kapi.machinery.duration import parse_duration
-from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.golang import NumberError, parse_duration, parse_int
 
 _BOUNDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
     (0, 59, ()),

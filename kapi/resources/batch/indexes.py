@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kapi.machinery.field import quote
+from kapi.machinery.golang import quote
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z", re.ASCII).match
 

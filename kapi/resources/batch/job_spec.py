@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kapi.machinery import field
 from kapi.machinery.each import each_of, elements
-from kapi.machinery.field import OMIT, Path, quote
+from kapi.machinery.field import OMIT, Path
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
 from kapi.resources.batch.indexes import IndexesError, count_indexes
 from kapi.resources.shared.internal import internal

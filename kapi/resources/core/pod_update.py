@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.machinery import field
+from kapi.machinery import field, golang
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
@@ -216,9 +216,9 @@ def validate_ephemeral_update(new: Object, old: Object, errors: Errors, ctx: Pod
     for container in elements(old["spec"], "ephemeralContainers"):
         name = container.get("name", "")
         if name not in now:
-            text = f"existing ephemeral containers {field.quote(name)} may not be removed\n"
+            text = f"existing ephemeral containers {golang.quote(name)} may not be removed\n"
             errors.append(field.forbidden(path, text))
         elif now[name] != container:
             diff = difference("EphemeralContainer", container, now[name])
-            text = f"existing ephemeral containers {field.quote(name)} may not be changed\n{diff}"
+            text = f"existing ephemeral containers {golang.quote(name)} may not be changed\n{diff}"
             errors.append(field.forbidden(path, text))

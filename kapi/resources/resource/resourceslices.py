@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 
 from kapi.machinery.each import each_of, elements
-from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, quote, required, too_long, too_many
+from kapi.machinery.field import Path, duplicate, forbidden, invalid, not_found, required, too_long, too_many
+from kapi.machinery.golang import quote
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable

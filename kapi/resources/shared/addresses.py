@@ -10,8 +10,8 @@ import ipaddress
 import re
 from collections.abc import Collection
 
-from kapi.machinery.field import FieldError, Path, invalid, quote
-from kapi.machinery.numbers import NumberError, parse_uint
+from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.golang import NumberError, parse_uint, quote
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

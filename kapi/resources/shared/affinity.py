@@ -7,7 +7,7 @@ import re
 from kapi.machinery import field
 from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import Path
-from kapi.machinery.numbers import NumberError, parse_int
+from kapi.machinery.golang import NumberError, parse_int
 from kapi.machinery.tree import Object
 from kapi.resources.shared.metadata import validate_label_name
 from kapi.resources.shared.names import is_label_value, label_name

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kapi.machinery import field
+from kapi.machinery import field, golang
 from kapi.machinery.each import each_of, elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
@@ -97,7 +97,7 @@ def validate_metadata_update(
     if before.get("deletionTimestamp"):
         extra = ordered(set(meta.get("finalizers") or ()) - set(before.get("finalizers") or ()))
         if extra:
-            shown = "[]string{" + ", ".join(field.quote(item) for item in extra) + "}"
+            shown = "[]string{" + ", ".join(golang.quote(item) for item in extra) + "}"
             text = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
             errors.append(field.forbidden(METADATA.child("finalizers"), text))
     if not meta.get("resourceVersion"):

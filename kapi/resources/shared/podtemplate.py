@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from kapi.codecs.json_reading import loads
-from kapi.machinery import field
+from kapi.machinery import field, golang
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
@@ -121,7 +121,7 @@ def _app_armor(key: str, profile: str, spec: Object, path: Path, errors: Errors)
     ):
         errors.append(field.invalid(path, name, "container not found"))
     if profile not in ("", "runtime/default", "unconfined") and not profile.startswith("localhost/"):
-        text = f"invalid AppArmor profile name: {field.quote(profile)}"
+        text = f"invalid AppArmor profile name: {golang.quote(profile)}"
         errors.append(field.invalid(path, profile, text))
 
 

@@ -6,8 +6,9 @@ import heapq
 from collections.abc import Iterator
 
 from kapi.machinery.each import each, each_of, elements
-from kapi.machinery.field import Path, quote
+from kapi.machinery.field import Path
 from kapi.machinery.freeing import drain
+from kapi.machinery.golang import quote
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.machinery.warnings import MAX_CHARACTERS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kapi.machinery import field, numbers
+from kapi.machinery import field, golang
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared import selectors
@@ -39,9 +39,9 @@ def validate_int_or_percent(value: int | str, path: Path, errors: Errors) -> Non
 def parse_int(text: str) -> int:
     """A 64-bit integer.  Raises ValueError with the text of Go's ``strconv.ParseInt``."""
     try:
-        return numbers.parse_int(text)
-    except numbers.NumberError as error:
-        raise ValueError(f"strconv.ParseInt: parsing {field.quote(text)}: {error}") from None
+        return golang.parse_int(text)
+    except golang.NumberError as error:
+        raise ValueError(f"strconv.ParseInt: parsing {golang.quote(text)}: {error}") from None
 
 
 def number_of(value: int | str | None) -> int:
@@ -49,8 +49,8 @@ def number_of(value: int | str | None) -> int:
     if isinstance(value, str):
         found = _NUMBER(value)
         try:
-            return numbers.parse_int(found[1] or found[2]) if found else 0
-        except numbers.NumberError:
+            return golang.parse_int(found[1] or found[2]) if found else 0
+        except golang.NumberError:
             return 0
     return value or 0
 

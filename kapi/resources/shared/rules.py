@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from kapi.machinery import field
+from kapi.machinery import field, golang
 from kapi.machinery.each import elements
 from kapi.machinery.field import ErrorType, FieldError, Path
 from kapi.machinery.tree import Tree, equal
@@ -264,7 +264,7 @@ def child(path: Path, part: str) -> Path:
 
 def not_supported(path: Path | str, value: object, listed: Collection[str]) -> FieldError:
     """``Unsupported value`` whose text lists the values in this order."""
-    names = ", ".join(field.quote(str(name)) for name in listed)
+    names = ", ".join(golang.quote(str(name)) for name in listed)
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {names}" if names else "")
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kapi.machinery.field import Path, invalid, quote, required
+from kapi.machinery.field import Path, invalid, required
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing

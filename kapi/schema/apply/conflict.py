@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kapi.machinery import golang
 from kapi.machinery.status import Conflict as ConflictStatus
-from kapi.schema import gotext
 from kapi.schema.apply.fieldset import Path, Set, from_paths, show
 
 
@@ -20,15 +20,15 @@ class Manager(NamedTuple):
 
     def __str__(self) -> str:
         """As conflict messages name it."""
-        text = gotext.quote(self.name)
+        text = golang.quote(self.name)
         if self.subresource:
-            text += f" with subresource {gotext.quote(self.subresource)}"
+            text += f" with subresource {golang.quote(self.subresource)}"
         return f"{text} using {self.api_version}" if self.operation == "Update" else text
 
     @property
     def identifier(self) -> tuple[str, ...]:
         """The sort key of conflicts: the parts in the order of upstream's serialised identifier."""
-        return (gotext.quote(self.name), self.operation, self.api_version, self.subresource)
+        return (golang.quote(self.name), self.operation, self.api_version, self.subresource)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 
 import orjson
 
+from kapi.machinery import golang
 from kapi.machinery.each import elements, entries
 from kapi.machinery.freeing import free_now
+from kapi.machinery.golang import NumberError, parse_int
 from kapi.machinery.memo import memoized
-from kapi.machinery.numbers import NumberError, parse_int
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
-from kapi.schema import gotext
 
 Set = dict[str, Tree]
 Path = tuple[str, ...]
@@ -212,12 +212,12 @@ def _show_value(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return gotext.quote(value)
+        return golang.quote(value)
     if isinstance(value, list):
         return "[" + ",".join(map(_show_value, value)) + "]"
     if isinstance(value, dict):
         return "".join(f"{key}={_show_value(item)}" for key, item in value.items())
-    return gotext.text(value)
+    return golang.value_text(value)
 
 
 @memoized(8192)
@@ -309,7 +309,7 @@ def parse_element(text: str) -> str | None:
         except NumberError as error:
             raise BadSet(
                 "error decoding set: parsing key as path element: "
-                f"strconv.Atoi: parsing {gotext.quote(text[2:])}: {error}"
+                f"strconv.Atoi: parsing {golang.quote(text[2:])}: {error}"
             ) from None
     if kind not in "kv":
         return None

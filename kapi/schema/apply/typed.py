@@ -5,9 +5,9 @@ Values are plain JSON trees; a missing value is ABSENT, which is not null.
 
 from __future__ import annotations
 
+from kapi.machinery import golang
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
-from kapi.schema import gotext
 from kapi.schema.apply import fieldset
 from kapi.schema.apply.fieldset import Set, key_element, show_element, value_element
 from kapi.schema.apply.shape import DEDUCED, LIST, MAP, SCALAR, UNTYPED, Shape
@@ -60,7 +60,7 @@ def item_element(shape: Shape, item: object) -> str:
         elif (default := shape.key_defaults.get(name)) is not None:
             keys[name] = default
     if not keys:
-        names = " ".join(gotext.quote(name) for name in shape.keys)
+        names = " ".join(golang.quote(name) for name in shape.keys)
         raise _BadItem(
             f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"
@@ -144,7 +144,7 @@ def _scalar_problem(scalar: str, value: object) -> str:
     if scalar == "numeric":
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return ""
-        return f"expected numeric (int or float), got {gotext.type_name(value)}"
+        return f"expected numeric (int or float), got {golang.type_name(value)}"
     if scalar == "string":
         return (
             "" if isinstance(value, str) else f"expected string, got &value.valueUnstructured{{Value:{_syntax(value)}}}"
@@ -155,24 +155,24 @@ def _scalar_problem(scalar: str, value: object) -> str:
 
 
 def _boxed(value: object) -> str:
-    return "&{" + gotext.text(value) + "}"
+    return "&{" + golang.value_text(value) + "}"
 
 
 def _syntax(value: object) -> str:
     """A value as ``%#v`` shows it."""
     if isinstance(value, str):
-        return gotext.quote(value)
+        return golang.quote(value)
     if isinstance(value, dict):
         return (
             "map[string]interface {}{"
-            + ", ".join(f"{gotext.quote(k)}:{_syntax(value[k])}" for k in sorted(value))
+            + ", ".join(f"{golang.quote(k)}:{_syntax(value[k])}" for k in sorted(value))
             + "}"
         )
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(map(_syntax, value)) + "}"
     if value is None:
         return "interface {}(nil)"
-    return gotext.text(value)
+    return golang.value_text(value)
 
 
 # -- field set ----------------------------------------------------------------------------------------------------

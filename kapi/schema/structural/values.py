@@ -15,17 +15,8 @@ from kapi.cel.errors import TimeExceeded
 from kapi.cel.values import format_double
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements, entries
-from kapi.machinery.field import (
-    ErrorType,
-    FieldError,
-    Path,
-    invalid,
-    quote,
-    required,
-    too_long,
-    too_many,
-    type_invalid,
-)
+from kapi.machinery.field import ErrorType, FieldError, Path, invalid, required, too_long, too_many, type_invalid
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.structural import formats
 from kapi.schema.structural.correlation import ABSENT, identity, is_unchanged, old_item, old_items, same

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from kapi.machinery.duration import parse_duration
+from kapi.machinery.golang import parse_duration
 from kapi.machinery.tree import Object, Tree
 from kapi.plugins.calls import require
 from kapi.store.encryption.kms import Kms

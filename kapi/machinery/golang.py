@@ -1,0 +1,246 @@
+"""What Go's standard library prints and parses, where clients see it: quoted texts, numbers, durations, values, errors.
+
+Upstream: Go ``strconv``, ``time`` (Duration), ``fmt``; apimachinery ``util/errors`` (Aggregate).  Python's own functions are
+too lenient for what a client sends: ``str.isdigit`` accepts the digits of all scripts and superscripts; ``int`` accepts most of
+these and blanks, and raises for more than 4,300 digits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from fractions import Fraction
+
+from kapi.machinery.checkpoint import steps
+from kapi.machinery.sorting import ordered
+
+_CHARACTERS_PER_CHECKPOINT = 500  # of a quoted text
+_ESCAPES = {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"',
+}  # fmt: skip
+
+
+def quote(text: str) -> str:
+    """A string as Go's %q writes it."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_quote_char(char) for char in steps(text, _CHARACTERS_PER_CHECKPOINT)) + '"'
+
+
+def _quote_char(char: str) -> str:
+    if char in _ESCAPES:
+        return _ESCAPES[char]
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_SIGNED = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
+_UNSIGNED = re.compile(r"[0-9]+", re.ASCII).fullmatch
+_LITERAL = re.compile(r"[0-9][0-9a-z_]{0,99}", re.ASCII | re.IGNORECASE).fullmatch
+_OCTAL = frozenset("01234567_")  # what follows the 0 of an octal number without a letter
+_FLOAT = re.compile(
+    r"[+-]?((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE
+).fullmatch
+_MAX_PLAIN_DIGITS = 6  # digits before the point of a float that is written without an exponent
+_MAX_DIGITS = 20  # digits of a 64-bit number
+
+
+class NumberError(ValueError):
+    """Not such a number; the text is "invalid syntax" or "value out of range"."""
+
+
+def parse_int(text: str, bits: int = 64) -> int:
+    """A signed decimal number (``strconv.ParseInt``).  Raises NumberError."""
+    if _SIGNED(text) is None:
+        raise NumberError("invalid syntax")
+    number = _bounded(text.lstrip("+-")) * (-1 if text[0] == "-" else 1)
+    if not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise NumberError("value out of range")
+    return number
+
+
+def parse_uint(text: str, bits: int = 64) -> int:
+    """An unsigned decimal number (``strconv.ParseUint``).  Raises NumberError."""
+    if _UNSIGNED(text) is None:
+        raise NumberError("invalid syntax")
+    number = _bounded(text)
+    if number >= 1 << bits:
+        raise NumberError("value out of range")
+    return number
+
+
+def parse_literal(text: str) -> int:
+    """A 64-bit number as in Go's source: a prefix (``0x``, ``0o``, ``0b``, ``0``), ``_`` between digits (``strconv.ParseInt``
+    with base 0).  Raises NumberError with Go's whole message."""
+    sign, digits = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    try:
+        if not _LITERAL(digits):
+            raise NumberError("invalid syntax")
+        value = int(sign + digits, 8 if digits[0] == "0" and digits[1:2] in _OCTAL else 0)
+        if not -(1 << 63) <= value < 1 << 63:
+            raise NumberError("value out of range")
+    except ValueError as error:
+        why = error if isinstance(error, NumberError) else "invalid syntax"
+        raise NumberError(f"strconv.ParseInt: parsing {quote(text)}: {why}") from None
+    return value
+
+
+def parse_float(text: str) -> float:
+    """A float64 (``strconv.ParseFloat``).  Raises NumberError with Go's whole message."""
+    if _FLOAT(text) is None:
+        raise NumberError(f"strconv.ParseFloat: parsing {quote(text)}: invalid syntax")
+    value = float(text)
+    if math.isinf(value) and "inf" not in text.lower():
+        raise NumberError(f"strconv.ParseFloat: parsing {quote(text)}: value out of range")
+    return value
+
+
+def parse_bool(text: str) -> bool:
+    """``strconv.ParseBool``.  Raises NumberError with Go's whole message."""
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
+        return True
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
+        return False
+    raise NumberError(f"strconv.ParseBool: parsing {quote(text)}: invalid syntax")
+
+
+def _bounded(digits: str) -> int:
+    digits = digits.lstrip("0")
+    if len(digits) > _MAX_DIGITS:
+        raise NumberError("value out of range")
+    return int(digits or "0")
+
+
+def float_text(value: float) -> str:
+    """A float64 as ``%v`` shows it: the shortest digits, with an exponent below 1e-4 and from 1e6 on."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    from decimal import Decimal  # floats are rare
+
+    sign, figures, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)
+    digits = "".join(map(str, figures)).lstrip("0")
+    exponent += len(digits) - len(digits.rstrip("0"))
+    digits = digits.rstrip("0")
+    minus = "-" if sign else ""
+    if not digits:
+        return minus + "0"
+    point = len(digits) + exponent  # digits before the point
+    if not -4 <= point - 1 < _MAX_PLAIN_DIGITS:
+        rest = "." + digits[1:] if len(digits) > 1 else ""
+        return f"{minus}{digits[0]}{rest}e{'-' if point < 1 else '+'}{abs(point - 1):02d}"
+    if point <= 0:
+        return f"{minus}0.{'0' * -point}{digits}"
+    if exponent >= 0:
+        return minus + digits + "0" * exponent
+    return f"{minus}{digits[:point]}.{digits[point:]}"
+
+
+#: nanoseconds
+_UNITS = {
+    "ns": 1, "us": 1_000, "\u00b5s": 1_000, "\u03bcs": 1_000, "ms": 1_000_000,
+    "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000,
+}  # fmt: skip
+_TERM = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds.  Raises ValueError with Go's message."""
+    return nanoseconds(text) / 1e9
+
+
+def nanoseconds(text: str) -> int:
+    """Nanoseconds; a fraction is cut off.  Raises ValueError with Go's message."""
+    rest, sign = text, 1
+    if rest[:1] in ("-", "+"):
+        sign = -1 if rest[0] == "-" else 1
+        rest = rest[1:]
+    if rest == "0":
+        return 0
+    if not rest:
+        raise ValueError(f"time: invalid duration {quote(text)}")
+    total = 0
+    position = 0
+    while position < len(rest):
+        match = _TERM.match(rest, position)
+        assert match is not None
+        whole, fraction, unit = match.group(1), match.group(2) or "", match.group(3)
+        if not whole and len(fraction) < 2:
+            raise ValueError(f"time: invalid duration {quote(text)}")
+        if not unit:
+            raise ValueError(f"time: missing unit in duration {quote(text)}")
+        if unit not in _UNITS:
+            raise ValueError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
+        total += int(Fraction((whole or "0") + (fraction if len(fraction) > 1 else "")) * _UNITS[unit])
+        position = match.end()
+    if total >= 1 << 63:
+        raise ValueError(f"time: invalid duration {quote(text)}")
+    return sign * total
+
+
+def duration_text(seconds: float) -> str:
+    """A duration as Go's ``String`` shows it: ``1h0m0s``, ``2s``, ``250ms``."""
+    if not seconds:
+        return "0s"
+    if abs(seconds) < 1:
+        return f"{seconds * 1000:g}ms"
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    text = f"{rest:g}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{hours}h{text}" if hours else text
+
+
+_INT64 = 1 << 63  # larger numbers are float64 in Go
+
+
+def value_text(value: object) -> str:
+    """A JSON tree as ``%v`` shows it: maps with sorted keys, lists without commas, null as ``<nil>``."""
+    if value is None:
+        return "<nil>"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) or isinstance(value, int) and not -_INT64 <= value < _INT64:
+        return float_text(float(value))
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{value_text(value[key])}" for key in steps(ordered(value))) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(value_text(item) for item in steps(value)) + "]"
+    return str(value)
+
+
+def type_name(value: object) -> str:
+    """The Go type a decoded JSON value has: ``map[string]interface {}``, ``string``, ``int64`` ..."""
+    if value is None:
+        return "%!s(<nil>)"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, int) and -_INT64 <= value < _INT64:
+        return "int64"
+    if isinstance(value, (int, float)):
+        return "float64"
+    if isinstance(value, dict):
+        return "map[string]interface {}"
+    return "[]interface {}"
+
+
+def aggregate(errors: Iterable[str]) -> str:
+    """The text of several errors, each distinct one once: ``a`` or ``[a, b]``; "" without errors."""
+    texts = list(dict.fromkeys(text for text in errors if text))
+    if not texts:
+        return ""
+    return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"

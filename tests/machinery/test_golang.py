@@ -1,0 +1,115 @@
+"""Texts are parsed and printed as Go's standard library does."""
+
+from __future__ import annotations
+
+import pytest
+
+from kapi.machinery.golang import (
+    NumberError,
+    aggregate,
+    duration_text,
+    float_text,
+    parse_bool,
+    parse_duration,
+    parse_float,
+    parse_int,
+    parse_literal,
+    parse_uint,
+)
+
+NOT_ASCII = ["²", "٣", "１", "1_0", " 1", "1 ", "1\n", "", "+", "0x1", "1.0", "1e3", "−1"]
+
+
+@pytest.mark.parametrize("text", NOT_ASCII)
+def test_what_is_no_number(text: str) -> None:
+    for parse in (parse_int, parse_uint):
+        with pytest.raises(NumberError, match="invalid syntax"):
+            parse(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 19, "9" * 5000, "1" + "0" * 20])
+def test_what_is_too_large(text: str) -> None:
+    with pytest.raises(NumberError, match="value out of range"):
+        parse_int(text)
+    with pytest.raises(NumberError, match="value out of range"):
+        parse_uint(text + "9")
+
+
+def test_zeros_in_front_count_for_nothing() -> None:
+    assert parse_int("-" + "0" * 9000 + "7") == -7
+    assert parse_uint("0" * 9000) == 0
+
+
+def test_the_limits() -> None:
+    assert (parse_int(str(-(1 << 63))), parse_int(f"+{(1 << 63) - 1}")) == (-(1 << 63), (1 << 63) - 1)
+    assert parse_uint(str((1 << 64) - 1)) == (1 << 64) - 1
+    assert parse_uint("65535", 16) == 65535
+    for text, bits in (("65536", 16), (str(1 << 64), 64)):
+        with pytest.raises(NumberError):
+            parse_uint(text, bits)
+    with pytest.raises(NumberError):
+        parse_uint("+1")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e5, "100000"), (1e6, "1e+06"), (999999.0, "999999"), (1234567.5, "1.2345675e+06"), (100000.5, "100000.5"),
+        (9223372036854775808.0, "9.223372036854776e+18"), (0.0001, "0.0001"), (0.00001, "1e-05"), (-2.5e-7, "-2.5e-07"),
+        (1.5e300, "1.5e+300"), (0.0, "0"), (-0.0, "-0"), (float("inf"), "+Inf"), (float("-inf"), "-Inf"),
+        (float("nan"), "NaN"),
+    ],
+)  # fmt: skip
+def test_floats_as_go_prints_them(value: float, text: str) -> None:
+    assert float_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("6443", 6443),
+        ("6_443", 6443),
+        ("0x1F", 31),
+        ("010", 8),
+        ("0o17", 15),
+        ("0b101", 5),
+        ("-1", -1),
+        ("+7", 7),
+        ("0", 0),
+    ],
+)
+def test_literals_have_a_base(text: str, value: int) -> None:
+    assert parse_literal(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "1 ", "\u0663", "6__443", "_1", "1_", "08", "0x", "1.0", "--1", "1" * 5000])
+def test_what_is_no_literal(text: str) -> None:
+    with pytest.raises(NumberError, match="strconv.ParseInt: parsing .*: (invalid syntax|value out of range)"):
+        parse_literal(text)
+
+
+def test_floats_and_bools() -> None:
+    assert (parse_float("1e3"), parse_float(".5"), parse_float("+Inf"), parse_bool("T")) == (
+        1000.0,
+        0.5,
+        float("inf"),
+        True,
+    )
+    for text in ("1_0", " 1", "1f", ""):
+        with pytest.raises(NumberError, match="strconv.ParseFloat: parsing"):
+            parse_float(text)
+    with pytest.raises(NumberError, match="out of range"):
+        parse_float("1e999")
+    with pytest.raises(NumberError, match='strconv.ParseBool: parsing "yes": invalid syntax'):
+        parse_bool("yes")
+
+
+@pytest.mark.parametrize("text", ["1h0m0s", "2s", "250ms", "1m30s", "0s", "36h0m0s"])
+def test_durations_are_printed_as_they_are_parsed(text: str) -> None:
+    assert duration_text(parse_duration(text)) == text
+
+
+def test_errors_are_told_once() -> None:
+    assert aggregate([]) == ""
+    assert aggregate(["a", "a"]) == "a"
+    assert aggregate(["a", "b", "a"]) == "[a, b]"
