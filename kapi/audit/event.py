@@ -4,6 +4,8 @@ Upstream: ``audit/context.go``, audit.k8s.io/v1.
 
 Nothing is encoded before a stage is recorded.  A request with the level None costs one policy lookup.
 
+The text of a refusal may quote the body, and that of a patch the whole object: for Secrets it is not recorded, unlike upstream.
+
 A read has no effect before its answer is sent.  So its stage RequestReceived is deferred, and recorded together with
 ResponseComplete just before the answer.  Answers that are sent together are recorded together (``complete``), with one write to
 the log.
@@ -27,13 +29,17 @@ from kapi.audit.wire import Event, encode, reference
 from kapi.codecs import json_pieces
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.tree import Object
+from kapi.request.audit_record import DECISION
 from kapi.request.context import RequestContext
+from kapi.request.info import confidential
 from kapi.request.response import Response, leaves_whole
 from kapi.request.user import encoded_user
 
 log = Logger()
 
 _READS = frozenset({"get", "list"})
+_BODILESS = _READS | {"watch"}
+_NOT_RECORDED = "not recorded: it may quote the body"
 _NO_USER = Raw(b"{}")
 _STATUS_FIELDS = ("status", "message", "reason", "details", "code")
 _STATUS_START = b'{"kind":"Status",'
@@ -253,7 +259,10 @@ class AuditEvent:
     def _update(self, event: Event) -> None:
         """Adds to the event what has become known since its beginning."""
         ctx = self._ctx
-        event.responseStatus = self._status
+        status = self._status
+        if status is not None and status.get("message") and self._may_quote():
+            status = _without_texts(status)
+        event.responseStatus = status
         if ctx.original_user is not None and ctx.user is not None and event.impersonatedUser is None:
             event.impersonatedUser = encoded_user(ctx.user)
             if ctx.impersonation_constraint:
@@ -264,6 +273,17 @@ class AuditEvent:
             event.requestObject = Raw(self._request)
         if self._response is not None:
             event.responseObject = Raw(self._response)
+
+    def _may_quote(self) -> bool:
+        """Whether an error's text may have parts of a confidential body, which nobody looks at before the request is allowed."""
+        info = self._ctx.info
+        return (
+            info is not None
+            and info.is_resource
+            and confidential(info.group, info.resource)
+            and info.verb not in _BODILESS
+            and self._ctx.annotations.get(DECISION) == "allow"
+        )
 
     def _trimmed(self, obj: Object) -> Object:
         """Without managedFields when the policy says so."""
@@ -294,6 +314,15 @@ def _shown(annotations: dict[str, str], level: int) -> dict[str, str]:
         for name in sorted(annotations)
         if level >= REQUEST or not name.startswith(_BODY_ANNOTATION_PREFIX)
     }
+
+
+def _without_texts(status: Object) -> Object:
+    """Code, reason and the object's name stay."""
+    details = status.get("details")
+    shown = {**status, "message": _NOT_RECORDED}
+    if isinstance(details, dict):
+        shown["details"] = {name: value for name, value in details.items() if name != "causes"}
+    return shown
 
 
 _second = (0, "")

@@ -12,11 +12,11 @@ from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
 from kapi.filters.chain import Filter
 from kapi.filters.internal_error import internal_error
+from kapi.request.audit_record import DECISION
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 
 _log = Logger()
-DECISION = "authorization.k8s.io/decision"
 REASON = "authorization.k8s.io/reason"
 #: called with the decision ("allowed", "denied", "no-opinion", "error") and the seconds it took
 Recorder = Callable[[str, float], None]

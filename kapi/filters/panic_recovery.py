@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 from kapi.machinery import status
 from kapi.machinery.status import StatusError
 from kapi.request.context import RequestContext
+from kapi.request.info import confidential
 
 _log = Logger()
 _TEXT = "This request caused apiserver to panic. Look in the logs for details."
@@ -18,12 +19,21 @@ _TEXT = "This request caused apiserver to panic. Look in the logs for details."
 
 def recover(ctx: RequestContext, failure: Failure) -> StatusError:
     """The error to answer with.  The traceback goes to the log, under the audit id; the client learns nothing of it."""
-    error = failure.value
+    error, info = failure.value, ctx.info
     if isinstance(error, StatusError):
         return error
     if ctx.audit is not None and error is not None:
         ctx.audit.panicked(error)
+    if info is not None and confidential(info.group, info.resource):
+        failure = _without_text(failure)
     _log.failure(
         "Unexpected error in {method} {path}", failure, method=ctx.method, path=ctx.path, audit_id=ctx.audit_id
     )
     return status.generic(_TEXT)
+
+
+def _without_text(failure: Failure) -> Failure:
+    """The same traceback; the error's text, and those of its causes, may quote a Secret."""
+    assert failure.value is not None
+    kind = type(failure.value).__name__
+    return Failure(RuntimeError(f"{kind}, whose text is withheld").with_traceback(failure.getTracebackObject()))

@@ -21,7 +21,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from kapi.filters.chain import Filter, Handler, MaybeResponse
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
-from kapi.request.info import RequestInfo
+from kapi.request.info import RequestInfo, confidential
 from kapi.request.response import Response
 
 _PROPAGATOR = CompositePropagator([TraceContextTextMapPropagator(), W3CBaggagePropagator()])
@@ -47,8 +47,9 @@ def _headers(context: Context) -> dict[bytes, list[bytes]]:
 
 
 class _Call:
-    def __init__(self, span: Span, context: Context) -> None:
+    def __init__(self, span: Span, context: Context, withholds: bool) -> None:
         self._span = span
+        self._withholds = withholds  # texts of errors: they may quote a confidential body
         self.headers = _headers(set_span_in_context(span, context))
 
     def event(self, name: str) -> None:
@@ -59,17 +60,18 @@ class _Call:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         if value is not None:
-            self._span.set_status(Status(StatusCode.ERROR, str(value)[:_MAX_TEXT]))
+            self._span.set_status(Status(StatusCode.ERROR, "" if self._withholds else str(value)[:_MAX_TEXT]))
         self._span.end()
 
 
 class RequestTrace:
     """The open spans of a request, the innermost last."""
 
-    __slots__ = ("_context", "_spans", "_tracer")
+    __slots__ = ("_context", "_spans", "_tracer", "_withholds")
 
-    def __init__(self, tracer: Tracer, span: Span, context: Context) -> None:
+    def __init__(self, tracer: Tracer, span: Span, context: Context, withholds: bool) -> None:
         self._tracer = tracer
+        self._withholds = withholds
         self._spans = [span]
         self._context = set_span_in_context(span, context)
 
@@ -85,7 +87,7 @@ class RequestTrace:
 
     def call(self, name: str, attributes: Mapping[str, str | int]) -> _Call:
         span = self._tracer.start_span(name, self._context, SpanKind.CLIENT, attributes)
-        return _Call(span, self._context)
+        return _Call(span, self._context, self._withholds)
 
     def end(self, code: int) -> None:
         root = self._spans[0]
@@ -122,7 +124,8 @@ class RequestTracing:
             links,
             time.time_ns() - int(late * 1e9),
         )
-        ctx.trace = RequestTrace(self._tracer, span, came)
+        info = ctx.info
+        ctx.trace = RequestTrace(self._tracer, span, came, info is not None and confidential(info.group, info.resource))
         ctx.finishers.append(_end)
 
     def step(self, name: str, step: Filter) -> Filter:

@@ -10,6 +10,9 @@ from twisted.internet.defer import Deferred
 from kapi.machinery.tree import Object
 from kapi.request.response import Response
 
+#: the annotation with the authorizer's decision: "allow" or "forbid"
+DECISION = "authorization.k8s.io/decision"
+
 
 class AuditRecord(Protocol):
     """Keeps objects and patches only when the policy's level includes them."""

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+#: groups and resources whose bodies are secrets: what is said of them may quote these
+_CONFIDENTIAL = frozenset({("", "secrets"), ("authentication.k8s.io", "tokenreviews")})
+
+
+def confidential(group: str, resource: str) -> bool:
+    """Whether no part of a body may get into logs, traces and the texts of audit events."""
+    return (group, resource) in _CONFIDENTIAL
+
 
 class RequestInfo(msgspec.Struct):
     """The parsed request line.  For a non-resource request only ``path`` and ``verb`` (the lower-case method) are set."""

@@ -25,6 +25,7 @@ from kapi.machinery import warnings
 from kapi.machinery.each import entries
 from kapi.machinery.status import BadRequest, StatusError, internal, timeout
 from kapi.machinery.tree import Object, Tree
+from kapi.request.info import confidential
 from kapi.request.reactor import Reactor
 
 _log = Logger()
@@ -164,7 +165,10 @@ class WebhookPlugin(Plugin):
             if not hook.ignore_failures:
                 error_type = "calling_webhook_error"
                 raise internal(failure) from None
-            _log.warn("Failed calling webhook, failing open {hook}: {why}", hook=hook.name, why=str(failure))
+            resource = attributes.resource
+            quotes = confidential(resource.group, resource.resource)  # the webhook's answer may
+            why = "why is not logged: it may quote the body" if quotes else str(failure)
+            _log.warn("Failed calling webhook, failing open {hook}: {why}", hook=hook.name, why=why)
             attributes.annotate(note, hook.name)
             if self.meter is not None:
                 self.meter.webhook_fail_open.add(hook.name, self.kind)
