@@ -71,8 +71,7 @@ def dismantle(stack: list[object]) -> None:
     """Frees the trees on the stack, and those of their parts that have no other references."""
     left = _NODES_PER_CHECKPOINT
     while stack:
-        unused = getrefcount(stack[-1]) == _UNSHARED
-        node = stack.pop()
+        unused, node = getrefcount(stack[-1]) == _UNSHARED, stack.pop()
         if unused:
             if not isinstance(node, (dict, list)):
                 stack += [getattr(node, name) for name in _parts.get(node.__class__, ())]
