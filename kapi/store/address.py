@@ -20,19 +20,13 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IReactorTime, IStreamClientEndpoint
-from twisted.internet.ssl import (
-    Certificate,
-    KeyPair,
-    PrivateCertificate,
-    optionsForClientTLS,
-    trustRootFromCertificates,
-)
 
 from kapi.machinery.tree import Object
 from kapi.store.errors import UnsuitableStore
 
 Dial = Callable[[Any, str, int], IStreamClientEndpoint]  # reactor, host, port
-_QUERY = {"db", "ca", "cert", "key", "server-name", "password-file"}
+_TLS_QUERY = {"ca", "cert", "key", "server-name"}
+_QUERY = {"db", "password-file"} | _TLS_QUERY
 _SENTINEL_QUERY = {"sentinel-username", "sentinel-password-file"}
 _SCHEMES = {"unix", "redis", "rediss", "redis+sentinel", "rediss+sentinel"}
 
@@ -88,33 +82,12 @@ class Address:
         return wrapClientTLS(self._tls_options(host), plain) if self.tls else plain
 
     def _tls_options(self, host: str) -> IOpenSSLClientConnectionCreator:
-        """Options that verify the server's certificate and name; txredisapi's own context would not."""
+        from kapi.store.tls import client_options  # imported only when it is used
+
         try:
-            trust: Any = None
-            if self.ca:
-                trust = trustRootFromCertificates(_certificates(self.ca))
-            client = None
-            if self.cert:
-                pair = KeyPair.load(Path(self.key or self.cert).read_bytes(), _pem())
-                make: Any = PrivateCertificate.fromCertificateAndKeyPair
-                client = make(_certificates(self.cert)[0], pair)
-            return optionsForClientTLS(self.server_name or host, trust, client)
+            return client_options(self.server_name or host, self.ca, self.cert, self.key)
         except Exception as error:
             raise UnsuitableStore(f"{self}: TLS files cannot be used: {error}") from error
-
-
-def _pem() -> int:
-    from OpenSSL.crypto import FILETYPE_PEM
-
-    return FILETYPE_PEM
-
-
-def _certificates(path: str) -> list[Certificate]:
-    blocks = Path(path).read_text().split("-----END CERTIFICATE-----")
-    found = [Certificate.loadPEM((block + "-----END CERTIFICATE-----\n").encode()) for block in blocks[:-1]]
-    if not found:
-        raise ValueError(f"no certificate in {path}")
-    return found
 
 
 def parse(url: str) -> Address:
@@ -128,6 +101,11 @@ def parse(url: str) -> Address:
     unknown = set(query) - known
     if unknown:
         raise ValueError(f"unknown option {min(unknown)!r}: one of {', '.join(sorted(known))}")
+    tls = scheme.startswith("rediss")
+    if not tls and _TLS_QUERY & set(query):
+        raise ValueError(f"{min(_TLS_QUERY & set(query))}= is for TLS: use rediss:// or rediss+sentinel://")
+    if "key" in query and "cert" not in query:
+        raise ValueError("key= needs cert=")
     login, at, where = parts.netloc.rpartition("@")
     username, _, password = login.partition(":") if at else ("", "", "")
     username, password = unquote(username), unquote(password)
@@ -136,7 +114,7 @@ def parse(url: str) -> Address:
     common: Object = {
         "username": username,
         "password": password,
-        "tls": scheme.startswith("rediss"),
+        "tls": tls,
         "ca": query.get("ca", ""),
         "cert": query.get("cert", ""),
         "key": query.get("key", ""),

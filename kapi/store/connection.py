@@ -16,11 +16,13 @@ from collections.abc import Callable
 import hiredis
 import txredisapi
 from twisted.internet import defer, tcp
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.address import UNIXAddress
+from twisted.internet.interfaces import IHandshakeListener, IReactorTime
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 from twisted.protocols.policies import ProtocolWrapper
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from kapi.store.errors import StoreUnavailable
 from kapi.store.reply import Reply
@@ -34,6 +36,9 @@ PendingWrite = tuple[str, str, int, bytes, bytes, float, tuple[object, ...], int
 Pending = tuple["defer.Deferred[Reply]", "PendingWrite | list[PendingWrite] | None"]
 ReplyHandler = Callable[["list[tuple[Pending, Reply]]"], None]
 MAX_COMMANDS = 64  # collected commands that are sent without waiting for the end of the turn
+_TLS_ALERT = b"\x15\x03"  # the beginning of what a server with TLS answers to plain text
+_MAYBE_TLS = "; if the port speaks TLS, use rediss://"
+_MAX_SHOWN_BYTES = 60  # of what another program said
 MAX_SENT_BYTES = 4 * 1024 * 1024  # given to the socket in one turn
 
 
@@ -41,6 +46,7 @@ class ConnectionGone(Exception):
     """The connection was lost before the reply; a write's outcome is unknown."""
 
 
+@implementer(IHandshakeListener)
 class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
     """``on_replies`` gets the batches of replies; the default only fires the Deferreds.
 
@@ -59,22 +65,45 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
         self._why = ""  # why it was aborted
         self.error: Exception = ConnectionGone("the connection was lost")  # what unanswered writes fail with
         self.received = 0  # number of replies; a watchdog sees progress by it
+        self._over_tls = self._secured = False
 
     def connectionMade(self) -> None:  # without AUTH and SELECT: see ``log_in``
         self.connected = 1
         self._ready = True
+        self._over_tls = isinstance(self.transport, ProtocolWrapper)
         take_large_commands(self.transport)
+
+    def handshakeCompleted(self) -> None:
+        self._secured = True
+
+    @property
+    def advice(self) -> str:
+        """What may be wrong with the URL when the server has said nothing yet."""
+        if self._over_tls:
+            return "" if self._secured else "; if the port does not speak TLS, use redis://"
+        return "" if self.received or isinstance(self.transport.getPeer(), UNIXAddress) else _MAYBE_TLS
 
     def connectionLost(self, why: Failure | None = None) -> None:
         self.connected = 0
         self.gone = True
         self._waiting.clear()
-        reason = self._why or (why.getErrorMessage() if why is not None else "closed")
+        reason = self._why or self._explained(why)
         pending, self.pending = self.pending, deque()
         gone = ConnectionGone(f"the connection was lost: {reason}")
         for deferred, write in pending:
             deferred.errback(gone if write is None else self.error)
         self.lost.callback(reason)
+
+    def _explained(self, why: Failure | None) -> str:
+        if why is None:
+            return "closed"
+        if self._over_tls and why.value is not None:
+            from kapi.store.tls import why_lost  # imported only when it is used
+
+            found = why_lost(why.value)
+            if found:
+                return found
+        return why.getErrorMessage() + self.advice
 
     def dataReceived(self, data: bytes, unpause: bool = False) -> None:
         batch: list[tuple[Pending, Reply]] = []
@@ -93,7 +122,12 @@ class Connection(txredisapi.HiredisProtocol):  # type: ignore[misc]
                 why = "a reply that nobody asked for"
             if self.received:  # else it is no store at all: the failed attempt to connect logs that as its reason
                 log.error("the store's server said what it should not: {error}", error=why)
-            self.abort(f"the server said what it should not: {why}")
+                self.abort(f"the server said what it should not: {why}")
+            elif data.startswith(_TLS_ALERT):
+                self.abort("the port speaks TLS: use rediss://")
+            else:
+                said = ascii(data.splitlines()[0][:_MAX_SHOWN_BYTES])[1:]
+                self.abort(f"it is not Redis, it said {said}: {why}")
         if batch:
             self.received += len(batch)
             try:

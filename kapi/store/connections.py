@@ -104,7 +104,7 @@ class Connections:
             self._silent[connection] = (connection.received, silent)
             if silent * CHECK_SECONDS >= REPLY_TIMEOUT:
                 ended = True
-                connection.abort(f"no answer for {REPLY_TIMEOUT:.0f} s")
+                connection.abort(f"no answer for {REPLY_TIMEOUT:.0f} s{connection.advice}")
         return ended
 
 
@@ -119,4 +119,9 @@ async def log_in(connection: Connection, address: Address) -> None:
     elif address.password:
         await connection.execute_command("AUTH", address.password)
     if address.database:
-        await connection.execute_command("SELECT", address.database)
+        try:
+            await connection.execute_command("SELECT", address.database)
+        except txredisapi.ResponseError as error:
+            if "out of range" not in str(error):
+                raise
+            raise UnsuitableStore(f"{address}: the server has no database {address.database}") from None

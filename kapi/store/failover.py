@@ -57,7 +57,8 @@ class Subscription(Connection):
         try:
             self._read(data)
         except Exception as error:  # not RESP, or an invalid message; a new connection asks for the present state
-            log.error("a Sentinel said what it should not: {error}", error=str(error) or type(error).__name__)
+            if self.received:  # else it is no Sentinel: the failed attempt to subscribe logs that once
+                log.error("a Sentinel said what it should not: {error}", error=str(error) or type(error).__name__)
             self.abort()
 
     def _read(self, data: bytes) -> None:

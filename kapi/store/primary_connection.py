@@ -54,6 +54,7 @@ log = Logger()
 
 LOADING_TIMEOUT = 300.0  # seconds that a starting kapi waits while the server loads its data
 _QUIET_LOADING_SECONDS = 1.0  # shorter loading is not logged
+_SILENT_SECONDS = 3.0  # at start, until the log says that there is no answer yet
 _START_BACKOFF = (0.05, 1.0)  # seconds between attempts to connect at start: the first, and the maximum
 #: the delay until the next attempt while the server loads its data, as a part of the time that it has been loading
 _LOADING_PART = 1 / 16
@@ -194,8 +195,12 @@ class PrimaryConnection:
     async def _first_connection(self) -> None:
         begin, delay, logged = self._reactor.seconds(), _START_BACKOFF[0], ""
         while True:
+            slow = self._reactor.callLater(_SILENT_SECONDS, self._log_silence)
             try:
-                return await self._connect()
+                await self._connect()
+                if logged:
+                    log.warn("the store is there: {where}", where=str(self.address))
+                return
             except StoreUnavailable as error:
                 self._drop()
                 start_timeout = max(self._start_timeout, LOADING_TIMEOUT if isinstance(error, StoreLoading) else 0.0)
@@ -207,6 +212,9 @@ class PrimaryConnection:
                 logs = not isinstance(error, StoreLoading) or waited >= _QUIET_LOADING_SECONDS
                 if logs and logged != (logged := str(error)):
                     log.warn("waiting for the store: {why}", why=logged)
+            finally:
+                if slow.active():
+                    slow.cancel()
             self._pause = deferLater(self._reactor, delay, lambda: None)
             delay = min(2 * delay, _START_BACKOFF[1])
             try:
@@ -216,6 +224,10 @@ class PrimaryConnection:
                     raise StoreUnavailable(self._why) from None
             finally:
                 self._pause = None
+
+    def _log_silence(self) -> None:
+        if not any(connection.received for connection in self._connections.open):
+            log.warn("waiting for the store: {where}: no answer yet", where=str(self.address))
 
     async def stop(self) -> None:
         self._stopping = True

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import txredisapi
 from twisted.internet import defer
 from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
 
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory
@@ -42,7 +43,7 @@ async def find_primary(reactor: IReactorTime, address: Address) -> tuple[str, in
     answers: list[tuple[bool, Reply]] = await defer.DeferredList(asked, consumeErrors=True)
     for (host, port), (fine, result) in zip(address.hosts, answers, strict=True):
         if not fine:
-            problems.append(f"{host}:{port}: {result.getErrorMessage() or result.type.__name__}")
+            problems.append(f"{host}:{port}: {_why(result, address.tls)}")
         elif result is None:
             problems.append(f"{host}:{port}: does not know {address.master!r}")
         else:
@@ -50,6 +51,14 @@ async def find_primary(reactor: IReactorTime, address: Address) -> tuple[str, in
     if not found:
         raise StoreUnavailable(f"{address}: no primary found: {'; '.join(problems)}")
     return max(found).place
+
+
+def _why(failure: Failure, tls: bool) -> str:
+    if failure.check(defer.TimeoutError):
+        return f"no answer for {SENTINEL_TIMEOUT:.0f} s" + (
+            "; if it does not speak TLS, use redis+sentinel://" if tls else ""
+        )
+    return failure.getErrorMessage() or type(failure.value).__name__
 
 
 async def _ask(reactor: IReactorTime, address: Address, host: str, port: int) -> Primary | None:
@@ -70,6 +79,8 @@ async def ask(connection: Connection, address: Address) -> Primary | None:
     except txredisapi.ResponseError as error:
         if str(error).startswith("ERR No such master"):
             return None
+        if str(error).startswith("ERR unknown command"):
+            raise StoreUnavailable("it is not a Sentinel: redis:// is for the server itself") from None
         login = address.sentinel_login
         if not str(error).startswith("NOAUTH") or not login:
             raise

@@ -13,6 +13,11 @@ from kapi.store.errors import StoreLoading, StoreUnavailable, UnsuitableStore
 log = Logger()
 
 OLDEST = (7, 0)
+#: what to do about an error of the server, by its first word
+_ADVICE = {
+    "NOAUTH": " The URL names the user, and password-file= its password.",
+    "DENIED": " Give the server a password, or let it listen on the addresses of kapi only.",
+}
 
 
 async def check(connection: Connection, where: str, sentinel: bool = False) -> dict[str, str]:
@@ -23,13 +28,15 @@ async def check(connection: Connection, where: str, sentinel: bool = False) -> d
     """
     try:
         info = read_info(await connection.execute_command("INFO"))
-        await connection.execute_command("TIME")  # which scripts need, too; not every user may ask for it
     except txredisapi.ResponseError as error:
         raise refusal(where, error) from None
+    mode = info.get("server_mode") or info.get("redis_mode")  # in Valkey, in Redis
+    if mode == "sentinel":
+        raise UnsuitableStore(f"{where}: this is a Sentinel: use redis+sentinel://HOST:PORT/NAME")
     version = info.get("valkey_version") or info.get("redis_version", "")
     if _numbers(info.get("redis_version", "0")) < OLDEST:
         raise UnsuitableStore(f"{where}: Redis {version} is too old; 7.0 or Valkey 7.2 is the oldest that is supported")
-    if info.get("redis_mode") == "cluster" or info.get("cluster_enabled") == "1":
+    if mode == "cluster" or info.get("cluster_enabled") == "1":
         raise UnsuitableStore(f"{where}: the server runs in cluster mode, which is not supported")
     if info.get("loading") == "1":
         raise StoreLoading(f"{where}: the server is loading its data")
@@ -97,7 +104,7 @@ def refusal(where: str, error: Exception) -> Exception:
         return StoreLoading(f"{where}: the server is loading its data")
     if word in ("BUSY", "MASTERDOWN", "TRYAGAIN", "MISCONF", "CLUSTERDOWN") or "max number of clients" in text:
         return StoreUnavailable(f"{where}: {text}")
-    return UnsuitableStore(f"{where}: {text}")
+    return UnsuitableStore(f"{where}: {text}{_ADVICE.get(word, '')}")
 
 
 def read_info(raw: bytes) -> dict[str, str]:

@@ -1,0 +1,70 @@
+"""TLS to a store's server: the files that its URL names, and plain words for connections that fail because of TLS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from OpenSSL import SSL
+from OpenSSL.crypto import FILETYPE_PEM
+from service_identity import VerificationError
+from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
+from twisted.internet.ssl import (
+    Certificate,
+    KeyPair,
+    PrivateCertificate,
+    optionsForClientTLS,
+    trustRootFromCertificates,
+)
+
+#: what OpenSSL says of bytes that are not TLS
+_NOT_TLS = (
+    "wrong version number",
+    "packet length too long",
+    "http request",
+    "record layer failure",
+    "unknown protocol",
+)
+#: alerts of a server that does not take our certificate, or wants one
+_ALERTS = ("certificate required", "handshake failure", "bad certificate", "unknown ca", "certificate unknown")
+
+
+def client_options(host: str, ca: str, cert: str, key: str) -> IOpenSSLClientConnectionCreator:
+    """Options that verify the server's certificate and its name ``host``; txredisapi's own context would not.
+
+    The others are paths of files, or empty.  Raises OSError, ValueError and errors of OpenSSL.
+    """
+    trust: Any = None
+    if ca:
+        trust = trustRootFromCertificates(_certificates(ca))
+    client = None
+    if cert:
+        pair = KeyPair.load(Path(key or cert).read_bytes(), FILETYPE_PEM)
+        make: Any = PrivateCertificate.fromCertificateAndKeyPair
+        client = make(_certificates(cert)[0], pair)
+    return optionsForClientTLS(host, trust, client)
+
+
+def _certificates(path: str) -> list[Certificate]:
+    blocks = Path(path).read_text().split("-----END CERTIFICATE-----")
+    found = [Certificate.loadPEM((block + "-----END CERTIFICATE-----\n").encode()) for block in blocks[:-1]]
+    if not found:
+        raise ValueError(f"no certificate in {path}")
+    return found
+
+
+def why_lost(error: BaseException) -> str:
+    """Why a connection over TLS was lost, in words for operators; "" when the error is not about TLS."""
+    if isinstance(error, VerificationError):
+        return "the server's certificate is for another name; server-name= in the URL can name it"
+    if not isinstance(error, SSL.Error):
+        return ""
+    reasons = [part[-1] for part in error.args[0]] if error.args and isinstance(error.args[0], list) else []
+    text = ", ".join(map(str, reasons)) or "TLS failed"
+    if "certificate verify failed" in text:
+        return f"{text}: the certificate has expired, or its CA is not in the file that ca= in the URL names"
+    if any(found in text for found in _NOT_TLS):
+        return f"{text}: if the port does not speak TLS, use redis://"
+    if any(found in text for found in _ALERTS):
+        return f"{text}: the server wants a certificate of a CA that it trusts; cert= and key= in the URL name it"
+    return text
