@@ -14,7 +14,7 @@ from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint
 
 LARGE = 256 * 1024  # bytes of JSON from which its tree is freed in steps
-_NODES_PER_CHECKPOINT = 180
+_NODES_PER_CHECKPOINT = 150
 
 #: class -> attributes that may refer to large trees
 _parts: dict[type, tuple[str, ...]] = {}

@@ -52,7 +52,8 @@ def test_versions_of_configurations_are_read() -> None:
 
 
 #: flags of other programs on pages about the server: kubectl, openssl, the benchmarks, ``python3 -m venv``
-_OTHERS = {"raw", "server-side", "now", "latency", "only", "server", "flag", "python"}
+#: of other programs: kubectl, twistd, redis-cli
+_OTHERS = {"logfile", "logger", "syslog", "raw", "server-side", "now", "latency", "only", "server", "flag", "python"}
 _SERVER = ("operations.rst", "flags.rst", "configuration.rst", "compatibility.rst", "howto/*.rst", "explanation/*.rst")
 
 

@@ -14,7 +14,7 @@ from kapi.machinery.each import entries
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.internal_types import internal_types
+from kapi.resources.shared.internal_types import fields_of, is_internal
 from kapi.schema.builtin import type_of
 from kapi.schema.decode_exact import ExactDecoder
 
@@ -217,12 +217,11 @@ def _from_internal(kind: str, value: object) -> Tree:
         return None
     given = {key.lower(): item for key, item in value.items()}
     shown: Object = {}
-    types = internal_types()
-    for go_name, name, _, inner in types[kind]:
+    for go_name, name, _, inner in fields_of(kind):
         item = given.get(go_name.lower())
         if item is None:
             continue
-        shown[name] = _from_internal(inner, item) if inner in types else item
+        shown[name] = _from_internal(inner, item) if is_internal(inner) else item
     return shown
 
 

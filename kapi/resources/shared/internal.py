@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
-from kapi.resources.shared.internal_types import internal_types
+from kapi.resources.shared.internal_types import fields_of, is_internal
 from kapi.schema.types import Kind, Type
 
 Object = Mapping[str, Tree]
@@ -35,8 +35,7 @@ def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
     if isinstance(value, list):
         return [internal(kind, item) for item in elements(value)]
     shown: dict[str, Tree] = {}
-    types = internal_types()
-    for go_name, name, zero, inner in types[kind]:
+    for go_name, name, zero, inner in fields_of(kind):
         if not go_name:
             metadata = value.get("metadata") or {}
             shown.update({key: plain(metadata[key]) for key in _METADATA if metadata.get(key)})
@@ -50,7 +49,7 @@ def internal(kind: str, value: Tree, parent: Object | None = None) -> Tree:
             continue
         if found is None and zero is not None:
             found = {}
-        shown[go_name] = internal(inner, found, value) if inner in types else plain(found)
+        shown[go_name] = internal(inner, found, value) if is_internal(inner) else plain(found)
     return shown
 
 
@@ -58,11 +57,7 @@ def internal_form(type_: Type, value: object) -> Tree:
     """A value of a type of the wire as upstream's messages show it: in the internal form, where that is another one."""
     while type_.elem is not None and isinstance(value, list):
         type_ = type_.elem
-    if (
-        type_.kind is not Kind.STRUCT
-        or type_.name not in internal_types()
-        or not type_.definition.startswith("io.k8s.api.")
-    ):
+    if type_.kind is not Kind.STRUCT or not is_internal(type_.name) or not type_.definition.startswith("io.k8s.api."):
         return value
     items = value if isinstance(value, list) else [value]
     if any(

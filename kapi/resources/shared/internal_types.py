@@ -29,11 +29,21 @@ class InternalField(NamedTuple):
 
 
 @functools.cache
-def internal_types() -> Mapping[str, tuple[InternalField, ...]]:
-    """Name of a type -> its fields."""
+def _paragraphs() -> Mapping[str, list[str]]:
     lines = [line for line in _TABLE.read_text().splitlines() if not line.startswith("#")]
     paragraphs = (paragraph.split() for paragraph in "\n".join(lines).replace("\n ", " ").splitlines())
-    return {kind: tuple(_field(text) for text in fields) for kind, *fields in paragraphs}
+    return {kind: fields for kind, *fields in paragraphs}
+
+
+def is_internal(kind: str) -> bool:
+    """Whether the table has a type of this name."""
+    return kind in _paragraphs()
+
+
+@functools.cache
+def fields_of(kind: str) -> tuple[InternalField, ...]:
+    """The fields of an internal type.  Raises KeyError."""
+    return tuple(_field(text) for text in _paragraphs()[kind])
 
 
 def _field(text: str) -> InternalField:
