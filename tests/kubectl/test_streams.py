@@ -135,6 +135,7 @@ def in_order(out: bytes) -> list[bytes]:
     ],
 )
 def test_kapi_does_what_kubectl_does(cluster: Cluster, line: str, stdin: bytes) -> None:
+    cluster.kubelet.asked.clear()  # other tests do not look
     out, err, code = cluster.run(*line.split(), stdin=stdin)
     asked = questions(cluster.kubelet)
     expected, told, expected_code = cluster.run_kubectl(*line.split(), stdin=stdin)
