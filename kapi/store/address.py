@@ -28,6 +28,7 @@ Dial = Callable[[Any, str, int], IStreamClientEndpoint]  # reactor, host, port
 _TLS_QUERY = {"ca", "cert", "key", "server-name"}
 _QUERY = {"db", "password-file"} | _TLS_QUERY
 _SENTINEL_QUERY = {"sentinel-username", "sentinel-password-file"}
+OPTIONS = _QUERY | _SENTINEL_QUERY
 _SCHEMES = {"unix", "redis", "rediss", "redis+sentinel", "rediss+sentinel"}
 
 
@@ -48,16 +49,24 @@ class Address:
     server_name: str = ""
     sentinel_username: str = ""
     sentinel_password: str = field(default="", repr=False)
+    password_file: str = ""  # read again for each connection, so that a password can be changed
+    sentinel_password_file: str = ""
     #: makes the endpoint for a host and a port; None: connect directly
     dial: Dial | None = field(default=None, repr=False, compare=False)
 
     @property
+    def login(self) -> tuple[str, ...]:
+        """The arguments of AUTH for the server; empty without a user and a password."""
+        password = _password(self.password_file, self.password)
+        return (self.username, password) if self.username else (password,) if password else ()
+
+    @property
     def sentinel_login(self) -> tuple[str, ...]:
         """The arguments of AUTH for a Sentinel; empty without a password."""
-        username, password = self.sentinel_username, self.sentinel_password
+        password = _password(self.sentinel_password_file, self.sentinel_password)
         if not password:
-            username, password = self.username, self.password
-        return () if not password else (username, password) if username else (password,)
+            return self.login if self.password else ()
+        return (self.sentinel_username, password) if self.sentinel_username else (password,)
 
     def __str__(self) -> str:
         if self.path:
@@ -90,6 +99,16 @@ class Address:
             raise UnsuitableStore(f"{self}: TLS files cannot be used: {error}") from error
 
 
+def _password(path: str, known: str) -> str:
+    """What the file contains now; the password that it had at the start when it cannot be read."""
+    if not path:
+        return known
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return known
+
+
 def parse(url: str) -> Address:
     """The address of a URL.  Raises ValueError, whose text never contains a password."""
     parts = urlsplit(url)
@@ -97,7 +116,7 @@ def parse(url: str) -> Address:
     if scheme not in _SCHEMES:
         raise ValueError(f"unknown scheme {scheme!r}: one of {', '.join(sorted(_SCHEMES))}")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    known = _QUERY | _SENTINEL_QUERY if scheme.endswith("+sentinel") else _QUERY
+    known = OPTIONS if scheme.endswith("+sentinel") else _QUERY
     unknown = set(query) - known
     if unknown:
         raise ValueError(f"unknown option {min(unknown)!r}: one of {', '.join(sorted(known))}")
@@ -121,6 +140,8 @@ def parse(url: str) -> Address:
         "server_name": query.get("server-name", ""),
         "sentinel_username": query.get("sentinel-username", ""),
         "sentinel_password": _read("sentinel-password-file", query) if "sentinel-password-file" in query else "",
+        "password_file": query.get("password-file", ""),
+        "sentinel_password_file": query.get("sentinel-password-file", ""),
     }
     if scheme == "unix":
         path = unquote(where + parts.path)

@@ -114,10 +114,9 @@ def _too_late(result: object, seconds: float) -> NoReturn:
 
 async def log_in(connection: Connection, address: Address) -> None:
     """Sends AUTH and SELECT with the login and database of the address."""
-    if address.username:
-        await connection.execute_command("AUTH", address.username, address.password)
-    elif address.password:
-        await connection.execute_command("AUTH", address.password)
+    login = address.login
+    if login:
+        await connection.execute_command("AUTH", *login)
     if address.database:
         try:
             await connection.execute_command("SELECT", address.database)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from kapi.admission.catalogue import PLUGINS
 from kapi.options.options import Options
+from kapi.store.address import OPTIONS
+from tests.store.test_rights import CONFIRMING, checked
 
 ROOT = Path(__file__).parents[2]
 #: what ends so is no file
@@ -33,6 +35,19 @@ def test_files_that_flags_name_are_listed() -> None:
     assert [flag for flag in sorted(flags) if f"``--{flag}``" not in page] == []
     named = set(re.findall(r"``--([a-z-]+)``", page))
     assert sorted(named - known) == []
+
+
+def test_options_of_the_stores_url_are_listed() -> None:
+    assert set(re.findall(r"^``([a-z-]+)=``", first_cells("store.rst"), re.M)) == OPTIONS
+
+
+def test_rights_for_the_store_are_listed() -> None:
+    """As the start checks them; ``tests/store/test_rights.py`` runs a store as a user with these alone."""
+    page = (ROOT / "docs" / "store.rst").read_text()
+    line = page[page.index("user kapi on") : page.index("(in one line)")]
+    assert set(re.findall(r"\+(\S+)", line)) == {name.lower() for name in checked() - CONFIRMING}
+    more = re.search(r"also ``(\+[^`]+)``", page)
+    assert more is not None and {name.lower() for name in CONFIRMING} <= set(re.findall(r"\+(\S+)", more[1]))
 
 
 def test_plugins_with_a_configuration_are_there() -> None:

@@ -137,6 +137,25 @@ class Outage(ExternalCase):
         finally:
             await store.stop()
 
+    async def test_a_password_that_is_changed(self) -> None:
+        """The file is read for each connection."""
+        server = self.server(requirepass="former")
+        file = Path(tempfile.mkdtemp()) / "password"
+        self.addCleanup(shutil.rmtree, file.parent, True)
+        file.write_text("former\n")
+        store = external_store(f"{server.url}?password-file={file}", reactor)
+        await store.start(Recorder())
+        try:
+            await store._current().execute_command("CONFIG", "SET", "requirepass", "latter")
+            for connection in list(store._connections.open):
+                connection.abort()
+            await eventually(lambda: "WRONGPASS" in store._why)
+            file.write_text("latter\n")
+            await eventually(lambda: store.available)
+            await store.create("a", HEAD, TAIL)
+        finally:
+            await store.stop()
+
     async def test_a_health_check_sees_that_a_server_hangs(self) -> None:
         server = self.server()
         store = external_store(server.url, reactor)
