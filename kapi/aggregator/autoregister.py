@@ -16,6 +16,7 @@ from kapi.aggregator.registration import service_name
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.runtime.interface import ResourceClient
+from kapi.runtime.persistent import all_of
 from kapi.runtime.workqueue import WorkQueue
 
 GROUP = "apiregistration.k8s.io"
@@ -43,17 +44,20 @@ class AutoRegistration:
         self._custom = custom
         self._is_custom = is_custom
         self._queue: WorkQueue[GroupVersion] = WorkQueue(reactor, "autoregister", self._register, WORKERS)
-        self.complete = False
+        self.complete = False  # set when all that exist at the start have been registered, or refused
 
-    async def start(self) -> None:
-        """Returns when every served group version has its APIService."""
+    async def register_all(self) -> None:
+        """Makes, corrects and removes APIServices as the served group versions demand.
+
+        Raises StatusError when a write is refused; the others are made all the same.
+        """
         desired = [registration.built_in(gv) for gv in self._built_in() if gv.group != GROUP]
         desired += [registration.custom(gv) for gv in self._custom()]
         by_name = {obj["metadata"]["name"]: obj for obj in desired}
         existing = {obj["metadata"]["name"]: obj for obj in self._services.lister.list()}
-        for name in [*by_name, *(name for name in existing if name not in by_name)]:
-            await self._write(registration.decide(by_name.get(name), existing.get(name), starting=True))
-        self.complete = True
+        names = [*by_name, *(name for name in existing if name not in by_name)]
+        changes = [registration.decide(by_name.get(name), existing.get(name), starting=True) for name in names]
+        await all_of(self._write(change) for change in changes if change is not None)
 
     def stop(self) -> None:
         self._queue.stop()
@@ -66,11 +70,11 @@ class AutoRegistration:
     async def _register(self, gv: GroupVersion) -> None:
         desired = registration.custom(gv) if self._is_custom(gv) else None
         found = self._services.lister.get("", service_name(gv))
-        await self._write(registration.decide(desired, found, starting=False))
+        change = registration.decide(desired, found, starting=False)
+        if change is not None:
+            await self._write(change)
 
-    async def _write(self, change: registration.Change | None) -> None:
-        if change is None:
-            return
+    async def _write(self, change: registration.Change) -> None:
         obj = change.service
         if change.verb == "create":
             await self._tolerate(self._services.create(obj), status.AlreadyExists)

@@ -6,7 +6,6 @@ Upstream: kube-aggregator ``apiserver.go``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 
 from twisted.internet.interfaces import IReactorTime
@@ -22,7 +21,7 @@ from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.server.lifecycle import retried
+from kapi.runtime.persistent import Persistent
 
 
 class APIServiceController:
@@ -71,25 +70,26 @@ class APIServiceController:
             spread=spread,
         )
         self._openapi = OpenAPIDownload(reactor, backend_client, openapi or RemoteDocuments())
-        self._reactor = reactor
+        self._registering = Persistent("autoregistration", self._registration.register_all, reactor)
         self._stops: list[Callable[[], None]] = []
 
     @property
     def registered(self) -> bool:
-        """Whether every served group version has its APIService."""
+        """Whether every served group version has its APIService, unless that was refused."""
         return self._registration.complete
 
     async def start(self) -> None:
-        """Returns when every served group version has its APIService."""
+        """Returns when every served group version has its APIService, or was refused one."""
         self._stops.append(self._services.watch(self._on_service))
-        await retried("autoregistration", self._registration.start, self._reactor, math.inf)
+        await self._registering.start()
+        self._registration.complete = True
         self._stops.append(self._client.resource("", "services").watch(self._on_dependency))
         self._stops.append(self._client.resource("discovery.k8s.io", "endpointslices").watch(self._on_slice))
 
     def stop(self) -> None:
         for stop in self._stops:
             stop()
-        for part in (self._registration, self._availability, self._openapi):
+        for part in (self._registering, self._registration, self._availability, self._openapi):
             part.stop()
 
     def failed(self, name: str) -> None:

@@ -25,7 +25,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.registry.registry import Registry
 from kapi.request.reactor import Reactor
-from kapi.server.lifecycle import retried
+from kapi.runtime.persistent import Persistent
 
 POLICY_HOOK = "rbac/bootstrap-roles"
 #: upstream has separate hooks for these parts of ours
@@ -97,9 +97,9 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
         election = _coordination(options, reactor, registry)
         core.add_post_start_hook(election.name, election.start)
         core.add_closing_hook(election.name, election.stop)
-    core.add_post_start_hook(
-        POLICY_HOOK, lambda: retried(POLICY_HOOK, lambda: reconcile_policy(registry.client), reactor)
-    )
+    policy = Persistent(POLICY_HOOK, lambda: reconcile_policy(registry.client), reactor)
+    core.add_post_start_hook(POLICY_HOOK, policy.start)
+    core.add_closing_hook(POLICY_HOOK, policy.stop)
 
 
 def _elected(

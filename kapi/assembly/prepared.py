@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +17,12 @@ from kapi.assembly.storage import Storage
 from kapi.console.pages import install_console
 from kapi.endpoints.connect.proxy import is_proxied
 from kapi.filters.chain import Filter, FilterChain
+from kapi.runtime.persistent import Persistent
 from kapi.server.delegation import Handler
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
-from kapi.server.lifecycle import Hooks, retried
+from kapi.server.lifecycle import Hooks
 from kapi.server.log_files import install_logs
 from kapi.server.profiling import install_profiling
 from kapi.server.routes import install_health, install_index, install_metrics, install_version, nothing
@@ -133,8 +133,10 @@ def _install_identity(config: CompletedConfig, policy: Policy, chain: ServerChai
         chain.core.route(path, handler)
         chain.core.route(path + "/", handler, listed=False)
         chain.core.route_below(path, nothing)
-    tracking, record = "start-legacy-token-tracking-controller", policy.identity.usage.record_start
-    chain.aggregator.add_post_start_hook(tracking, lambda: retried(tracking, record, config.reactor, math.inf))
+    name = "start-legacy-token-tracking-controller"
+    tracking = Persistent(name, policy.identity.usage.record_start, config.reactor)
+    chain.aggregator.add_post_start_hook(name, tracking.start)
+    chain.aggregator.add_closing_hook(name, tracking.stop)
 
 
 def _install_informers(config: CompletedConfig, storage: Storage, chain: ServerChain) -> None:

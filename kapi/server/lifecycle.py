@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults, succeed
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -26,8 +26,6 @@ log = Logger()
 Result = TypeVar("Result")
 _STEP_SECONDS = 0.05  # between two steps of ending watches
 _MIN_WATCHES_PER_SECOND = 200.0  # as upstream, a few watches end soon even in a long grace period
-_RETRY_SECONDS = 1.0  # between two attempts of a part of the start
-RETRIES_SECONDS = 30.0  # for so long upstream repeats the creation of default objects
 
 
 class HookError(Exception):
@@ -76,26 +74,6 @@ class Hooks:
             if not running.called:
                 running.addErrback(lambda _: None)
                 running.cancel()
-
-
-async def retried(
-    what: str, attempt: Callable[[], Awaitable[None]], clock: IReactorTime, seconds: float = RETRIES_SECONDS
-) -> None:
-    """Repeats a part of the start that the store or the server refuses; raises the last error after ``seconds``.
-
-    ``attempt`` must be one that can be repeated; ``what`` names it in the log.
-    """
-    end, known = clock.seconds() + seconds, ""
-    while True:
-        try:
-            return await attempt()
-        except (StatusError, StoreError) as error:
-            if clock.seconds() >= end:
-                raise
-            if str(error) != known:  # once for each reason, not once a second
-                known = str(error)
-                log.warn("{what} is tried again: {why}", what=what, why=known)
-        await deferLater(clock, _RETRY_SECONDS)
 
 
 async def run_hooks(hooks: dict[str, PreShutdownHook]) -> None:

@@ -1,4 +1,7 @@
-"""A store that is away for a moment while a server starts delays its start, and does not end it."""
+"""What writes at the start of a server goes on until it succeeds: neither the store nor admission ends the server.
+
+A store that is away delays the start, a write that is refused does not.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,23 @@ from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
+from kapi.admission.interface import AdmissionChain, Attributes, Plugin, denied
 from kapi.aggregator.backend import Backends
 from kapi.aggregator.controller import APIServiceController
 from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.flowschemas.controller import FlowSchemaController
+from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.registry.allocators.install import install
+from kapi.runtime.persistent import PATIENCE_SECONDS, Persistent
 from kapi.store.errors import StoreUnavailable
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.assembly.assembled import assembled
 
-SECONDS = 30.0  # for so long upstream repeats it
 LEGACY = "start-legacy-token-tracking-controller"
 
 
@@ -111,19 +118,120 @@ def test_other_parts_of_the_start_are_tried_again(
     assert results == [None]
 
 
-def test_default_objects_that_cannot_be_made_for_long_end_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_is_away_for_long_does_not_end_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = True
+
     async def attempt(_: object) -> None:
-        raise StoreUnavailable("it is away")
+        if away:
+            raise StoreUnavailable("it is away")
 
     monkeypatch.setattr("kapi.assembly.controllers.reconcile_policy", attempt)
     server = assembled(tmp_path)
     clock: Any = server.config.reactor
     started = Deferred.fromCoroutine(server.chain.aggregator.post_start_hooks()["rbac/bootstrap-roles"]())  # type: ignore[arg-type]
-    failures: list[Any] = []
-    started.addErrback(failures.append)
-    clock.advance(SECONDS - 1.0)
-    assert not failures
-    clock.pump([1.0, 1.0])
-    assert failures and failures[0].check(StoreUnavailable)
+    clock.pump([1.0] * 3600)
+    assert not started.called
+    away = False
+    clock.pump([1.0] * 60)
+    assert started.called
+
+
+class Refusing(Plugin):
+    """Refuses every write, until it is ``open``."""
+
+    name = "Refusing"
+    open = False
+
+    def validate(self, attributes: Attributes) -> None:
+        if not self.open:
+            raise denied(attributes, "nothing is allowed")
+
+
+@pytest.mark.parametrize("make", [bootstrap, flow_schemas, api_services])
+def test_what_admission_refuses_does_not_delay_the_start_and_is_made_later(make: Callable[[MemoryAPI], Any]) -> None:
+    api, refusing = MemoryAPI(), Refusing()
+    api.registry.admit_by(AdmissionChain([refusing]))
+    made = make(api)
+    succeed(api.caches.start())
+    started = Deferred.fromCoroutine(made.start())
+    for _ in range(10):
+        api.turn()
+    assert started.called
+    assert not succeed(api.store.scan(""))
+    refusing.open = True
+    for _ in range(60):
+        api.turn(1.0)
+    assert succeed(api.store.scan(""))
+    made.stop()
+
+
+def test_one_refused_object_does_not_keep_the_others_from_being_made() -> None:
+    class Choosy(Refusing):
+        resources = frozenset(["priorityclasses"])
+
+    api = MemoryAPI()
+    made = bootstrap(api)
+    api.registry.admit_by(AdmissionChain([Choosy()]))
+    succeed(api.caches.start())
+    with pytest.raises(status.Forbidden, match="priorityclasses"):
+        succeed(made.run_once())
+    for group, plural in (("", "namespaces"), ("networking.k8s.io", "servicecidrs"), ("", "services")):
+        assert api.registry.client.resource(group, plural).lister.list(), plural
+
+
+def test_the_start_does_not_wait_for_a_slow_attempt() -> None:
+    clock, attempts = Clock(), list[Deferred[None]]()
+
+    async def attempt() -> None:
+        attempts.append(Deferred())
+        await attempts[-1]
+
+    work = Persistent("a part", attempt, clock)
+    started = Deferred.fromCoroutine(work.start())
+    clock.advance(PATIENCE_SECONDS - 0.1)
+    assert not started.called
+    clock.advance(0.1)
+    assert started.called and len(attempts) == 1
+    attempts[0].errback(StoreUnavailable("it was too slow"))
+    clock.advance(1.0)
+    attempts[1].callback(None)
+    clock.advance(3600.0)
+    assert len(attempts) == 2
+
+
+def test_a_fault_in_a_part_of_the_start_is_logged_once_and_ends_nothing() -> None:
+    clock, lines = Clock(), list[str]()
+
+    async def attempt() -> None:
+        raise RuntimeError("a fault")
+
+    def observe(event: LogEvent) -> None:
+        lines.append(formatEvent(event))
+
+    work = Persistent("a part", attempt, clock)
+    globalLogPublisher.addObserver(observe)
+    try:
+        started = Deferred.fromCoroutine(work.start())
+        clock.pump([1.0] * 100)
+    finally:
+        globalLogPublisher.removeObserver(observe)
+    assert started.called
+    assert lines == ["a part failed, and is tried again"]
+    work.stop()
+
+
+def test_it_ends_when_the_server_stops() -> None:
+    clock, attempts = Clock(), list[float]()
+
+    async def attempt() -> None:
+        attempts.append(clock.seconds())
+        raise status.AlreadyExists("by another server")
+
+    work = Persistent("a part", attempt, clock, every=10.0)
+    started = Deferred.fromCoroutine(work.start())
+    clock.pump([1.0] * 30)
+    assert started.called and len(attempts) > 3
+    work.stop()
+    before = len(attempts)
+    clock.advance(3600.0)
+    assert len(attempts) == before and not clock.getDelayedCalls()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 
-from twisted.internet.defer import Deferred, FirstError, gatherResults
 from twisted.logger import Logger
 
 from kapi.authorization.rbac.bootstrap_bindings import CLUSTER_ROLE_BINDINGS, ROLE_BINDINGS
@@ -20,6 +19,7 @@ from kapi.authorization.rbac.policy import PolicyRule, rules_of
 from kapi.machinery.status import AlreadyExists, Conflict, NotFound
 from kapi.machinery.tree import Object, copy
 from kapi.runtime.interface import Client, ResourceClient
+from kapi.runtime.persistent import Refusals, all_of
 
 _log = Logger()
 _MAX_ATTEMPTS = 5
@@ -95,15 +95,23 @@ def reconciled_binding(existing: Object, expected: Object) -> Object | None:
 
 
 async def reconcile_policy(client: Client) -> None:
-    """Creates or completes every default role and binding.  Raises StatusError when a write fails."""
+    """Creates or completes every default role and binding that is not refused.  Raises StatusError when one was."""
     if not any(group == GROUP for group, _, _ in client.resources()):
         return  # the group is switched off
-    await _reconcile_all(client.resource(GROUP, "clusterroles"), (*CLUSTER_ROLES, *CONTROLLER_ROLES), reconciled_role)
-    await _reconcile_all(client.resource(GROUP, "clusterrolebindings"), CLUSTER_ROLE_BINDINGS, reconciled_binding)
+    refusals = Refusals()
+    with refusals:
+        roles = (*CLUSTER_ROLES, *CONTROLLER_ROLES)
+        await _reconcile_all(client.resource(GROUP, "clusterroles"), roles, reconciled_role)
+    with refusals:
+        await _reconcile_all(client.resource(GROUP, "clusterrolebindings"), CLUSTER_ROLE_BINDINGS, reconciled_binding)
     for namespace in sorted({each["metadata"]["namespace"] for each in (*ROLES, *ROLE_BINDINGS)}):
-        await _ensure_namespace(client, namespace)
-    await _reconcile_all(client.resource(GROUP, "roles"), ROLES, reconciled_role)
-    await _reconcile_all(client.resource(GROUP, "rolebindings"), ROLE_BINDINGS, reconciled_binding)
+        with refusals:
+            await _ensure_namespace(client, namespace)
+    with refusals:
+        await _reconcile_all(client.resource(GROUP, "roles"), ROLES, reconciled_role)
+    with refusals:
+        await _reconcile_all(client.resource(GROUP, "rolebindings"), ROLE_BINDINGS, reconciled_binding)
+    refusals.check()
 
 
 async def _ensure_namespace(client: Client, name: str) -> None:
@@ -119,12 +127,7 @@ async def _ensure_namespace(client: Client, name: str) -> None:
 async def _reconcile_all(
     resource: ResourceClient, objects: Iterable[Object], merge: Callable[[Object, Object], Object | None]
 ) -> None:
-    """All concurrently: the store commits them together, with one write to its disk instead of one each."""
-    running = [Deferred.fromCoroutine(_reconcile(resource, expected, merge)) for expected in objects]
-    try:
-        await gatherResults(running, consumeErrors=True)
-    except FirstError as first:
-        raise first.subFailure.value from None  # type: ignore[misc]
+    await all_of(_reconcile(resource, expected, merge) for expected in objects)
 
 
 async def _reconcile(

@@ -9,8 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Sequence
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.controllers.bootstrap import reconcile
@@ -18,8 +17,7 @@ from kapi.controllers.bootstrap.leases import ServerLeases
 from kapi.machinery import status, tree
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client, ResourceClient
-from kapi.runtime.sliced import begin
-from kapi.server.lifecycle import retried
+from kapi.runtime.persistent import Persistent, Refusals
 from kapi.store.errors import StoreError
 
 _INTERVAL_SECONDS = 10.0
@@ -50,7 +48,6 @@ class BootstrapController:
     ) -> None:
         self._client = client
         self._statuses = (ranges_client or client).resource("networking.k8s.io", "servicecidrs")
-        self._reactor = reactor
         self._ranges = list(ranges)
         self._address = address
         self._port = port
@@ -58,32 +55,32 @@ class BootstrapController:
         self._now = now
         self._leases = leases  # None: this server is alone
         self._publishes = publishes
-        self._next: IDelayedCall | None = None
-        self._running: Deferred[None] | None = None
-        self._stopped = False
+        self._work = Persistent(self.name, self.run_once, reactor, _INTERVAL_SECONDS)
 
     async def run_once(self) -> None:
-        """Creates and corrects all objects, in the order of their dependencies.  Raises StatusError."""
+        """Creates and corrects all objects, in the order of their dependencies.  Raises StatusError when one is refused."""
+        refusals = Refusals()
         for namespace in reconcile.namespaces():
-            await self._ensure(self._client.resource("", "namespaces"), namespace)
-        await self._service_cidr()
+            with refusals:
+                await self._ensure(self._client.resource("", "namespaces"), namespace)
+        with refusals:
+            await self._service_cidr()
         for priority_class in reconcile.priority_classes():
-            await self._ensure(self._client.resource("scheduling.k8s.io", "priorityclasses"), priority_class)
-        await self._kubernetes_service()
+            with refusals:
+                await self._ensure(self._client.resource("scheduling.k8s.io", "priorityclasses"), priority_class)
+        with refusals:
+            await self._kubernetes_service()
+        with refusals:
+            await self._addresses()
+        refusals.check()
 
     async def start(self) -> None:
-        """Fires when the objects exist; a health check may wait for it."""
-        await retried(self.name, self.run_once, self._reactor)
-        if not self._stopped:
-            self._next = self._reactor.callLater(_INTERVAL_SECONDS, self._again)
+        """Fires when the objects exist, or were refused; a health check may wait for it."""
+        await self._work.start()
 
     async def stop(self) -> None:
         """Other servers stay published, this one does not."""
-        self._stopped = True
-        if self._next is not None and self._next.active():
-            self._next.cancel()
-        if self._running is not None:
-            self._running.cancel()
+        self._work.stop()
         if self._leases is None:
             return
         try:
@@ -93,21 +90,6 @@ class BootstrapController:
                 await self._publish(others)
         except (status.StatusError, StoreError) as error:
             self.log.warn("bootstrap: the lease stays until it expires: {error}", error=error)
-
-    def _again(self) -> None:
-        self._running = begin(self._reactor, self._run_again())
-
-    async def _run_again(self) -> None:
-        try:
-            await self.run_once()
-        except CancelledError:
-            raise
-        except (status.StatusError, StoreError) as error:
-            self.log.warn("bootstrap: {error}", error=error)
-        except Exception:
-            self.log.failure("bootstrap failed")
-        if not self._stopped:
-            self._next = self._reactor.callLater(_INTERVAL_SECONDS, self._again)
 
     async def _ensure(self, resource: ResourceClient, desired: Object, namespace: str = "") -> Object:
         """The existing object, created when it is missing."""
@@ -135,6 +117,8 @@ class BootstrapController:
         corrected = reconcile.corrected_service(tree.copy(existing), desired)
         if corrected is not None:
             await services.update(corrected, reconcile.NAMESPACE)
+
+    async def _addresses(self) -> None:
         if not self._publishes or ipaddress.ip_address(self._address).is_loopback:
             return  # a machine without network: endpoints may not name a loopback address
         alive: list[str] = []

@@ -14,15 +14,13 @@ from kapi.controllers.flowschemas import reconcile
 from kapi.machinery import status
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client, ResourceClient
+from kapi.runtime.persistent import Persistent, Refusals
 from kapi.runtime.workqueue import WorkQueue
-from kapi.server.lifecycle import retried
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 PRODUCER = "api-priority-and-fairness-config-producer-v1"
 CONSUMER = "api-priority-and-fairness-config-consumer-v1"
-_ENSURE = "*"  # no object has this name
 _INTERVAL_SECONDS = 60.0
-_START_SECONDS = 300.0  # upstream's bound for the first run
 
 
 class FlowSchemaController:
@@ -35,16 +33,16 @@ class FlowSchemaController:
         self._levels = producer.resource(GROUP, "prioritylevelconfigurations")
         self._statuses = consumer.resource(GROUP, "flowschemas")
         self._now = now
-        self._reactor = reactor
+        self._ensuring = Persistent(self.name, self._ensure_all, reactor, _INTERVAL_SECONDS)
         self._queue = WorkQueue(reactor, self.name, self._handle)
         self._unwatch: list[Callable[[], None]] = []
 
     async def start(self) -> None:
-        await retried(self.name, self._ensure_all, self._reactor, _START_SECONDS)
+        await self._ensuring.start()
         self._unwatch = [self._schemas.watch(self._schema_changed), self._levels.watch(self._level_changed)]
-        self._queue.add_after(_ENSURE, _INTERVAL_SECONDS)
 
     def stop(self) -> None:
+        self._ensuring.stop()
         for unwatch in self._unwatch:
             unwatch()
         self._queue.stop()
@@ -60,9 +58,6 @@ class FlowSchemaController:
             self._queue.add(schema["metadata"]["name"])
 
     async def _handle(self, key: str) -> float | None:
-        if key == _ENSURE:
-            await self._ensure_all()
-            return _INTERVAL_SECONDS
         schema = self._schemas.lister.get("", key)
         if schema is None:
             return None
@@ -76,17 +71,17 @@ class FlowSchemaController:
         return None
 
     async def _ensure_all(self) -> None:
-        for desired, mandatory in reconcile.desired_levels():
-            await self._ensure(self._levels, desired, mandatory)
-        for desired, mandatory in reconcile.desired_schemas():
-            await self._ensure(self._schemas, desired, mandatory)
-        for resource, known in (
-            (self._schemas, reconcile.desired_schemas()),
-            (self._levels, reconcile.desired_levels()),
-        ):
+        refusals = Refusals()
+        levels, schemas = (self._levels, reconcile.desired_levels()), (self._schemas, reconcile.desired_schemas())
+        for resource, known in (levels, schemas):
+            for desired, mandatory in known:
+                with refusals:
+                    await self._ensure(resource, desired, mandatory)
+        for resource, known in (schemas, levels):
             for name in reconcile.obsolete(resource.lister.list(), known):
-                with suppress(status.NotFound):
+                with refusals, suppress(status.NotFound):
                     await resource.delete(name)
+        refusals.check()
 
     async def _ensure(self, resource: ResourceClient, desired: Object, mandatory: bool) -> None:
         name = desired["metadata"]["name"]

@@ -1,0 +1,140 @@
+"""Parts of a server's start that write: they are tried until they succeed, and never end the server.
+
+Whatever is stored may refuse them: webhooks, policies, quotas, namespaces in deletion.  A server that did not start for it could
+not be repaired.  Upstream: the loops of the post-start hooks, of which some end the process after 30 seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from types import TracebackType
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from kapi.machinery.status import AlreadyExists, Conflict, NotFound, StatusError
+from kapi.runtime.sliced import begin
+from kapi.store.errors import StoreError
+
+#: for so long the start waits for an attempt: an admission webhook may take longer for each write
+PATIENCE_SECONDS = 5.0
+_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 1.0, 30.0  # between two attempts; it doubles
+#: other servers start at the same time, or make what is missing
+_PASSING = (AlreadyExists, Conflict, NotFound)
+
+
+class Refusals:
+    """``with refusals: ...`` for each of several writes: one that fails does not prevent the others."""
+
+    def __init__(self) -> None:
+        self._first: Exception | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, CancelledError):
+            return False
+        self._first = self._first or error
+        return True
+
+    def check(self) -> None:
+        """Raises the first error, if there was one."""
+        if self._first is not None:
+            raise self._first
+
+
+async def all_of(writes: Iterable[Coroutine[Deferred[object], object, None]]) -> None:
+    """Runs them concurrently, so that the store commits them together; raises the first error when all have ended."""
+    refusals = Refusals()
+    for running in [Deferred.fromCoroutine(write) for write in writes]:
+        with refusals:
+            await running
+    refusals.check()
+
+
+class Persistent:
+    """``attempt`` is repeated until it succeeds, and ``every`` so many seconds after that, if this is given.
+
+    ``what`` names it in the log.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, what: str, attempt: Callable[[], Awaitable[None]], reactor: IReactorTime, every: float | None = None
+    ) -> None:
+        self._what = what
+        self._attempt = attempt
+        self._reactor = reactor
+        self._every = every
+        self._started: Deferred[None] = Deferred()
+        self._running: Deferred[None] | None = None
+        self._stopped = False
+        self._known = ""  # the reason that was logged last
+
+    async def start(self) -> None:
+        """Returns when an attempt has succeeded, was refused, or takes long; further ones are made in the background.
+
+        While the store is away it waits: the server is not ready then anyway.
+        """
+        self._running = begin(self._reactor, self._run())
+        await self._started
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._running is not None:
+            self._running.cancel()
+
+    def _let_go(self) -> None:
+        if not self._started.called:
+            self._started.callback(None)
+
+    async def _run(self) -> None:
+        begun, pause, longest = self._reactor.seconds(), _FIRST_PAUSE_SECONDS, self._every or _MAX_PAUSE_SECONDS
+        while True:
+            patience = self._reactor.callLater(PATIENCE_SECONDS, self._let_go)
+            try:
+                await self._attempt()
+            except Exception as error:  # also a fault of ours must not end the server
+                if self._stopped:
+                    return
+                self._report(error)
+                late = self._reactor.seconds() - begun >= PATIENCE_SECONDS
+                if _store_is_away(error):
+                    pause = _FIRST_PAUSE_SECONDS
+                elif late or not isinstance(error, _PASSING):
+                    self._let_go()
+                wait, pause = pause, min(2 * pause, longest)
+            else:
+                self._let_go()
+                if self._known:
+                    self.log.info("{what}: done", what=self._what)
+                self._known = ""
+                if self._every is None:
+                    return
+                wait, pause = self._every, _FIRST_PAUSE_SECONDS
+            finally:
+                if patience.active():
+                    patience.cancel()
+            try:
+                await deferLater(self._reactor, wait)
+            except CancelledError:
+                return
+
+    def _report(self, error: Exception) -> None:
+        """Once for each reason."""
+        text = str(error) or type(error).__name__
+        if text == self._known:
+            return
+        self._known = text
+        if isinstance(error, (StatusError, StoreError, CancelledError)):
+            self.log.warn("{what} is tried again: {why}", what=self._what, why=text)
+        else:
+            self.log.failure("{what} failed, and is tried again", what=self._what)
+
+
+def _store_is_away(error: Exception) -> bool:
+    return isinstance(error, StoreError) or isinstance(error.__cause__, StoreError)
