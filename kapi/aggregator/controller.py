@@ -81,7 +81,8 @@ class APIServiceController:
     async def start(self) -> None:
         """Returns when every served group version has its APIService, or was refused one."""
         self._stops.append(self._services.watch(self._on_service))
-        await self._registering.start()
+        if self._client.has(GROUP, "apiservices"):
+            await self._registering.start()
         self._registration.complete = True
         self._stops.append(self._client.resource("", "services").watch(self._on_dependency))
         self._stops.append(self._client.resource("discovery.k8s.io", "endpointslices").watch(self._on_slice))

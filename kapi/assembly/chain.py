@@ -117,12 +117,14 @@ def _serve(server: GenericServer, registry: Registry, built_in: BuiltIn) -> None
 
 
 def _install_custom_resources(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:
-    """Serves custom resources on the last server."""
+    """Serves custom resources on the last server, unless their definitions are switched off."""
     registry, extensions = storage.registry, chain.extensions
+    client = registry.client.named("kube-apiserver")
+    if not client.has("apiextensions.k8s.io", "customresourcedefinitions"):
+        return
     built_in = frozenset(
         row.group_resource for server in (chain.core, chain.aggregator) for row in server.table.resources()
     )
-    client = registry.client.named("kube-apiserver")
     custom = CustomResources(registry, extensions.table, client, config.reactor, built_in, policy.conversion.post)
     extensions.add_post_start_hook(
         "start-apiextensions-controllers", custom.start, ("start-apiextensions-informers", "crd-informer-synced")

@@ -19,7 +19,6 @@ from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.identity.controller import COLLECTION as IDENTITY_COLLECTION
 from kapi.controllers.identity.controller import IdentityController
 from kapi.controllers.leaderelection.controller import LeaderElection
-from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
@@ -64,6 +63,7 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
     )
     config.reloaders.add(published.refresh)
 
+    has_namespaces = registry.client.has("", "namespaces")
     places = None
     if options.storage.enable_garbage_collector:
         places = Places(
@@ -85,15 +85,16 @@ def install_controllers(config: CompletedConfig, storage: Storage, chain: Server
     for controller in (
         *server_controllers(registry.client, reactor, node_ports=storage.node_ports, now=now),
         *_elected(options, reactor, registry, make),
-        published,
+        *([published] if has_namespaces and registry.client.has("", "configmaps") else ()),
     ):
         core.add_post_start_hook(controller.name, controller.start)
         core.add_closing_hook(controller.name, controller.stop)
-    if options.generic.features["APIServerIdentity"]:
+    has_leases = has_namespaces and registry.client.has("coordination.k8s.io", "leases")
+    if options.generic.features["APIServerIdentity"] and has_leases:
         identity = IdentityController(registry.client.named("kube-apiserver"), reactor, registry.environment.clock)
         core.add_post_start_hook(identity.name, identity.start, (IDENTITY_COLLECTION,))
         core.add_closing_hook(identity.name, identity.stop)
-    if options.generic.features["CoordinatedLeaderElection"] and GroupResource(GROUP, CANDIDATES) in registry.stores:
+    if options.generic.features["CoordinatedLeaderElection"] and has_leases and registry.client.has(GROUP, CANDIDATES):
         election = _coordination(options, reactor, registry)
         core.add_post_start_hook(election.name, election.start)
         core.add_closing_hook(election.name, election.stop)
@@ -107,10 +108,10 @@ def _elected(
 ) -> list[Controller]:
     """The controllers of ``make``, behind a leader election: one of several servers runs them.
 
-    A server with an exclusive store needs no election.
+    A server with an exclusive store needs no election.  Without Leases there is none: each server runs them.
     """
     wanted = options.controllers
-    if registry.store.exclusive or not wanted.leader_elect:
+    if registry.store.exclusive or not wanted.leader_elect or not registry.client.has("coordination.k8s.io", "leases"):
         return make()
     election = LeaderElection(
         registry.client.named("kube-controller-manager"),

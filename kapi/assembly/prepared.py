@@ -85,7 +85,7 @@ def prepare_run(
 ) -> PreparedServer:
     """Adds everything that only the process's own server has, and builds the filters.  Raises ConfigError."""
     options, server, core = config.options, chain.aggregator, chain.core
-    _install_identity(config, policy, chain)
+    _install_identity(config, storage, policy, chain)
     _install_informers(config, storage, chain)
     if config.tracing is not None:
         core.add_closing_hook("tracing", config.tracing.stop)
@@ -127,12 +127,15 @@ def prepare_run(
     return PreparedServer(config, storage, policy, chain, hooks, tuple(filters), faults, clusters, past)
 
 
-def _install_identity(config: CompletedConfig, policy: Policy, chain: ServerChain) -> None:
+def _install_identity(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:
     """Serves the issuer's discovery documents, and starts tracking the use of legacy tokens."""
     for path, handler in policy.identity.paths.items():
         chain.core.route(path, handler)
         chain.core.route(path + "/", handler, listed=False)
         chain.core.route_below(path, nothing)
+    client = storage.registry.client
+    if not (client.has("", "configmaps") and client.has("", "namespaces")):
+        return
     name = "start-legacy-token-tracking-controller"
     tracking = Persistent(name, policy.identity.usage.record_start, config.reactor)
     chain.aggregator.add_post_start_hook(name, tracking.start)

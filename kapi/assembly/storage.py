@@ -9,7 +9,7 @@ from kapi.admission.interface import AdmissionChain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.encryption import install_encryption
 from kapi.authorization.build import Authorization
-from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, register, rows_of, served
+from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, register, rows_of, served, switched_off
 from kapi.machinery.gvk import GroupResource
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
@@ -90,11 +90,13 @@ def build_storage(options: Options, registry: Registry, authorization: Authoriza
     extensions = _register(registry, options, rows_of(EXTENSIONS_GROUP))
     core = _register(registry, options, core_rows())
     aggregator = _register(registry, options, rows_of(AGGREGATOR_GROUP))
+    registry.stores.off = switched_off(registry)
     return Storage(registry, extensions, core, aggregator, _install_checks(options, registry, authorization))
 
 
 def storage_over(storage: Storage, options: Options, registry: Registry, authorization: Authorization) -> Storage:
     """The same resources in another registry of the process, which already has the rows."""
+    registry.stores.off = storage.registry.stores.off
     return replace(storage, registry=registry, node_ports=_install_checks(options, registry, authorization))
 
 

@@ -15,6 +15,7 @@ from kapi.controllers.endpoints.controller import EndpointsController
 from kapi.controllers.endpointslice.controller import EndpointSliceController
 from kapi.controllers.endpointslicemirroring.controller import EndpointSliceMirroringController
 from kapi.controllers.flowschemas.controller import CONSUMER, PRODUCER, FlowSchemaController
+from kapi.controllers.flowschemas.controller import GROUP as FLOW_CONTROL
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.namespaces.controller import NamespaceController
@@ -75,10 +76,11 @@ def server_controllers(
     client: NamedClient, reactor: IReactorTime, *, node_ports: NodePorts, now: Callable[[], str]
 ) -> list[Controller]:
     """The controllers that upstream's API server runs itself: always enabled."""
-    return [
-        FlowSchemaController(client.named(PRODUCER), client.named(CONSUMER), reactor, now),
-        ServiceRepairController(client.named("kube-apiserver"), node_ports, reactor, now),
-    ]
+    producer = client.named(PRODUCER)
+    made: list[Controller] = [ServiceRepairController(client.named("kube-apiserver"), node_ports, reactor, now)]
+    if producer.has(FLOW_CONTROL, "flowschemas") and producer.has(FLOW_CONTROL, "prioritylevelconfigurations"):
+        made.append(FlowSchemaController(producer, client.named(CONSUMER), reactor, now))
+    return made
 
 
 def manager_controllers(
@@ -111,9 +113,9 @@ def manager_controllers(
         TokenCleaner(own, reactor, now),
         BootstrapSigner(own, reactor, now),
         EndpointsController(own, reactor),
-        EndpointSliceController(own, reactor),
-        EndpointSliceMirroringController(own, reactor),
     ]
+    if own.has("discovery.k8s.io", "endpointslices"):
+        made += [EndpointSliceController(own, reactor), EndpointSliceMirroringController(own, reactor)]
     if places is not None:
         recorder = CoreEventRecorder(own, GarbageCollector.name, now)
         made.append(GarbageCollector(caches, places, reactor, recorder, call))

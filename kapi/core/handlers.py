@@ -18,20 +18,20 @@ from kapi.request.reactor import Reactor
 
 
 def built_in_handlers(registry: Registry, reactor: Reactor, kubelet: KubeletSettings) -> dict[str, Endpoint]:
-    """Endpoints by name.  ``registry`` must already have pods, nodes and pod disruption budgets."""
-    kubelets = Kubelets(registry.stores[GroupResource("", "nodes")], kubelet)
+    """Endpoints by name.  ``registry`` must already have the built-in resources."""
+    kubelets = Kubelets(registry.stores.get(GroupResource("", "nodes")), kubelet)
     transport = Transport(reactor, kubelet.timeout, kubelet.bytes_per_second)
-    pods = registry.stores[GroupResource("", "pods")]
-    binding = Binding(pods)
-    return {
+    found: dict[str, Endpoint] = {
         "attach": Streams("attach", "PodAttachOptions", kubelets, transport),
         "exec": Streams("exec", "PodExecOptions", kubelets, transport),
         "log": Log(kubelets, transport),
         "portforward": Streams("portForward", "PodPortForwardOptions", kubelets, transport),
         "proxy": Proxy(kubelets, transport),
         "scale": scale,
-        "binding": binding,
-        "bindings": binding,
         "componentstatuses": ComponentStatuses(reactor, [part.store for part in registry.caches.parts]),
-        "eviction": Eviction(pods, registry.client.named("kube-apiserver")),
     }
+    pods = registry.stores.get(GroupResource("", "pods"))
+    if pods is not None:
+        found["binding"] = found["bindings"] = Binding(pods)
+        found["eviction"] = Eviction(pods, registry.client.named("kube-apiserver"))
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kapi.endpoints.dispatch import ResourceTable
+from kapi.machinery.gvk import GroupResource
 from kapi.registry.registry import Registry
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
@@ -28,6 +29,13 @@ def register(registry: Registry, rows: Iterable[Resource]) -> None:
     for row in rows:
         if not row.handler:
             registry.add(_stored(row))
+
+
+def switched_off(registry: Registry) -> dict[GroupResource, bool]:
+    """The stored built-in resources that were not added to a registry, and whether they are on by default."""
+    usual = {row.storage_resource for row in BUILT_IN if not row.handler}
+    every = usual | {row.storage_resource for row in PREVIEWS}
+    return {resource: resource in usual for resource in every if resource not in registry.stores}
 
 
 def install(table: ResourceTable, registry: Registry, rows: Iterable[Resource]) -> None:

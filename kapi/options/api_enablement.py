@@ -77,7 +77,7 @@ class APIEnablementOptions(FlagSet):
 
         The most specific setting decides; without one, only stable versions are served.
         """
-        group_version = f"{group}/{version}" if group else version
+        group_version = f"{group}/{version}"  # "/v1" is the core group
         stage = "alpha" if "alpha" in version else "beta" if "beta" in version else "ga"
         keys = (f"{group_version}/{plural}", group_version, f"api/{stage}", "api/all")
         for key in keys:

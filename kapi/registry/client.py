@@ -16,6 +16,7 @@ from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.registry import read
+from kapi.registry.absent import AbsentLister, AbsentResource
 from kapi.registry.conversion import converting
 from kapi.registry.create import create
 from kapi.registry.delete import delete
@@ -28,8 +29,8 @@ from kapi.registry.self_requests import SELF_REQUESTS
 from kapi.registry.stores import Stores
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
-from kapi.resources.definition import Subresource
-from kapi.runtime.interface import EventHandler
+from kapi.resources.definition import Lister, Subresource
+from kapi.runtime.interface import EventHandler, ResourceClient
 from kapi.runtime.sliced import Sliced
 from kapi.schema import mergepatch
 from kapi.schema.decode import decode
@@ -357,12 +358,17 @@ class RegistryClient:
         self._user = user
         self._manager = manager
 
-    def resource(self, group: str, plural: str) -> StoreClient:
-        """Raises NotFound for a resource that is not stored now."""
+    def resource(self, group: str, plural: str) -> ResourceClient:
+        """Raises NotFound for a resource that is not stored now, unless it is a built-in one that is switched off."""
         store = self._stores.get(GroupResource(group, plural))
-        if store is None:
+        if store is not None:
+            return StoreClient(store, self._user, self._manager)
+        if self.has(group, plural):
             raise status.no_such_resource()
-        return StoreClient(store, self._user, self._manager)
+        return AbsentResource()
+
+    def has(self, group: str, plural: str) -> bool:
+        return not self._stores.is_off(GroupResource(group, plural), self._manager)
 
     def resources(self) -> list[tuple[str, str, bool]]:
         return [(key.group, key.resource, row.namespaced) for key, row in self._stores.rows()]
@@ -372,16 +378,16 @@ class RegistryClient:
         return RegistryClient(self._stores, self._user, manager)
 
 
-class Listers(dict[GroupResource, CacheLister]):
+class Listers(dict[GroupResource, Lister]):
     """Listers by resource, made on first use."""
 
     def __init__(self, stores: Stores) -> None:
         super().__init__()
         self._stores = stores
 
-    def __missing__(self, key: GroupResource) -> CacheLister:
-        lister = self[key] = CacheLister(self._stores[key])
+    def __missing__(self, key: GroupResource) -> Lister:
+        lister = self[key] = AbsentLister() if key in self._stores.off else CacheLister(self._stores[key])
         return lister
 
-    def get(self, key: GroupResource, default: None = None) -> CacheLister | None:  # type: ignore[override]
+    def get(self, key: GroupResource, default: None = None) -> Lister | None:  # type: ignore[override]
         return self[key] if key in self._stores else default

@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from twisted.logger import Logger
+
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.resource_store import ResourceStore
 from kapi.resources.definition import Resource
 
 
 class Stores(dict[GroupResource, ResourceStore]):
-    """ResourceStores that are made when they are added."""
+    """ResourceStores that are made when they are added.
+
+    ``off`` are the built-in resources that are switched off; the value says whether they are on by default.
+    """
+
+    log = Logger()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.off: Mapping[GroupResource, bool] = {}
+        self._missed: set[tuple[GroupResource, str]] = set()
+
+    def is_off(self, resource: GroupResource, user: str) -> bool:
+        """Whether a built-in resource is switched off.  If it is on by default, logs once for each user that needs it."""
+        on_by_default = self.off.get(resource)
+        if on_by_default is None:
+            return False
+        if on_by_default and (resource, user) not in self._missed:
+            self._missed.add((resource, user))
+            self.log.warn("{resource} is switched off: {user} does without it", resource=str(resource), user=user)
+        return True
 
     def made(self, resource: GroupResource) -> ResourceStore | None:
         """The store of a resource if it has been made, else None: never makes one."""

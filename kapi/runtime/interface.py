@@ -78,7 +78,13 @@ class ResourceClient(Protocol):
 
 
 class Client(Protocol):
-    def resource(self, group: str, plural: str) -> ResourceClient: ...
+    def resource(self, group: str, plural: str) -> ResourceClient:
+        """A built-in resource that is switched off has no objects, and its writes raise NotFound."""
+        ...
+
+    def has(self, group: str, plural: str) -> bool:
+        """False for a built-in resource that is switched off: the caller does without it, which is logged once."""
+        ...
 
     def resources(self) -> list[tuple[str, str, bool]]:
         """(group, plural, namespaced) of everything that is stored now, custom resources included."""

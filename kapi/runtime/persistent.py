@@ -80,8 +80,12 @@ class Persistent:
 
         While the store is away it waits: the server is not ready then anyway.
         """
-        self._running = begin(self._reactor, self._run())
+        self.begin()
         await self._started
+
+    def begin(self) -> None:
+        """As ``start``, for which nobody waits."""
+        self._running = begin(self._reactor, self._run())
 
     def stop(self) -> None:
         self._stopped = True
@@ -101,11 +105,12 @@ class Persistent:
             except Exception as error:  # also a fault of ours must not end the server
                 if self._stopped:
                     return
-                self._report(error)
-                late = self._reactor.seconds() - begun >= PATIENCE_SECONDS
+                passing = isinstance(error, _PASSING) and self._reactor.seconds() - begun < PATIENCE_SECONDS
+                if not passing:
+                    self._report(error)
                 if _store_is_away(error):
                     pause = _FIRST_PAUSE_SECONDS
-                elif late or not isinstance(error, _PASSING):
+                elif not passing:
                     self._let_go()
                 wait, pause = pause, min(2 * pause, longest)
             else:

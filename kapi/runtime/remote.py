@@ -43,6 +43,10 @@ class RemoteClient:
             found = self._resources[group, plural] = RemoteResource(self._client.of(mapping))
         return found
 
+    def has(self, group: str, plural: str) -> bool:
+        """Whether the server has the resource."""
+        return (group, plural) in self._known
+
     def resources(self) -> builtins.list[tuple[str, str, bool]]:
         """The resources that can be listed, watched and deleted."""
         return [

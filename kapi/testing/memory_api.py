@@ -16,7 +16,7 @@ from kapi.admission.interface import AdmissionChain, Plugin
 from kapi.authorization.fixed import AlwaysAllow
 from kapi.authorization.interface import Authorizer
 from kapi.core.handlers import built_in_handlers
-from kapi.core.install import install
+from kapi.core.install import install, switched_off
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.filters.chain import FilterChain
@@ -65,6 +65,7 @@ class MemoryAPI:
         self.table = ResourceTable()
         self.rows = list(rows)
         install(self.table, self.registry, self.rows)
+        self.registry.stores.off = switched_off(self.registry)
         reactor = cast(Reactor, self.clock)  # without threads and network, which are not used
         self.table.handlers.update(built_in_handlers(self.registry, reactor, KubeletSettings()))
         chain = FilterChain([received_timestamp(self.clock.seconds), request_info, self._identify], self._dispatch)

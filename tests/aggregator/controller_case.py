@@ -81,6 +81,9 @@ class FakeClient:
     def resource(self, group: str, plural: str) -> FakeResource:
         return self.resources.setdefault((group, plural), FakeResource(group, plural))
 
+    def has(self, group: str, plural: str) -> bool:
+        return True
+
 
 class FakeQuestions:
     """Servers without a network: ``answers`` by path, ``silent`` ones never answer, ``dead`` ones refuse."""

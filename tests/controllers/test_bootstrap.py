@@ -94,6 +94,21 @@ class Bootstrap(TestCase):
         self.assertIsNotNone(services.lister.get("default", "kubernetes"))
         await self.wait(server.stop())
 
+    async def test_a_slice_of_another_address_type_is_replaced(self) -> None:
+        api = await self.start()
+        server = self.server("192.0.2.1")
+        await self.wait(server.run_once())
+        slices = api.registry.client.resource("discovery.k8s.io", "endpointslices")
+        await self.wait(slices.delete("kubernetes", "default"))
+        await self.wait(
+            slices.create({"metadata": {"name": "kubernetes"}, "addressType": "FQDN", "endpoints": []}, "default")
+        )
+        await self.wait(server.run_once())
+        found = slices.lister.get("default", "kubernetes")
+        assert found is not None
+        self.assertEqual(found["addressType"], "IPv4")
+        self.assertEqual(self.addresses(), ["192.0.2.1"])
+
     async def test_servers_publish_all_that_live(self) -> None:
         api = await self.start()
         first, second = self.server("192.0.2.1"), self.server("192.0.2.2")

@@ -39,7 +39,7 @@ class NodeGraph:
         self._owned: dict[Vertex, list[tuple[Vertex, Vertex]]] = {}
 
     def follow(self, client: Client) -> Callable[[], None]:
-        """Lists and watches the resources that refer to nodes, as far as they are served; returns the function that stops it."""
+        """Lists and watches the resources that refer to nodes; returns the function that stops it."""
         stops = [resource.watch(handler) for resource, handler in self.sources(client)]
 
         def stop() -> None:
@@ -49,7 +49,7 @@ class NodeGraph:
         return stop
 
     def sources(self, client: Client) -> list[tuple[ResourceClient, EventHandler]]:
-        """The resources that refer to nodes, as far as they are served, each with the method that takes its events."""
+        """The resources that refer to nodes, each with the method that takes its events."""
         handlers = (
             ("", "pods", self.on_pod),
             ("", "persistentvolumes", self.on_volume),
@@ -57,12 +57,7 @@ class NodeGraph:
             ("resource.k8s.io", "resourceslices", self.on_slice),
             ("certificates.k8s.io", "podcertificaterequests", self.on_pod_certificate),
         )
-        served = {(group, plural) for group, plural, _ in client.resources()}
-        return [
-            (client.resource(group, plural), handler)
-            for group, plural, handler in handlers
-            if (group, plural) in served
-        ]
+        return [(client.resource(group, plural), handler) for group, plural, handler in handlers]
 
     def _replace(self, owner: Vertex, edges: list[tuple[Vertex, Vertex]]) -> None:
         """In steps: between them the old and the new edges are both there."""

@@ -124,8 +124,7 @@ class PolicyIndex:
         self._subjects: dict[tuple[str, str], list[str]] = {}  # (namespace, binding) -> its indexed subjects
 
     def follow(self, client: Client) -> Callable[[], None]:
-        """Lists and watches those of the four resources that are served; returns the function that stops it."""
-        served = {plural for group, plural, _ in client.resources() if group == GROUP}
+        """Lists and watches the four resources; returns the function that stops it."""
         stops = [
             client.resource(GROUP, plural).watch(handler)
             for plural, handler in (
@@ -134,7 +133,6 @@ class PolicyIndex:
                 ("clusterrolebindings", self.on_binding),
                 ("rolebindings", self.on_binding),
             )
-            if plural in served
         ]
 
         def stop() -> None:

@@ -33,8 +33,7 @@ class LazyPolicyIndex(PolicyIndex):
         client, self._client = self._client, None
         if client is None:
             return
-        served = {plural for group, plural, _ in client.resources() if group == GROUP}
-        for plural in sorted(served):
+        for plural in ("clusterrolebindings", "clusterroles", "rolebindings", "roles"):
             take = self.on_role if plural.endswith("roles") else self.on_binding
             for obj in client.resource(GROUP, plural).lister.list():
                 take("ADDED", obj)

@@ -60,18 +60,22 @@ class BootstrapController:
     async def run_once(self) -> None:
         """Creates and corrects all objects, in the order of their dependencies.  Raises StatusError when one is refused."""
         refusals = Refusals()
-        for namespace in reconcile.namespaces():
+        if self._client.has("", "namespaces"):
+            for namespace in reconcile.namespaces():
+                with refusals:
+                    await self._ensure(self._client.resource("", "namespaces"), namespace)
+        if self._client.has("networking.k8s.io", "servicecidrs"):
             with refusals:
-                await self._ensure(self._client.resource("", "namespaces"), namespace)
-        with refusals:
-            await self._service_cidr()
-        for priority_class in reconcile.priority_classes():
+                await self._service_cidr()
+        if self._client.has("scheduling.k8s.io", "priorityclasses"):
+            for priority_class in reconcile.priority_classes():
+                with refusals:
+                    await self._ensure(self._client.resource("scheduling.k8s.io", "priorityclasses"), priority_class)
+        if self._client.has("", "namespaces") and self._client.has("", "services"):
             with refusals:
-                await self._ensure(self._client.resource("scheduling.k8s.io", "priorityclasses"), priority_class)
-        with refusals:
-            await self._kubernetes_service()
-        with refusals:
-            await self._addresses()
+                await self._kubernetes_service()
+            with refusals:
+                await self._addresses()
         refusals.check()
 
     async def start(self) -> None:
@@ -128,11 +132,16 @@ class BootstrapController:
         await self._publish(reconcile.served_addresses(self._address, alive))
 
     async def _publish(self, addresses: list[str]) -> None:
-        endpoints = reconcile.kubernetes_endpoints(addresses, self._port)
-        await self._correct(self._client.resource("", "endpoints"), endpoints, "subsets")
-        endpoint_slice = reconcile.kubernetes_endpoint_slice(addresses, self._port)
-        slices = self._client.resource("discovery.k8s.io", "endpointslices")
-        await self._correct(slices, endpoint_slice, "endpoints", "ports")
+        if self._client.has("", "endpoints"):
+            endpoints = reconcile.kubernetes_endpoints(addresses, self._port)
+            await self._correct(self._client.resource("", "endpoints"), endpoints, "subsets")
+        if self._client.has("discovery.k8s.io", "endpointslices"):
+            endpoint_slice = reconcile.kubernetes_endpoint_slice(addresses, self._port)
+            slices = self._client.resource("discovery.k8s.io", "endpointslices")
+            existing = slices.lister.get(reconcile.NAMESPACE, reconcile.SERVICE)
+            if existing is not None and existing.get("addressType") != endpoint_slice["addressType"]:
+                await slices.delete(reconcile.SERVICE, reconcile.NAMESPACE)  # it cannot be changed
+            await self._correct(slices, endpoint_slice, "endpoints", "ports")
 
     async def _correct(self, resource: ResourceClient, desired: Object, *parts: str) -> None:
         existing = await self._ensure(resource, desired, reconcile.NAMESPACE)

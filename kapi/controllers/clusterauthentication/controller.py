@@ -51,6 +51,6 @@ class ClusterAuthenticationController:
                 await self._maps.create({"metadata": {"name": NAME}, "data": data}, NAMESPACE)
             elif (existing.get("data") or {}) != data:
                 await self._maps.update({**existing, "data": data}, NAMESPACE)
-        except (AlreadyExists, Conflict, NotFound):
-            return 0.2  # another server was faster, or the namespace is still to come
+        except (AlreadyExists, NotFound) as error:  # another server was faster, or the namespace is still to come
+            raise Conflict(error.message) from None
         return None

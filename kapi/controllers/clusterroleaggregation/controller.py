@@ -33,8 +33,7 @@ class ClusterRoleAggregationController:
         self._unwatch: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        if any((group, plural) == (GROUP, "clusterroles") for group, plural, _ in self._client.resources()):
-            self._unwatch = self._client.resource(GROUP, "clusterroles").watch(self._changed)
+        self._unwatch = self._client.resource(GROUP, "clusterroles").watch(self._changed)
 
     def stop(self) -> None:
         self._unwatch()

@@ -15,9 +15,10 @@ from kapi.machinery import status
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
-from kapi.registry.client import RegistryClient, StoreClient
+from kapi.registry.client import RegistryClient
 from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
+from kapi.runtime.interface import ResourceClient
 from kapi.watchcache.unreadable import Unreadable
 
 _NAMESPACES = GroupResource("", "namespaces")
@@ -49,7 +50,7 @@ class Place(Protocol):
 class Stored:
     """A resource in the store, read from its watch cache.  ``fresh`` before what must be the newest state."""
 
-    def __init__(self, store: ResourceStore, namespaces: ResourceStore | None, client: StoreClient) -> None:
+    def __init__(self, store: ResourceStore, namespaces: ResourceStore | None, client: ResourceClient) -> None:
         self.resource = store.group_resource
         self.namespaced = store.row.namespaced
         self._cache = store.cache

@@ -11,16 +11,13 @@ import socket
 import uuid
 from collections.abc import Callable
 
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.logger import Logger
+from twisted.internet.interfaces import IReactorTime
 
 from kapi.machinery import status, tree
 from kapi.machinery.time import seconds_of, stamp_micros
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
-from kapi.runtime.sliced import begin
-from kapi.store.errors import StoreError
+from kapi.runtime.persistent import Persistent
 
 COLLECTION = "start-kube-apiserver-identity-lease-garbage-collector"
 NAMESPACE = "kube-system"
@@ -28,7 +25,6 @@ _LABEL = "apiserver.kubernetes.io/identity"
 _COMPONENT = "kube-apiserver"
 DURATION_SECONDS = 3600  # of a Lease
 RENEWAL_SECONDS = 10.0  # between two renewals
-_RETRY_SECONDS = 0.5  # at the start the namespace may not exist yet
 _COLLECTION_SECONDS = 3600.0
 
 
@@ -42,7 +38,6 @@ class IdentityController:
     """``clock`` gives unix seconds.  Servers on one host share a Lease."""
 
     name = "start-kube-apiserver-identity-lease-controller"
-    log = Logger()
 
     def __init__(
         self, client: Client, reactor: IReactorTime, clock: Callable[[], float], host: str = socket.gethostname()
@@ -54,36 +49,13 @@ class IdentityController:
         self._lease = lease_name(host)
         self._holder = f"{self._lease}_{uuid.uuid4()}"
         self._collected_at: float | None = None
-        self._next: IDelayedCall | None = None
-        self._running: Deferred[None] | None = None
-        self._stopped = False
+        self._work = Persistent("identity lease", self.run_once, reactor, RENEWAL_SECONDS)
 
     async def start(self) -> None:
-        self._again()
+        self._work.begin()
 
     def stop(self) -> None:
-        self._stopped = True
-        if self._next is not None and self._next.active():
-            self._next.cancel()
-        if self._running is not None:
-            self._running.cancel()
-
-    def _again(self) -> None:
-        self._running = begin(self._reactor, self._run_again())
-
-    async def _run_again(self) -> None:
-        pause = _RETRY_SECONDS
-        try:
-            await self.run_once()
-            pause = RENEWAL_SECONDS
-        except CancelledError:
-            return
-        except (status.StatusError, StoreError) as error:
-            self.log.info("identity lease: {error}", error=error)
-        except Exception:
-            self.log.failure("the identity lease could not be renewed")
-        if not self._stopped:
-            self._next = self._reactor.callLater(pause, self._again)
+        self._work.stop()
 
     async def run_once(self) -> None:
         """Renews, and once an hour removes what has expired.  Raises StatusError, StoreError."""
@@ -92,8 +64,12 @@ class IdentityController:
             await self._leases.create(self._new(), NAMESPACE)
         else:
             lease: Object = tree.copy(found)
-            lease["spec"].update(holderIdentity=self._holder, renewTime=stamp_micros(self._clock()))
-            lease["spec"]["leaseDurationSeconds"] = DURATION_SECONDS
+            lease["spec"] = {
+                **(lease.get("spec") or {}),
+                "holderIdentity": self._holder,
+                "leaseDurationSeconds": DURATION_SECONDS,
+                "renewTime": stamp_micros(self._clock()),
+            }
             await self._leases.update(lease, NAMESPACE)
         now = self._reactor.seconds()
         if self._collected_at is None or now - self._collected_at >= _COLLECTION_SECONDS:

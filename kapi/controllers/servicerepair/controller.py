@@ -29,6 +29,7 @@ FAILURES = Counter(
     "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop",
 )
 _INTERVAL_SECONDS = 60.0
+_FIRST_RANGE_SECONDS = 1.0  # at the first start the ranges are still being made
 _ALL = "services"
 _ADDRESSES, _PORTS = "ipallocator-repair-controller", "portallocator-repair-controller"
 
@@ -43,6 +44,7 @@ class ServiceRepairController:
         self._services = client.resource("", "services")
         self._addresses = client.resource(GROUP, "ipaddresses")
         self._ranges = client.resource(GROUP, "servicecidrs")
+        self._records_addresses = client.has(GROUP, "ipaddresses")
         self._ports = node_ports
         self._events = EventRecorder(client, now)
         self._now = now
@@ -57,7 +59,8 @@ class ServiceRepairController:
 
     async def _handle(self, key: str) -> float | None:
         await self.run_once()
-        return _INTERVAL_SECONDS
+        waits = self._records_addresses and not self._ranges.lister.list()
+        return _FIRST_RANGE_SECONDS if waits else _INTERVAL_SECONDS
 
     async def run_once(self) -> None:
         now = seconds_of(self._now())
@@ -68,14 +71,15 @@ class ServiceRepairController:
         services = await self._services.list()
         ranges = await self._ranges.list()
         networks = [network for service_cidr in ranges for network in networks_of(service_cidr)]
-        plan = reconcile.plan_addresses(services, addresses, networks, now)
-        for news in plan.news:
-            await self._events.warn(_ADDRESSES, news)
-        for release in plan.release:
-            if await self._delete(release.address):
-                await self._events.warn(_ADDRESSES, release.news)
-        for claim in plan.claim + plan.replace:
-            await self._claim(claim)
+        if self._records_addresses:
+            plan = reconcile.plan_addresses(services, addresses, networks, now)
+            for news in plan.news:
+                await self._events.warn(_ADDRESSES, news)
+            for release in plan.release:
+                if await self._delete(release.address):
+                    await self._events.warn(_ADDRESSES, release.news)
+            for claim in plan.claim + plan.replace:
+                await self._claim(claim)
         try:
             await self._repair_ports(reconcile.ports_in_use(services), set(reserved), services, now)
         except (status.StatusError, StoreError):

@@ -11,10 +11,12 @@ import msgspec
 
 from kapi.endpoints.connect.transport import TLS, Target
 from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.registry.resource_store import ResourceStore
 
+_NODES = GroupResource("", "nodes")
 ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 
 
@@ -29,14 +31,16 @@ class KubeletSettings(msgspec.Struct):
 
 
 class Kubelets:
-    """Finds the kubelet of a node in the watch cache."""
+    """Finds the kubelet of a node in the watch cache; ``nodes`` is None when nodes are switched off."""
 
-    def __init__(self, nodes: ResourceStore, settings: KubeletSettings) -> None:
+    def __init__(self, nodes: ResourceStore | None, settings: KubeletSettings) -> None:
         self._nodes = nodes
         self.settings = settings
 
     async def target(self, node: str, path: bytes, query: bytes = b"") -> Target:
         """Raises NotFound for an unknown node, and a plain error for one without a usable address."""
+        if self._nodes is None:
+            raise status.not_found(_NODES, node)
         entry = await read.get(self._nodes, "", node)
         state = entry.object.get("status") or {}
         port = ((state.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or self.settings.port

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kapi.machinery import status
+from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.choice import RANDOM
 from kapi.registry.allocators.errors import AllocationError, AlreadyAllocated, NotInRange, RangeFull
 from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_ALLOCATED, DYNAMIC, STATIC
+from kapi.resources.core.services.access import cluster_ips
 from kapi.resources.core.services.allocation import address_candidates, holds
 from kapi.resources.shared.addresses import Network, parse, parse_network
 from kapi.runtime.interface import Client
@@ -92,6 +94,9 @@ class ClusterAddresses:
         ADDRESSES_ALLOCATED.add(cidr, STATIC)
         ADDRESS_SECONDS.observe(self._seconds() - began, cidr)
 
+    def _taken(self, ip: str) -> bool:
+        return self._addresses.lister.get("", ip) is not None
+
     async def _create(self, ip: str, family: str, namespace: str, name: str) -> None:
         try:
             await self._addresses.create(ip_address_of(ip, family, namespace, name))
@@ -109,7 +114,7 @@ class ClusterAddresses:
                 return str(network.network_address)
             cidr, began = str(network), self._seconds()
             for ip in address_candidates(network, self._random):
-                if self._addresses.lister.get("", ip) is not None:
+                if self._taken(ip):
                     continue
                 try:
                     await self._create(ip, family, namespace, name)
@@ -128,3 +133,30 @@ class ClusterAddresses:
             await self._addresses.delete(str(address))
         except status.NotFound:
             return
+
+
+class UnrecordedAddresses(ClusterAddresses):
+    """Allocates addresses of given ranges without ServiceCIDRs and IPAddresses, which are switched off.
+
+    What is in use is read from the Services, so that several servers may give out the same address.
+    """
+
+    def __init__(self, client: Client, ranges: Sequence[Network]) -> None:
+        super().__init__(client)
+        self._services = client.resource("", "services")
+        self._configured = ranges
+        self._allocated: set[str] = set()
+
+    def networks(self, family: str) -> list[Network]:
+        return [network for network in self._configured if f"IPv{network.version}" == family]
+
+    def _taken(self, ip: str) -> bool:
+        return ip in self._allocated or any(ip in cluster_ips(each) for each in steps(self._services.lister.list()))
+
+    async def _create(self, ip: str, family: str, namespace: str, name: str) -> None:
+        if self._taken(ip):
+            raise AlreadyAllocated("provided IP is already allocated")
+        self._allocated.add(ip)
+
+    async def release(self, ip: str) -> None:
+        self._allocated.discard(str(parse(ip)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from kapi.machinery.gvk import GroupResource
-from kapi.registry.allocators.addresses import ClusterAddresses
+from kapi.registry.allocators.addresses import GROUP, ClusterAddresses, UnrecordedAddresses
 from kapi.registry.allocators.ports import RESERVATIONS, NodePorts
 from kapi.registry.allocators.services import ServiceLifecycle
 from kapi.registry.registry import Registry
@@ -25,10 +25,12 @@ def install(registry: Registry, ranges: Sequence[str], port_range: tuple[int, in
     node_ports = NodePorts(registry.store, cache, *port_range)
 
     def lifecycle() -> dict[str, object]:
-        parsed = [parse_network(cidr) for cidr in ranges]
-        configured = [f"IPv{network[1].version}" for network in parsed if network is not None] or ["IPv4"]
+        networks = [network[1] for network in map(parse_network, ranges) if network is not None]
+        families = [f"IPv{network.version}" for network in networks] or ["IPv4"]
         client = registry.client.named("kube-apiserver")
-        return {"lifecycle": ServiceLifecycle(client, ClusterAddresses(client), node_ports, configured)}
+        recorded = client.has(GROUP, "ipaddresses") and client.has(GROUP, "servicecidrs")
+        addresses = ClusterAddresses(client) if recorded else UnrecordedAddresses(client, networks)
+        return {"lifecycle": ServiceLifecycle(client, addresses, node_ports, families)}
 
     registry.amend(GroupResource("", "services"), lifecycle)
     return node_ports
