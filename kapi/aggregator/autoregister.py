@@ -6,7 +6,7 @@ that none of them can delay a new custom resource.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -15,12 +15,15 @@ from kapi.aggregator import registration
 from kapi.aggregator.registration import service_name
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object
 from kapi.runtime.interface import ResourceClient
 from kapi.runtime.persistent import all_of
 from kapi.runtime.workqueue import WorkQueue
 
 GROUP = "apiregistration.k8s.io"
 WORKERS = 5
+_MAX_ATTEMPTS = 5
+_PASSING = (status.AlreadyExists, status.Conflict, status.NotFound)  # another writer was faster
 
 
 class AutoRegistration:
@@ -54,10 +57,18 @@ class AutoRegistration:
         desired = [registration.built_in(gv) for gv in self._built_in() if gv.group != GROUP]
         desired += [registration.custom(gv) for gv in self._custom()]
         by_name = {obj["metadata"]["name"]: obj for obj in desired}
-        existing = {obj["metadata"]["name"]: obj for obj in self._services.lister.list()}
-        names = [*by_name, *(name for name in existing if name not in by_name)]
-        changes = [registration.decide(by_name.get(name), existing.get(name), starting=True) for name in names]
-        await all_of(self._write(change) for change in changes if change is not None)
+        names = {*by_name, *(obj["metadata"]["name"] for obj in self._services.lister.list())}
+        await all_of(self._put_right(name, by_name.get(name)) for name in sorted(names))
+
+    async def _put_right(self, name: str, desired: Object | None) -> None:
+        """Raises Conflict when others, such as the controller of its status, write the APIService again and again."""
+        for _ in range(_MAX_ATTEMPTS):
+            change = registration.decide(desired, self._services.lister.get("", name), starting=True)
+            try:
+                return None if change is None else await self._write(change)
+            except _PASSING as error:
+                passing = error
+        raise passing
 
     def stop(self) -> None:
         self._queue.stop()
@@ -69,25 +80,20 @@ class AutoRegistration:
 
     async def _register(self, gv: GroupVersion) -> None:
         desired = registration.custom(gv) if self._is_custom(gv) else None
-        found = self._services.lister.get("", service_name(gv))
-        change = registration.decide(desired, found, starting=False)
-        if change is not None:
+        change = registration.decide(desired, self._services.lister.get("", service_name(gv)), starting=False)
+        if change is None:
+            return
+        try:
             await self._write(change)
+        except _PASSING as error:  # an event of the object will follow and add the key to the queue again
+            self.log.info("apiservice: {message}", message=error.message)
 
     async def _write(self, change: registration.Change) -> None:
         obj = change.service
         if change.verb == "create":
-            await self._tolerate(self._services.create(obj), status.AlreadyExists)
+            await self._services.create(obj)
         elif change.verb == "update":
-            await self._tolerate(self._services.update(obj), status.Conflict, status.NotFound)
+            await self._services.update(obj)
         else:
             options = {"preconditions": {"uid": obj["metadata"]["uid"]}}
-            deletion = self._services.delete(obj["metadata"]["name"], options=options)
-            await self._tolerate(deletion, status.Conflict, status.NotFound)
-
-    async def _tolerate(self, action: Awaitable[object], *errors: type[status.StatusError]) -> None:
-        """Ignores these errors: an event of the object will follow and add the key to the queue again."""
-        try:
-            await action
-        except errors as error:
-            self.log.info("apiservice: {message}", message=error.message)
+            await self._services.delete(obj["metadata"]["name"], options=options)

@@ -89,7 +89,8 @@ class AggregatorServer(GenericServer):
             openapi.invalidate(group)
 
         def service_changed(kind: str, obj: Object) -> None:
-            groups.service(kind, obj)
+            if obj["spec"].get("group", "") not in self.fixed_groups:
+                groups.service(kind, obj)
             invalidate()
             self.remotes.changed()
 
@@ -145,9 +146,12 @@ class AggregatorServer(GenericServer):
         return self._remote_service(uri.partition(b"?")[0].decode("latin-1")) is not None
 
     def _remote_service(self, path: str) -> Object | None:
-        """The APIService of a path that belongs to another server."""
+        """The APIService of a path that belongs to another server.
+
+        APIServices themselves never do, so that one which points nowhere can be corrected.
+        """
         parts = path.split("/", 4)
-        if len(parts) < 4 or not parts[3]:
+        if len(parts) < 4 or not parts[3] or parts[2] in self.fixed_groups:
             return None
         assert self._lister is not None
         service = self._lister.get("", service_name(GroupVersion(parts[2], parts[3])))
