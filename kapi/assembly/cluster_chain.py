@@ -25,6 +25,8 @@ from kapi.filters.chain import Filter
 from kapi.machinery.tree import Tree
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
+from kapi.request.host_user import host_user
+from kapi.request.user import SYSTEM_MASTERS
 from kapi.server.delegation import Answer
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
@@ -40,7 +42,9 @@ from kapi.store.sweeper import Sweeper
 from kapi.watchcache.lazy_caches import SharedScopes
 
 #: paths that the process's server answers for a cluster: none that show other clusters or change the process
-_SHARED_PATHS = ("/healthz", "/livez", "/readyz", "/version", "/metrics", "/.well-known", "/openid")
+_SHARED_PATHS = ("/healthz", "/livez", "/readyz", "/version")
+_METRICS = "/metrics"  # they name resources, webhooks and users of the whole process
+_READERS = frozenset({SYSTEM_MASTERS, "system:monitoring"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +76,10 @@ def without_credentials(outgoing: Outgoing) -> Outgoing:
 
 
 class ProcessPaths(NotFound):
-    """The end of a cluster's chain: health, version, metrics and the issuer's keys come from the process's server.
+    """The end of a cluster's chain: health and version come from the process's server.
 
-    Other paths do not: a cluster's administrators (system:masters) have no rights outside of their cluster.
+    Other paths do not: a cluster's administrators (system:masters) have no rights outside of their cluster.  Metrics are for the
+    process's own masters and monitors.
     """
 
     def __init__(self, server: GenericServer) -> None:
@@ -83,6 +88,9 @@ class ProcessPaths(NotFound):
     def handle(self, ctx: RequestContext) -> Answer:
         assert ctx.info is not None
         if ctx.path.startswith(_SHARED_PATHS) and not ctx.info.is_resource:
+            return self._server.handle(ctx)
+        user = host_user(ctx)
+        if ctx.path.startswith(_METRICS) and user is not None and not _READERS.isdisjoint(user.groups):
             return self._server.handle(ctx)
         return super().handle(ctx)
 

@@ -94,6 +94,7 @@ class ClusterServer:
         identity = shared.policy.identity.over(registry, store.realm)
         self._shared, self._config, self._registry, self._identity = shared, config, registry, identity
         self._store, self._clock = store, clock
+        self._issuer_paths = identity.paths
         self._table = LazyTable(shared.chain.core.table, registry.stores.__getitem__)
         self._chain: ClusterChain | None = None
         self._starting: Deferred[None] | None = None  # the start of the chain, while it is under way
@@ -124,6 +125,9 @@ class ClusterServer:
     # -- requests
 
     def _answer(self, ctx: RequestContext) -> Response | Awaitable[Response]:
+        documents = self._issuer_paths.get(ctx.path)
+        if documents is not None:
+            return documents(ctx)
         chain = self._chain
         if chain is not None and chain.running:
             return chain.handle(ctx)

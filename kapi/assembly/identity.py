@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Union
 
@@ -29,7 +29,8 @@ from kapi.options.errors import ConfigError, read_file
 from kapi.options.external import ExternalIdentity
 from kapi.options.options import Options
 from kapi.registry.registry import Registry
-from kapi.server.delegation import Handler
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
 from kapi.server.pki import Files
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Identity:
     requests: Authenticator
     tokens: TokenAuthenticator
     issuer: AnyIssuer
-    paths: Mapping[str, Handler]  # the issuer's discovery documents
+    discovery: IssuerDiscovery | None  # of the issuer, when it has an https URL
     proxy_headers: ProxyHeaders  # removed from requests by authentication
     settings: AuthenticationSettings  # from which the authenticators were built
     usage: LegacyTokenUsage  # last use of tokens in Secrets
@@ -71,7 +72,7 @@ class Identity:
             self.signer.stop()
 
     def over(self, registry: Registry, realm: str) -> Identity:
-        """The Identity for another registry in the process: the same keys and issuers, other ServiceAccounts and Secrets.
+        """The Identity for another registry in the process: the same keys, other ServiceAccounts and Secrets.
 
         ``realm`` is that of the registry's store.
         """
@@ -82,9 +83,15 @@ class Identity:
         )
         built = build_authentication(settings)
         issuer = self.issuer.of_realm(realm, environment.clock)
+        discovery = None if self.discovery is None else self.discovery.of(issuer.issuer)
         return Identity(
-            built.requests, built.tokens, issuer, self.paths, self.proxy_headers, settings, usage, self.signer
+            built.requests, built.tokens, issuer, discovery, self.proxy_headers, settings, usage, self.signer
         )
+
+    @property
+    def paths(self) -> Mapping[str, Callable[[RequestContext], Response]]:
+        """The handlers of the issuer's discovery documents."""
+        return {} if self.discovery is None else self.discovery.paths
 
 
 def trusted(options: Options, files: Files) -> TrustedIdentities:
@@ -216,13 +223,12 @@ def build_identity(config: CompletedConfig, registry: Registry) -> Identity:
         issuer, settings.keys = ExternalIssuer(flags.issuers[0], signer), signer.keys
         settings.refresh_keys = signer.keys.refresh
     built = build_authentication(settings)
-    paths: dict[str, Handler] = {}
+    discovery = None
     try:
         address = f"{config.given.advertise}:{config.given.port}"
-        documents = IssuerDiscovery(flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys)
-        paths = dict(documents.paths)
+        discovery = IssuerDiscovery(flags.issuers[0], flags.service_account_jwks_uri, address, settings.keys)
     except ValueError:
         pass  # as upstream, an issuer without an https URL has no discovery
     users, uids, groups, extras = _proxy_headers(flags)
     hidden = ProxyHeaders((*users, *uids, *groups), tuple(extras)) if settings.front_proxy else STANDARD_HEADERS
-    return Identity(built.requests, built.tokens, issuer, paths, hidden, settings, usage, signer)
+    return Identity(built.requests, built.tokens, issuer, discovery, hidden, settings, usage, signer)

@@ -16,6 +16,7 @@ from kapi.authentication.client_certificate import ClientCertificateAuthenticato
 from kapi.authentication.front_proxy import FrontProxyAuthenticator
 from kapi.authentication.interface import Authenticator, TokenAuthenticator
 from kapi.authentication.service_account.authenticator import BoundTokenAuthenticator, LegacyTokenAuthenticator
+from kapi.authentication.service_account.issuer import issuer_of
 from kapi.authentication.service_account.keys import KeySet
 from kapi.authentication.service_account.metrics import TokenMeter
 from kapi.authentication.service_account.refreshing import RefreshingTokens
@@ -47,7 +48,7 @@ class AuthenticationSettings(msgspec.Struct):
     anonymous_paths: Iterable[str] | None = None  # None: everywhere
     listers: Mapping[GroupResource, Lister] = msgspec.field(default_factory=dict)
     clock: Callable[[], float] = time.time  # unix seconds
-    realm: str = ""  # of a logical cluster's ServiceAccounts
+    realm: str = ""  # of a logical cluster's tokens: its ServiceAccounts may have been loaded with any uid
     mark_used: Callable[[Object], None] | None = None  # called with Secrets whose legacy token was used
     token_meter: TokenMeter = msgspec.field(default_factory=TokenMeter)
     lifetimes: Histogram | None = None  # of client certificates
@@ -87,13 +88,12 @@ def _token_authenticators(
         if settings.issuers:
             own.append(
                 BoundTokenAuthenticator(
-                    settings.issuers,
+                    [issuer_of(issuer, settings.realm) for issuer in settings.issuers],
                     settings.keys,
                     settings.listers,
                     audiences,
                     settings.clock,
                     settings.token_meter,
-                    settings.realm,
                 )
             )
         own.append(

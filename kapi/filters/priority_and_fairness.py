@@ -19,6 +19,7 @@ from kapi.flowcontrol.fair_queues import CANCELLED
 from kapi.flowcontrol.queue import Request
 from kapi.request.context import RequestContext
 from kapi.request.flow import Flow
+from kapi.request.host_user import host_user
 from kapi.request.response import Response
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
@@ -111,11 +112,11 @@ def priority_and_fairness(
         return None
 
     def check(ctx: RequestContext) -> Response | None | Awaitable[Response | None]:
-        info, user = ctx.info, ctx.user
+        info, user = ctx.info, host_user(ctx)
         assert info is not None and user is not None
         if info.long_running and info.verb != "watch":
             return None
-        chosen = controller.classify(info, user)
+        chosen = controller.classify(info, user, ctx.cluster)
         level = chosen.level
         ctx.response_headers += chosen.headers
         yields = scheduler is not None and _announce(ctx, chosen.flow, scheduler)

@@ -27,6 +27,7 @@ from kapi.flowcontrol.sharding import flow_hash
 from kapi.flowcontrol.tally import Tally
 from kapi.machinery.tree import Object
 from kapi.request.flow import Flow
+from kapi.request.host_user import is_tenant
 from kapi.request.info import RequestInfo
 from kapi.request.repeated import Repeated
 from kapi.request.user import UserInfo
@@ -230,8 +231,11 @@ class FlowController:
 
     # -- requests
 
-    def classify(self, info: RequestInfo, user: UserInfo) -> Classification:
-        """The first schema that matches; the catch-all matches everybody."""
+    def classify(self, info: RequestInfo, user: UserInfo, cluster: str = "") -> Classification:
+        """The first schema that matches; the catch-all matches everybody.
+
+        Requests to a logical cluster are one flow of each schema.  Its own users are never exempt (``kapi.request.host_user``).
+        """
         if info.is_resource:
             key: tuple[object, ...] = (
                 user.name,
@@ -241,14 +245,15 @@ class FlowController:
                 info.resource,
                 info.subresource,
                 info.namespace,
+                cluster,
             )
         else:
-            key = (user.name, user.groups, info.verb, info.path)
+            key = (user.name, user.groups, info.verb, info.path, cluster)
         known = self._cached.get(key)
         if known is None:
             if len(self._cached) >= _CACHE_SIZE or self._cached_length > _MAX_CACHED_LENGTH:
                 self._clear_cache()
-            known = self._cached[key] = self._classified(info, user)
+            known = self._cached[key] = self._classified(info, user, cluster)
             self._cached_length += len(user.name) + sum(map(len, user.groups)) + len(info.path)
         return known
 
@@ -256,11 +261,13 @@ class FlowController:
         self._cached.clear()
         self._cached_length = 0
 
-    def _classified(self, info: RequestInfo, user: UserInfo) -> Classification:
-        schema = next((schema for schema in self.schemas if schema.matches(info, user)), None)
+    def _classified(self, info: RequestInfo, user: UserInfo, cluster: str) -> Classification:
+        tenant = is_tenant(user)
+        schemas = (schema for schema in self.schemas if not (tenant and schema.level.exempt))
+        schema = next((schema for schema in schemas if schema.matches(info, user)), None)
         if schema is None:
             schema = next(schema for schema in self.schemas if schema.name == "catch-all")
-        distinguisher = flow_distinguisher(schema.method, info, user)
+        distinguisher = f"/clusters/{cluster}" if cluster else flow_distinguisher(schema.method, info, user)
         headers = ((SCHEMA_UID, schema.uid.encode()), (LEVEL_UID, schema.level.uid.encode()))
         tally = self.meter.tally(schema.level.name, schema.name)
         flow = self._flow(schema, distinguisher, info, user)

@@ -63,6 +63,7 @@ class RequestContext:
         "info",
         "user",
         "original_user",
+        "cluster",
         "audit_id",
         "audit",
         "warnings",
@@ -103,6 +104,7 @@ class RequestContext:
         self.info: RequestInfo | None = None  # set by the request-info filter
         self.user: UserInfo | None = None  # the effective user: after impersonation the impersonated one
         self.original_user: UserInfo | None = None  # the authenticated user, when impersonating
+        self.cluster = ""  # the logical cluster that it is for
         self.audit_id = ""
         self.audit: AuditRecord | None = None  # None when the request is not audited
         self.warnings: list[str] = []  # texts for Warning headers, without code and quotes

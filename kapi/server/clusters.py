@@ -167,7 +167,7 @@ class Clusters:
                 if cluster is not None and slash and ctx.http.uri.startswith(head + b"/"):
                     ctx.path = "/" + rest
                     ctx.http.uri = ctx.http.uri[len(head) :]
-                    ctx.annotations[ANNOTATION] = name
+                    ctx.cluster = ctx.annotations[ANNOTATION] = name
                     if ctx.method == "PATCH":
                         ctx.annotations[CONTENT_TYPE] = ctx.header("content-type") or ""
                     return cluster.handle(ctx)

@@ -11,6 +11,7 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 
 from kapi.audit.event import AuditEvent
+from kapi.filters.audit import audit
 from kapi.machinery import status
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
@@ -269,3 +270,17 @@ def test_a_patch_is_kept_as_it_came() -> None:
         ctx.audit.request_patch(patch)
         bench.finish(ctx, Response(200, b"{}"))
         assert bench.sink.events[-1]["requestObject"] == kept
+
+
+def test_names_of_a_logical_cluster_do_not_choose_the_level() -> None:
+    """A policy names users of the process; a ServiceAccount of such a name is made in any cluster."""
+    quiet = "system:serviceaccount:kube-system:controller"
+    bench = Bench({"level": "None", "users": [quiet]}, {"level": "Metadata"})
+    user = UserInfo(quiet, groups=("system:serviceaccounts",))
+    for cluster, stages in (("", 0), ("own", 2)):
+        ctx = bench.begin(user=None)
+        ctx.user, ctx.cluster = user, cluster
+        audit(bench.auditor)(ctx)
+        bench.finish(ctx, Response(200, b"{}"))
+        assert len(bench.stages) == stages
+    assert bench.sink.events[0]["user"]["username"] == quiet

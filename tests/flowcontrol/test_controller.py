@@ -12,6 +12,7 @@ from kapi.filters.priority_and_fairness import priority_and_fairness
 from kapi.flowcontrol import bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.estimator import WorkEstimate, estimate, watches_of
+from kapi.flowcontrol.queue import Request
 from kapi.machinery.gvk import GroupResource
 from kapi.request.flow import Flow
 from kapi.request.user import UserInfo
@@ -201,6 +202,59 @@ def test_the_thread_is_shared_by_seats_and_the_exempt_come_first() -> None:
     nominal = {name: level.nominal for name, level in made.levels.items() if not level.exempt}
     assert {name: weights[name] for name in nominal} == nominal
     assert weights["exempt"] >= 3 * sum(nominal.values()) * 0.95
+
+
+@pytest.mark.parametrize(
+    ("user", "original", "schema"),
+    [
+        (ADMIN, None, "exempt"),
+        (ADMIN, ALICE, "global-default"),
+        (MANAGER, ALICE, "global-default"),
+        (NODE, account("kube-system", "x"), "global-default"),
+        (account("kube-system", "x"), None, "global-default"),
+        (UserInfo("system:bootstrap:abcdef", groups=("system:bootstrappers", AUTHENTICATED)), None, "global-default"),
+        (ALICE, ADMIN, "exempt"),
+        (ALICE, None, "global-default"),
+        (ANONYMOUS, None, "global-default"),
+    ],
+)
+def test_names_and_groups_of_a_logical_cluster_give_nothing(
+    user: UserInfo, original: UserInfo | None, schema: str
+) -> None:
+    """Neither exemption nor another level: whom somebody impersonates there, and ServiceAccounts, are its own."""
+    made = controller()
+    check = priority_and_fairness(made, lambda resource: None, made._reactor)
+    flows = set()
+    for path in ("/api/v1/namespaces/x/pods", "/api/v1/namespaces/y/secrets"):
+        ctx = request(path, user=user)
+        ctx.cluster, ctx.original_user = "own", original
+        assert check(ctx) is None
+        assert isinstance(ctx.seats, Request)
+        assert ctx.seats.schema == schema
+        flows.add(ctx.seats.flow_hash)
+    assert len(flows) == 1
+
+
+def test_a_logical_cluster_is_one_flow() -> None:
+    """However many users it has; its own probes wait with the rest of it."""
+    made = controller()
+
+    def seats(uri: str, user: UserInfo, cluster: str) -> Request:
+        ctx = request(uri, user=user)
+        ctx.cluster = cluster
+        priority_and_fairness(made, lambda resource: None, made._reactor)(ctx)
+        assert isinstance(ctx.seats, Request)
+        return ctx.seats
+
+    pods = "/api/v1/namespaces/x/pods"
+    users = [
+        *(account(f"n{number}", "a") for number in range(3)),
+        *(UserInfo(f"u{n}", groups=(AUTHENTICATED,)) for n in range(3)),
+    ]
+    assert len({seats(pods, user, "own").flow_hash for user in users}) == 1
+    assert len({seats(pods, user, cluster).flow_hash for user in users for cluster in ("own", "other")}) == 2
+    assert seats("/healthz", users[0], "own").schema == "global-default"
+    assert seats("/healthz", users[0], "").schema == "probes"
 
 
 def test_reads_and_writes_of_a_user_are_two_flows_and_so_are_exempt_users() -> None:

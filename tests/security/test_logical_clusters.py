@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.integration.server_process import ForkedServer
-from tests.security.attacker import Attacker
+from tests.security.attacker import Answer, Attacker
 from tests.security.test_rights import GROUP, RBAC
 
 MASTER = {"Impersonate-User": "somebody", "Impersonate-Group": "system:masters"}
@@ -98,3 +101,51 @@ def test_faults_of_a_cluster_are_of_that_cluster(root: Attacker, owner: Attacker
     maps = "/api/v1/namespaces/default/configmaps"
     assert owner.ask("GET", f"/clusters/own{maps}").status == 503
     assert root.ask("GET", maps).status == 200 and root.ask("GET", f"/clusters/other{maps}").status == 200
+
+
+def test_an_owner_is_never_exempt_nor_are_her_robots(clusters: ForkedServer, root: Attacker, owner: Attacker) -> None:
+    """From priority and fairness, which all clusters share; the process's own masters are, in every cluster."""
+    levels = root.ask("GET", "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations").tree["items"]
+    exempt = next(level["metadata"]["uid"] for level in levels if level["metadata"]["name"] == "exempt")
+    account = "/api/v1/namespaces/kube-system/serviceaccounts/default/token"
+    token = owner.create(f"/clusters/own{account}", {"spec": {}})["status"]["token"]
+    robot, path = Attacker(clusters, token), "/clusters/own/api/v1/namespaces"
+
+    def level(answer: Answer) -> str:
+        return answer.headers["X-Kubernetes-Pf-Prioritylevel-Uid"]
+
+    assert level(root.ask("GET", path)) == exempt
+    ordinary = level(owner.ask("GET", path))
+    assert ordinary != exempt
+    assert level(owner.ask("GET", path, headers=MASTER)) == level(robot.ask("GET", path)) == ordinary
+    manager = {"Impersonate-User": "system:kube-controller-manager"}
+    assert level(owner.ask("GET", path, headers=manager)) == ordinary
+    assert owner.ask("GET", path, headers=MASTER).status == 200
+
+
+def test_metrics_are_of_the_process(root: Attacker, owner: Attacker) -> None:
+    """They name resources and webhooks of all clusters."""
+    assert root.ask("GET", "/clusters/own/metrics").status == 200
+    for headers in ({}, MASTER, {"Impersonate-User": "x", "Impersonate-Group": "system:monitoring"}):
+        for path in ("/metrics", "/metrics/slis"):
+            assert owner.ask("GET", f"/clusters/own{path}", headers=headers).status in (403, 404)
+
+
+def test_a_cluster_issues_tokens_in_its_own_name(root: Attacker, owner: Attacker) -> None:
+    """Else who trusts the issuer of the process takes a namesake for a ServiceAccount of the process."""
+
+    def issuer(token: str) -> str:
+        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+        assert claims["sub"] == "system:serviceaccount:default:default"
+        return str(claims["iss"])
+
+    found = set()
+    for attacker, prefix in ((root, ""), (owner, "/clusters/own"), (root, "/clusters/other")):
+        token = attacker.create(f"{prefix}{ACCOUNTS}/default/token", {"spec": {}})["status"]["token"]
+        document = attacker.ask("GET", f"{prefix}/.well-known/openid-configuration").tree
+        assert document["issuer"] == issuer(token)
+        where = urlsplit(document["jwks_uri"]).path
+        assert where == f"{prefix}/openid/v1/jwks"
+        assert attacker.ask("GET", where).tree["keys"]
+        found.add(issuer(token))
+    assert len(found) == 3

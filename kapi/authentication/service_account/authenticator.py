@@ -120,23 +120,7 @@ class _ServiceAccountTokens:
 
 
 class BoundTokenAuthenticator(_ServiceAccountTokens):
-    """Tokens of the TokenRequest API.
-
-    ``realm`` is that of the store with the ServiceAccounts: in a logical cluster these may have been loaded with any uid.
-    """
-
-    def __init__(
-        self,
-        issuers: Iterable[str],
-        keys: KeySet,
-        listers: Mapping[GroupResource, Lister],
-        api_audiences: tuple[str, ...],
-        clock: Callable[[], float] = time.time,
-        meter: TokenMeter | None = None,
-        realm: str = "",
-    ) -> None:
-        super().__init__(issuers, keys, listers, api_audiences, clock, meter)
-        self._realm = realm
+    """Tokens of the TokenRequest API."""
 
     def _user(self, token: str, claims: Claims) -> tuple[UserInfo, Notes]:
         now = self.clock()
@@ -144,8 +128,6 @@ class BoundTokenAuthenticator(_ServiceAccountTokens):
         private = claims.get("kubernetes.io")
         if not isinstance(private, dict):
             private = {}
-        if private.get("realm", "") != self._realm:
-            raise AuthenticationError("service account token is of another logical cluster")
         namespace = str(private.get("namespace", ""))
         reference = private.get("serviceaccount") or {}
         name, uid = str(reference.get("name", "")), reference.get("uid", "")

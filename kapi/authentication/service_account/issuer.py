@@ -30,6 +30,11 @@ def _reference(obj: Object) -> Object:
 Signed = TypeVar("Signed")
 
 
+def issuer_of(issuer: str, realm: str) -> str:
+    """The issuer of a logical cluster's tokens: who trusts the process's issuer must not take them for its own."""
+    return f"{issuer.rstrip('/')}/realms/{realm}" if realm else issuer
+
+
 class SigningError(Exception):
     """A token could not be signed.  ``code`` is gRPC's name of the outcome of a call to an external signer."""
 
@@ -46,7 +51,6 @@ class Issuer(Generic[Signed]):
     def __init__(self, issuer: str, clock: Callable[[], float] = time.time) -> None:
         self.issuer = issuer
         self._clock = clock
-        self._realm = ""
 
     @property
     def max_seconds(self) -> int:
@@ -56,7 +60,7 @@ class Issuer(Generic[Signed]):
     def of_realm(self, realm: str, clock: Callable[[], float]) -> Self:
         """The same one for the ServiceAccounts of another store, by another clock (unix seconds)."""
         other = copy.copy(self)
-        other._clock, other._realm = clock, realm
+        other._clock, other.issuer = clock, issuer_of(self.issuer, realm)
         return other
 
     def sign(self, payload: bytes) -> Signed:
@@ -81,8 +85,6 @@ class Issuer(Generic[Signed]):
         now, token_id = int(self._clock()), str(uuid.uuid4())
         metadata = account["metadata"]
         bound: Object = {"namespace": metadata["namespace"]}
-        if self._realm:
-            bound["realm"] = self._realm
         for kind, obj in (("node", node), ("pod", pod), ("secret", secret)):
             if obj is not None:
                 bound[kind] = _reference(obj)

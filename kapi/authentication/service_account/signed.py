@@ -60,7 +60,6 @@ _PRIVATE = struct(
     node=_REFERENCE,
     secret=_REFERENCE,
     warnafter=numeric_date,
-    realm=string,
 )
 _CLAIMS = struct("jwt.Claims", **_PUBLIC, **{"kubernetes.io": _PRIVATE})
 
