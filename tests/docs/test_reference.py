@@ -66,8 +66,7 @@ def test_versions_of_configurations_are_read() -> None:
     assert [kind for kind in kinds if not all(part in code for part in kind)] == []
 
 
-#: flags of other programs on pages about the server: kubectl, openssl, the benchmarks, ``python3 -m venv``
-#: of other programs: kubectl, twistd, redis-cli
+#: flags of other programs on pages about the server: kubectl, twistd, openssl, redis-cli, the benchmarks, ``python3 -m venv``
 _OTHERS = {"logfile", "logger", "syslog", "raw", "server-side", "now", "latency", "only", "server", "flag", "python"}
 _SERVER = ("operations.rst", "flags.rst", "configuration.rst", "compatibility.rst", "howto/*.rst", "explanation/*.rst")
 
