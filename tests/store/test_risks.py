@@ -6,8 +6,9 @@ from twisted.internet import reactor
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
 from kapi.store import primary_connection
+from kapi.store.errors import StoreUnavailable
 from kapi.store.factory import external_store
-from tests.store.contract import Recorder
+from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.external_case import ExternalCase
 from tests.store.servers import Server
 from tests.waiting import eventually
@@ -65,3 +66,35 @@ class Risks(ExternalCase):
         await eventually(lambda: self.logged("maxmemory-policy is allkeys-lru"))
         await self.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
         await eventually(lambda: self.logged("maxmemory-policy is right again"))
+
+
+class Ends(ExternalCase):
+    """The end of a fault is logged at the level of the fault: who sees the one sees the other."""
+
+    def setUp(self) -> None:
+        self.levels: dict[str, LogLevel] = {}
+        globalLogPublisher.addObserver(self.observe)
+        self.addCleanup(globalLogPublisher.removeObserver, self.observe)
+
+    def observe(self, event: LogEvent) -> None:
+        self.levels[formatEvent(event).partition(": ")[0]] = event["log_level"]
+
+    async def test_of_an_outage(self) -> None:
+        store = external_store(self.server(**DURABLE).url, reactor)
+        await store.start(Recorder())
+        self.addCleanup(store.stop)
+        for connection in list(store._connections.open):
+            connection.abort()
+        await eventually(lambda: "store available again" in self.levels)
+        self.assertIs(self.levels["store available again"], self.levels["store not available"])
+
+    async def test_of_refused_writes(self) -> None:
+        store = external_store(self.server(**DURABLE).url, reactor)
+        await store.start(Recorder())
+        self.addCleanup(store.stop)
+        await store._current().execute_command("CONFIG", "SET", "min-replicas-to-write", "1")
+        with self.assertRaises(StoreUnavailable):
+            await store.create("k", HEAD, TAIL)
+        await store._current().execute_command("CONFIG", "SET", "min-replicas-to-write", "0")
+        await eventually(lambda: "the store takes writes again" in self.levels)
+        self.assertIs(self.levels["the store takes writes again"], self.levels["the store refuses writes"])
