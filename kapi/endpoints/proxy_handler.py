@@ -3,6 +3,9 @@
 Upstream: apimachinery ``util/proxy/upgradeaware.go``.  The backend gets the client's request without its credentials, but with
 the client's address (X-Forwarded-For); the client gets the backend's response.  A connection is upgraded only after the
 backend's own 101.  Redirects are never followed, and nothing is sent twice.
+
+A browser takes the backend's pages for this server's own.  With the console these must neither see what it keeps nor act for its
+user: they get an origin of their own, in which scripts, forms and links work.
 """
 
 from __future__ import annotations
@@ -35,6 +38,13 @@ _NOT_PASSED_BACK = frozenset(
     [b"connection", b"keep-alive", b"proxy-authenticate", b"te", b"trailer", b"transfer-encoding", b"upgrade",
      b"content-length", b"content-type"]
 )  # fmt: skip
+
+#: beside a policy of the backend's own, which still holds
+_SANDBOX = (
+    b"content-security-policy", b"sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
+)  # fmt: skip
+#: response headers that tell a browser something of the whole origin
+_OF_ORIGIN = frozenset([b"alt-svc", b"clear-site-data", b"nel", b"report-to", b"strict-transport-security"])
 
 
 class Destination(msgspec.Struct, frozen=True):
@@ -108,11 +118,14 @@ class ProxyHandler:
         if self._is_rejected(answer.code, found):
             discard(answer)
             return _redirected()
+        dropped = to.not_back | _OF_ORIGIN if ctx.sandboxed else to.not_back
         kept = [
             (name, to.relocated(value) if name.lower() == b"location" else value)
             for name, value in found
-            if name.lower() not in _NOT_PASSED_BACK and name.lower() not in to.not_back
+            if name.lower() not in _NOT_PASSED_BACK and name.lower() not in dropped
         ]
+        if ctx.sandboxed:
+            kept.append(_SANDBOX)
         return piped(answer, answer.code, _content_type(found, b""), kept)
 
     async def _upgrade(self, ctx: RequestContext, to: Destination) -> Response:
@@ -141,7 +154,9 @@ class ProxyHandler:
             raise
         except Exception as error:
             raise NotUpgraded(_text(ctx, to, error), error) from None
-        return _redirected() if rejected else Response(code, start, _content_type(headers, PLAIN))
+        if rejected:
+            return _redirected()
+        return Response(code, start, _content_type(headers, PLAIN), (_SANDBOX,) if ctx.sandboxed else ())
 
     def _is_rejected(self, code: int, headers: Iterable[Header]) -> bool:
         if not self._rejects_redirects or not 300 <= code < 400:

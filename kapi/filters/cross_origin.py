@@ -3,6 +3,8 @@
 Browsers show a certificate whoever asks for it, so any page could act as the user (cross-site request forgery).  Upstream has no
 such filter, as it serves no pages.  It follows Go's ``http.CrossOriginProtection``; an upgrade is no safe method here, since any
 page may read a WebSocket.
+
+Pages that come through a proxy have the console's origin; ``kapi.endpoints.proxy_handler`` takes it from them.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ def cross_origin() -> Filter:
     """Comes after CORS, whose allowed origins it accepts, and authentication.  Raises Forbidden."""
 
     def check(ctx: RequestContext) -> None:
+        ctx.sandboxed = True
         if ctx.method in _SAFE and not first_header(ctx, "Upgrade"):
             return
         user = ctx.user

@@ -72,6 +72,7 @@ class RequestContext:
         "engaged",
         "committed",
         "passed_on",
+        "sandboxed",
         "interrupt",
         "flow",
         "no_protobuf",
@@ -112,6 +113,7 @@ class RequestContext:
         self.deadline = 0.0  # absolute, in reactor seconds; 0 = none
         self.engaged = False  # its computation has called ``engage``: it may take long
         self.committed = False  # it has changed what others see, and runs to its end
+        self.sandboxed = False  # a page of another server must not act as one of this server
         self.passed_on = False  # another server executes it, so it can be cancelled without damage here
         self.interrupt: BaseException | None = None  # why its computation is to end at the next checkpoint
         self.flow: Flow | None = None  # whom the thread's time is counted for; set by priority and fairness

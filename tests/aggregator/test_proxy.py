@@ -118,6 +118,19 @@ class ProxyTests(ProxyCase):
         self.assertEqual(list(response.headers), [(b"X-Own", b"1")])
 
     @inlineCallbacks
+    def test_pages_of_a_backend_are_of_no_origin_beside_the_console(self) -> Any:
+        self.answer(b"HTTP/1.1 200 OK\r\nStrict-Transport-Security: max-age=9\r\nContent-Length: 0\r\n\r\n")
+        http = Http(b"GET", b"/", {})
+        ctx = self.context(http)
+        ctx.sandboxed = True
+        response = yield Deferred.fromCoroutine(self.proxy.handle(ctx, KEY))  # type: ignore[arg-type]
+        yield response.run(http)
+        names = [name for name, _ in response.headers]
+        self.assertEqual(names, [b"content-security-policy"])
+        words = response.headers[0][1].split()
+        self.assertEqual((words[0], b"allow-same-origin" in words), (b"sandbox", False))
+
+    @inlineCallbacks
     def test_redirects_are_neither_followed_nor_handed_to_the_client(self) -> Any:
         """CVE-2022-3172: the client would take its credentials along."""
         for headers in ({}, {b"connection": [b"Upgrade"], b"upgrade": [b"x"]}):

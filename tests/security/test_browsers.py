@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from tests.integration.server_process import ForkedServer
 from tests.security.attacker import JSON, Attacker
+from tests.security.backends import Backend, http
+from tests.security.test_aggregated_servers import APISERVICES, RESOURCES, SERVICES, condition, register
+from tests.waiting import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 WATCH = f"{MAPS}?watch=1&timeoutSeconds=1"
@@ -63,6 +67,40 @@ def test_a_page_of_another_origin_does_not_watch(browser: Attacker, headers: tup
     """Any page may read a WebSocket."""
     received = first(browser, browser.head(WATCH, *WEBSOCKET, *headers))
     assert received.startswith(b"HTTP/1.1 403 ") and b"other origins" in received
+
+
+def available(attacker: Attacker, name: str) -> bool:
+    return bool(condition(attacker, name).get("status") == "True")
+
+
+def test_a_page_of_another_server_is_not_of_this_origin(
+    shown: ForkedServer, browser: Attacker, admin: Attacker
+) -> None:
+    """Else a script of a pod or of an extension server acts as the user, and reads the token that the console keeps."""
+
+    def speak(head: bytes, body: bytes) -> bytes:
+        if b"/apis/pages.example.com/v1/page" in head:
+            return http(b"<script>", b"200 OK", b"text/html", b"Content-Security-Policy: img-src 'none'")
+        return http(RESOURCES)
+
+    policies = []
+    with Backend(speak) as backend:
+        for attacker in (browser, admin):
+            name = register(attacker, "pages.example.com", backend.port)
+            until(partial(available, attacker, name))
+            received = first(attacker, attacker.head("/apis/pages.example.com/v1/page"))
+            lines = received.lower().partition(b"\r\n\r\n")[0].split(b"\r\n")
+            policies.append(
+                [line.partition(b": ")[2] for line in lines if line.startswith(b"content-security-policy:")]
+            )
+            attacker.ask("DELETE", f"{APISERVICES}/{name}")
+            attacker.ask("DELETE", f"{SERVICES}/pages")
+    assert policies[1] == [b"img-src 'none'"], "without the console an answer is as upstream's"
+    own, sandbox = policies[0]
+    assert own == b"img-src 'none'" and sandbox.startswith(b"sandbox ")
+    assert b"allow-scripts" in sandbox and b"allow-same-origin" not in sandbox
+    page = browser.ask("GET", "/kapi/console/")
+    assert page.status == 200 and "sandbox" not in page.headers["Content-Security-Policy"]
 
 
 def test_others_do(shown: ForkedServer, browser: Attacker) -> None:

@@ -13,13 +13,18 @@ from kapi.client import dialer
 from kapi.endpoints.componentstatuses import probe_https
 from kapi.endpoints.connect import proxy
 from kapi.endpoints.connect.proxy import check_address, split_name
+from kapi.filters.chain import FilterChain
+from kapi.filters.cross_origin import cross_origin
 from kapi.machinery.status import StatusError
 from tests.endpoints.connect.kubelet_case import (
     OK,
     PODS,
     SERVICES,
+    UPGRADE,
     ConnectCase,
 )
+
+SANDBOX = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
 
 
 class ProxyTests(ConnectCase):
@@ -58,6 +63,26 @@ class ProxyTests(ConnectCase):
         found = b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\nContent-Length: 0\r\n\r\n"
         request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x", None, found)
         self.assertEqual((request.code, request.header("location")), (302, "http://elsewhere.example/"))
+
+    @inlineCallbacks
+    def test_a_proxied_page_is_of_no_origin_beside_the_console(self) -> Any:
+        """Its own policy stays; what it says of the whole origin does not."""
+        self.patch(dialer, "is_proxyable", lambda text: True)
+        own = b"Content-Security-Policy: default-src 'self'\r\nClear-Site-Data: *\r\nNEL: {}\r\nX-Own: 1\r\n"
+        page = OK.replace(b"\r\n", b"\r\n" + own, 1).replace(b"text/plain", b"text/html")
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x", None, page)
+        self.assertEqual(request.responseHeaders.getRawHeaders("content-security-policy"), ["default-src 'self'"])
+        self.assertEqual(request.header("clear-site-data"), "*")
+        chain = self.api.runner.chain
+        self.api.runner.chain = FilterChain([cross_origin(), *chain.filters], chain.handler)
+        self.factory.received = b""
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x", None, page)
+        policies = request.responseHeaders.getRawHeaders("content-security-policy")
+        self.assertEqual(policies, ["default-src 'self'", SANDBOX])
+        self.assertEqual([request.header(name) for name in ("clear-site-data", "nel", "x-own")], ["", "", "1"])
+        self.factory.received = b""
+        request = yield self.ask("GET", "/api/v1/nodes/node/proxy/x", UPGRADE, page.replace(b"200 OK", b"404 No"))
+        self.assertEqual((request.code, request.header("content-security-policy")), (404, SANDBOX))
 
     @inlineCallbacks
     def test_a_proxy_without_a_path_asks_for_a_slash(self) -> Any:
