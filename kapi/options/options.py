@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from kapi.options.admission import AdmissionOptions
@@ -27,8 +26,7 @@ from kapi.options.processes import ProcessOptions
 from kapi.options.serving import ServingOptions
 from kapi.options.storage import StorageOptions
 from kapi.options.tracing import TracingOptions
-
-_PASSWORD = re.compile(r"(://[^/:@]*):[^/]*@")  # it may contain an @ itself
+from kapi.store.address import without_passwords
 
 
 class Options:
@@ -76,7 +74,7 @@ class Options:
     def settings(self) -> list[tuple[str, str]]:
         """(name, value) of every flag, sorted; passwords in URLs are masked."""
         return sorted(
-            (flag.name, _PASSWORD.sub(r"\1:***@", value_text(flag, getattr(group, flag.attribute))))
+            (flag.name, without_passwords(value_text(flag, getattr(group, flag.attribute))))
             for group in self.groups
             for flag in group.flags.values()
             if not flag.refused

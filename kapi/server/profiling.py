@@ -17,6 +17,7 @@ from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
 from kapi.server.profile import Sampler, encode
+from kapi.store.address import without_passwords
 
 _PLAIN = b"text/plain; charset=utf-8"
 _HTML = b"text/html; charset=utf-8"
@@ -68,7 +69,7 @@ def _index(ctx: RequestContext) -> Response:
 
 
 def _cmdline(ctx: RequestContext) -> Response:
-    return Response(200, "\0".join(sys.argv).encode(), _PLAIN, _NOSNIFF)
+    return Response(200, "\0".join(map(without_passwords, sys.argv)).encode(), _PLAIN, _NOSNIFF)
 
 
 class Verbosity(Protocol):

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ _TLS_QUERY = {"ca", "cert", "key", "server-name"}
 _QUERY = {"db", "password-file"} | _TLS_QUERY
 _SENTINEL_QUERY = {"sentinel-username", "sentinel-password-file"}
 OPTIONS = _QUERY | _SENTINEL_QUERY
+_PASSWORD = re.compile(r"(://[^/:@]*):[^/]*@")  # it may contain an @ itself
 _SCHEMES = {"unix", "redis", "rediss", "redis+sentinel", "rediss+sentinel"}
 
 
@@ -97,6 +99,11 @@ class Address:
             return client_options(self.server_name or host, self.ca, self.cert, self.key)
         except Exception as error:
             raise UnsuitableStore(f"{self}: TLS files cannot be used: {error}") from error
+
+
+def without_passwords(text: str) -> str:
+    """The text with the passwords of the URLs in it masked."""
+    return _PASSWORD.sub(r"\1:***@", text)
 
 
 def _password(path: str, known: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import sys
 import tempfile
 from io import BytesIO
 from pathlib import Path
@@ -50,6 +51,12 @@ class DebugSocketTests(TestCase):
         collected = Collected(1 << 20, until_close=True)
         answer.deliverBody(collected)
         return answer.code, await collected.done
+
+    async def test_the_command_line_has_no_passwords(self) -> None:
+        self.debug.open()
+        self.patch(sys, "argv", ["kapi", "--redis-servers=redis://kapi:p@ss@host:6379/1", "--v=2"])
+        code, body = await self.get("/debug/pprof/cmdline")
+        self.assertEqual((code, body), (200, b"kapi\0--redis-servers=redis://kapi:***@host:6379/1\0--v=2"))
 
     async def test_profiles_without_credentials(self) -> None:
         self.debug.open()
