@@ -75,3 +75,20 @@ def test_errors_can_stand_apart() -> None:
     log.error("an error")
     assert "a warning" in streams.out.getvalue() and "an error" not in streams.out.getvalue()
     assert "an error" in streams.err.getvalue() and "a warning" not in streams.err.getvalue()
+
+
+def test_an_event_is_a_line_and_its_traceback_is_indented() -> None:
+    """What ends a line, steers a terminal or fits into no file is escaped, also in the text of an exception."""
+    streams = Streams("-v=2")
+    log = streams.logger()
+    log.info("GET {path}", path="/a\n2026\tforged\x1b[2J\u2028\udcff")
+    try:
+        raise ValueError("odd\r\nforged")
+    except ValueError:
+        log.failure("it failed\n")
+    first, second, *traceback = streams.err.getvalue().split("\n")
+    assert first.endswith("] GET /a\\n2026\\tforged\\x1b[2J\\u2028\\udcff")
+    assert second.endswith("] it failed\\n")
+    assert traceback[0] == "\tTraceback (most recent call last):" and traceback[-1] == ""
+    assert all(line.startswith("\t") for line in traceback[:-1])
+    assert "\todd\\r" not in traceback and any("odd\\r" in line for line in traceback)
