@@ -101,7 +101,8 @@ def write_pair(directory: Path, certificate: bytes, key: bytes) -> list[str]:
     return [f"--tls-cert-file={directory / 'tls.crt'}", f"--tls-private-key-file={directory / 'tls.key'}"]
 
 
-ways = pytest.mark.parametrize("way", ["kapi", "twistd", "tac", "workers", "twistd with workers"])
+WAYS = ["kapi", "twistd", "tac", "workers"]
+ways = pytest.mark.parametrize("way", WAYS)
 
 
 @ways
@@ -143,7 +144,7 @@ def test_lines_in_json_a_reload_failures_and_sigterm(way: str, tmp_path: Path) -
         assert [event for event in map(json.loads, events) if "forged" in event["requestURI"]]
 
 
-@ways
+@pytest.mark.parametrize("way", [*WAYS, "twistd with workers"])
 def test_verbosity_escaping_and_sigint(way: str, tmp_path: Path) -> None:
     """At verbosity 0 a start and a stop log nothing; what a module logs at its own is one line without control characters."""
     tokens = tmp_path / "tokens"
