@@ -54,7 +54,7 @@ class Model:
     """The chain of an unchanged cluster, which answers discovery, and its table of APIServices."""
 
     chain: ClusterChain
-    services: Table
+    services: Table | None
 
 
 class ClusterServer:

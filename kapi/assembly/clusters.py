@@ -13,6 +13,7 @@ from kapi.machinery import status
 from kapi.machinery.uid import new_uid
 from kapi.registry.identities import Identities
 from kapi.runtime import work
+from kapi.runtime.persistent import Persistent
 from kapi.server.clusters import Clusters
 from kapi.server.generic import GenericServer
 from kapi.server.moved_clock import MovedClock
@@ -41,16 +42,18 @@ class Template:
         store.foreign = True  # there is no policy yet
         clock = MovedClock(reactor, shared.storage.registry.environment.clock)
         cluster = ClusterServer(shared, store, clock)
-        await cluster.start()
-        cluster.begin()
-        end = reactor.seconds() + _READY_TIMEOUT
-        while cluster.beginning or work.busy(clock, 0.0) or cluster.caches.behind():
-            if reactor.seconds() > end:
-                raise RuntimeError("the controllers of a new logical cluster do not come to an end")
-            await deferLater(reactor, 0.005)
-        self._snapshot = store.snapshot()._replace(foreign=False, realm="")
+        try:
+            await cluster.start()
+            cluster.begin()
+            end = reactor.seconds() + _READY_TIMEOUT
+            while cluster.beginning or work.busy(clock, 0.0) or cluster.caches.behind():
+                if reactor.seconds() > end:
+                    raise RuntimeError("the controllers of a new logical cluster do not come to an end")
+                await deferLater(reactor, 0.005)
+            self._snapshot = store.snapshot()._replace(foreign=False, realm="")
+        finally:
+            await cluster.stop()
         self._identified = [value for value in self._snapshot.values() if value.key.startswith(_IDENTIFIED)]
-        await cluster.stop()
         await self._make_model(self._snapshot)
 
     async def _make_model(self, snapshot: Snapshot) -> None:
@@ -60,7 +63,7 @@ class Template:
         server = ClusterServer(self._shared, MemoryStore(None, environment.clock, snapshot=snapshot), clock)
         await server.start()
         self._model_server = server
-        self.model = Model(await server.running(), snapshot.tables[SERVICES])
+        self.model = Model(await server.running(), snapshot.tables.get(SERVICES))
 
     async def stop(self) -> None:
         if self._model_server is not None:
@@ -96,13 +99,15 @@ def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
     clusters = Clusters(shared.config.reactor, environment.clock, template.fresh, make, environment.now, gate)
     clusters.install(core)
 
-    async def start() -> None:
+    async def begin() -> None:
         await template.make()
         clusters.start()
 
-    core.add_post_start_hook("start-logical-clusters", start)
+    beginning = Persistent("logical clusters", begin, shared.config.reactor)
+    core.add_post_start_hook("start-logical-clusters", beginning.start)
 
     async def stop() -> None:
+        beginning.stop()
         await clusters.stop()
         await template.stop()
 

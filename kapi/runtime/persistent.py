@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -72,6 +72,7 @@ class Persistent:
         self._every = every
         self._started: Deferred[None] = Deferred()
         self._running: Deferred[None] | None = None
+        self._patience: IDelayedCall | None = None  # ends the waiting
         self._stopped = False
         self._known = ""  # the reason that was logged last
 
@@ -89,41 +90,50 @@ class Persistent:
 
     def stop(self) -> None:
         self._stopped = True
+        self._be_patient(False)
         if self._running is not None:
             self._running.cancel()
 
-    def _let_go(self) -> None:
+    def _go_on(self) -> None:
+        """Ends the waiting of ``start``."""
+        self._be_patient(False)
         if not self._started.called:
             self._started.callback(None)
 
+    def _be_patient(self, patient: bool) -> None:
+        """Gives ``start`` some time from now on, or takes its bound away."""
+        if patient and self._patience is None and not self._started.called:
+            self._patience = self._reactor.callLater(PATIENCE_SECONDS, self._go_on)
+        elif not patient and self._patience is not None:
+            if self._patience.active():
+                self._patience.cancel()
+            self._patience = None
+
     async def _run(self) -> None:
-        begun, pause, longest = self._reactor.seconds(), _FIRST_PAUSE_SECONDS, self._every or _MAX_PAUSE_SECONDS
+        pause, longest = _FIRST_PAUSE_SECONDS, self._every or _MAX_PAUSE_SECONDS
         while True:
-            patience = self._reactor.callLater(PATIENCE_SECONDS, self._let_go)
+            self._be_patient(True)
             try:
                 await self._attempt()
             except Exception as error:  # also a fault of ours must not end the server
                 if self._stopped:
                     return
-                passing = isinstance(error, _PASSING) and self._reactor.seconds() - begun < PATIENCE_SECONDS
-                if not passing:
-                    self._report(error)
                 if _store_is_away(error):
+                    self._be_patient(False)
                     pause = _FIRST_PAUSE_SECONDS
-                elif not passing:
-                    self._let_go()
+                elif not isinstance(error, _PASSING):
+                    self._go_on()
+                if self._started.called or not isinstance(error, _PASSING):
+                    self._report(error)
                 wait, pause = pause, min(2 * pause, longest)
             else:
-                self._let_go()
+                self._go_on()
                 if self._known:
                     self.log.info("{what}: done", what=self._what)
                 self._known = ""
                 if self._every is None:
                     return
                 wait, pause = self._every, _FIRST_PAUSE_SECONDS
-            finally:
-                if patience.active():
-                    patience.cancel()
             try:
                 await deferLater(self._reactor, wait)
             except CancelledError:

@@ -30,6 +30,10 @@ class Admin:
     def get(self, path: str) -> Any:
         return self._expect(200, self.ask("GET", path))
 
+    def versions(self) -> list[str]:
+        """The group versions of discovery, without the core group's."""
+        return [version["groupVersion"] for group in self.get("/apis")["groups"] for version in group["versions"]]
+
     def names(self, path: str) -> list[str]:
         """Of the objects of a list."""
         return [each["metadata"]["name"] for each in self.get(path)["items"]]
@@ -58,8 +62,7 @@ class Admin:
 def group_versions(admin: Admin) -> set[str]:
     """As in discovery; the core group is "v1"."""
     core = {"v1"} if admin.ask("GET", "/api/v1")[0] == 200 else set[str]()
-    groups = admin.get("/apis")["groups"]
-    return core | {version["groupVersion"] for group in groups for version in group["versions"]}
+    return core.union(admin.versions())
 
 
 def unserved(admin: Admin) -> dict[str, int]:

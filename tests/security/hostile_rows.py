@@ -209,7 +209,7 @@ def leases(admin: Admin, silent: str) -> None:
     }
     for lease in admin.names(LEASES):
         admin.replace(f"{LEASES}/{lease}", {"metadata": {"name": lease}})
-    for name in ("kapi-controllers", "kube-controller-manager", "kube-scheduler"):
+    for name in ("kapi-controller-manager", "kube-controller-manager", "kube-scheduler"):
         admin.replace(f"{LEASES}/{name}", {"metadata": {"name": name}, "spec": held})
 
 

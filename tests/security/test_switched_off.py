@@ -77,3 +77,14 @@ def test_services_get_addresses_without_the_objects_that_record_them(tmp_path: P
         admin = Admin(server)
         until(lambda: admin.ask("GET", "/apis/networking.k8s.io/v1/ipaddresses/10.9.0.1")[0] == 200)
         assert create(admin, "h")[0] == 500
+
+
+def test_logical_clusters_do_without_the_same(tmp_path: Path) -> None:
+    off = (
+        "--runtime-config=apiregistration.k8s.io/v1=false,networking.k8s.io/v1=false,rbac.authorization.k8s.io/v1=false"
+    )
+    with started(tmp_path, "--enable-logical-clusters", off) as server:
+        admin = Admin(server)
+        path = admin.create("/clusters", {})["path"]
+        service = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}
+        assert admin.create(f"{path}/api/v1/namespaces/default/services", service)["spec"]["clusterIP"]

@@ -151,6 +151,6 @@ async def _reconcile(
                 await resource.update(merged, namespace)
                 _log.info("Completed the default {kind} {name}", kind=expected["kind"], name=name)
             return
-        except (AlreadyExists, Conflict, NotFound):
-            continue  # another server does the same: read again
-    _log.warn("Could not reconcile {kind} {name}", kind=expected["kind"], name=name)
+        except (AlreadyExists, Conflict, NotFound) as error:
+            passing = error  # another server does the same: read again
+    raise passing

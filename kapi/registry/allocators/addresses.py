@@ -143,7 +143,7 @@ class UnrecordedAddresses(ClusterAddresses):
 
     def __init__(self, client: Client, ranges: Sequence[Network]) -> None:
         super().__init__(client)
-        self._services = client.resource("", "services")
+        self._client = client
         self._configured = ranges
         self._allocated: set[str] = set()
 
@@ -151,7 +151,8 @@ class UnrecordedAddresses(ClusterAddresses):
         return [network for network in self._configured if f"IPv{network.version}" == family]
 
     def _taken(self, ip: str) -> bool:
-        return ip in self._allocated or any(ip in cluster_ips(each) for each in steps(self._services.lister.list()))
+        services = self._client.resource("", "services").lister.list()
+        return ip in self._allocated or any(ip in cluster_ips(each) for each in steps(services))
 
     async def _create(self, ip: str, family: str, namespace: str, name: str) -> None:
         if self._taken(ip):
