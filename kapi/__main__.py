@@ -38,6 +38,10 @@ def main() -> None:
         from kapi.dropin.assets import main as write_assets
 
         write_assets(sys.argv[2:])
+    if sys.argv[1:2] in (["backup"], ["restore"]):
+        from kapi.backup.command import main as run_backup
+
+        run_backup(sys.argv[1:])
     # Ctrl-C ends the process on the spot until the reactor takes the signals over: an exception in the middle of an
     # import is a traceback, or is swallowed
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "README.rst": "tests/docs/test_shell_blocks.py",
     "docs/testing/tutorial.rst": "tests/docs/test_shell_blocks.py",
     "docs/tutorial/control_plane.rst": "tests/docs/test_shell_blocks.py",
+    "docs/operations.rst": "tests/integration/test_backup.py",
 }
 #: what a line begins with, and why it is not typed here
 NOT_TYPED = {

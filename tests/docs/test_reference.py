@@ -66,8 +66,22 @@ def test_versions_of_configurations_are_read() -> None:
     assert [kind for kind in kinds if not all(part in code for part in kind)] == []
 
 
-#: flags of other programs on pages about the server: kubectl, twistd, openssl, redis-cli, the benchmarks, ``python3 -m venv``
-_OTHERS = {"logfile", "logger", "syslog", "raw", "server-side", "now", "latency", "only", "server", "flag", "python"}
+#: flags of other programs on pages about the server: kubectl, twistd, openssl, redis-cli, the benchmarks, ``python3 -m venv``,
+#: ``kapi restore``
+_OTHERS = {
+    "logfile",
+    "logger",
+    "syslog",
+    "raw",
+    "server-side",
+    "now",
+    "latency",
+    "only",
+    "server",
+    "flag",
+    "python",
+    "bump-revision",
+}
 _SERVER = ("operations.rst", "flags.rst", "configuration.rst", "compatibility.rst", "howto/*.rst", "explanation/*.rst")
 
 

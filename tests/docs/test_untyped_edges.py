@@ -59,6 +59,7 @@ EDGES = {
     "store/embedded.py": TWISTED,
     "store/encryption/providers.py": "PyNaCl",
     "store/reply.py": "hiredis",
+    "store/tls.py": OPENSSL,
     "testing/memory_api.py": COROUTINES,
     "testing/pytest_plugin.py": "pytest: what a marker or an option holds",
     "twistd.py": TWISTED,

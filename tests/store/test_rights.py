@@ -20,8 +20,8 @@ from tests.store.external_case import ExternalCase
 from tests.store.servers import Server
 from tests.waiting import eventually
 
-#: of the embedded server, of Sentinels and for logging in; and those without which only a warning is logged
-_OTHERS = {"SHUTDOWN", "CLIENT|KILL", "SENTINEL", "AUTH", "SELECT", "CLIENT|UNBLOCK", "ROLE", "CONFIG|GET"}
+#: of the embedded server, of Sentinels, of ``kapi restore`` and for logging in; and those without which only a warning is logged
+_OTHERS = {"RENAME", "SHUTDOWN", "CLIENT|KILL", "SENTINEL", "AUTH", "SELECT", "CLIENT|UNBLOCK", "ROLE", "CONFIG|GET"}
 #: only where replicas confirm writes
 CONFIRMING = {"WAIT", "WAITAOF", "CLIENT|ID"}
 _WITH_SUBCOMMANDS = ("SCRIPT", "XINFO", "CLIENT", "CONFIG")
