@@ -19,6 +19,7 @@ import tarfile
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,7 +108,8 @@ class Writer:
         return size
 
     def abort(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # on a full disk it cannot write what waits
+            self._file.close()
         self._scratch.unlink(missing_ok=True)
 
 
