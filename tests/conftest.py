@@ -23,6 +23,7 @@ from tests.bytecode import Bytecode, from_share
 from tests.distribution import DURATIONS, Distribution, Durations, Recorder
 from tests.garbage import SetAside
 from tests.integration.server_process import ServerProcess
+from tests.quick import leaves_out
 
 _TESTS = Path(__file__).parent
 #: of one test, and of one of trial's: above what it waits for (tests/waiting.py), so that it can say what did not happen.
@@ -94,7 +95,12 @@ def pytest_report_to_serializable(report: pytest.CollectReport | pytest.TestRepo
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="under a minute: without servers, and what else takes long")
     parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name} anew; of a whole run")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return config.getoption("quick") and leaves_out(collection_path, Durations.recorded()) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -122,7 +128,11 @@ def _import_tests(session: pytest.Session) -> None:
     In one order all would compile all of them, at the same time.
     """
     worker = getattr(session.config, "workerinput", None)
-    if worker is None or [Path(session.config.rootpath, each) for each in session.config.args] != [_TESTS]:
+    if (
+        worker is None
+        or session.config.getoption("quick")
+        or [Path(session.config.rootpath, each) for each in session.config.args] != [_TESTS]
+    ):
         return
     number = int(worker["workerid"].removeprefix("gw"))
     for file in from_share(sorted(_TESTS.rglob("test_*.py")), number, worker["workercount"]):

@@ -8,6 +8,7 @@ twelve thousand tests was looked up in a list of all.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -31,14 +32,15 @@ class Durations:
     """Seconds by file."""
 
     def __init__(self, listed: dict[str, float]) -> None:
-        self._listed = listed
+        self.listed = listed
 
     @classmethod
+    @functools.cache
     def recorded(cls) -> Durations:
         return cls(json.loads(DURATIONS.read_text()))
 
     def of(self, name: str, count: int) -> float:
-        return self._listed.get(name, count * _SECONDS_OF_TEST)
+        return self.listed.get(name, count * _SECONDS_OF_TEST)
 
 
 class Recorder:

@@ -48,7 +48,8 @@ class Full(ExternalCase):
         together = [store.create(f"many{n}", HEAD, BULK) for n in range(10)]
         self.assertEqual(await gatherResults(together), [revision + n for n in range(1, 11)])
         for n in range(10):
-            await store.create(f"one{n}", HEAD, BULK)
+            revision = await store.create(f"one{n}", HEAD, BULK)
+        await self.recorder.reached(revision)
         self.assertEqual(self.problem(store), "")
         self.assertLess(await self.length(store), 30)
         self.assertEqual(self.recorder.resets, 1)

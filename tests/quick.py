@@ -1,0 +1,27 @@
+"""The quick part of the tests, ``pytest --quick``: under a minute on two cores, for a change in work and for each further Python.
+
+It leaves out directories whose tests start servers and programs, count every line that runs, or look at documents, and files
+that ``durations.json`` lists as long.  Of whole servers it has one start, with kubectl.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.distribution import Durations
+
+_TESTS = Path(__file__).parent
+_LONG = frozenset({
+    "bench", "consistency", "console", "docs", "dropin", "golden", "growth", "integration", "kubectl", "security", "testkit",
+})  # fmt: skip
+_FIRST_START = "tests/integration/test_first_start.py"
+
+
+def leaves_out(path: Path, durations: Durations) -> bool:
+    """Whether a file or directory of the tests is for the whole suite only."""
+    if not path.is_relative_to(_TESTS):
+        return False
+    name = path.relative_to(_TESTS.parent).as_posix()
+    if _FIRST_START == name or _FIRST_START.startswith(f"{name}/"):
+        return False
+    return path.relative_to(_TESTS).parts[:1] in {(each,) for each in _LONG} or name in durations.listed
