@@ -17,7 +17,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.metadata import dedup_owner_references
 from kapi.registry.validation import invalid_answer
 from kapi.resources.definition import Resource, StrategyContext
-from kapi.resources.shared.internal_types import internal_types
+from kapi.resources.shared.internal_types import is_internal
 from kapi.schema import jsonpatch, managedfields, managedfields_entries, mergepatch, strategicmerge
 from kapi.schema.builtin import type_of
 from kapi.schema.decode import decode
@@ -26,7 +26,7 @@ from tests.growth.counting import texts
 
 NOW = "2023-11-14T22:13:20Z"
 
-internal_types()  # is made once for all, whatever the first error is about
+is_internal("")  # reads the table once for all, whatever the first error is about
 
 
 class Work:

@@ -5,13 +5,9 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
-import re
 import resource
 import shutil
 import ssl
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,74 +138,3 @@ def test_a_copy_taken_while_writing_restores_what_was_acknowledged_before(
     base.unlink()
     with pytest.raises(RuntimeError, match="the store's server ended at once: .*"):  # never an empty cluster instead
         ForkedServer("--controllers=", directory=copy).start()
-
-
-COPYING = """\
-#!/bin/sh -e
-# the first copy of a directory is slow, and its files are rewritten in between
-if [ "$1" = -r ] && [ ! -e rewritten ]; then
-    touch rewritten
-    mkdir appendonlydir
-    {cp} "$2"/*.incr.aof appendonlydir
-    {cp} "$2"/*.manifest known
-    {python} -c '
-import socket, sys
-connection = socket.socket(socket.AF_UNIX)
-connection.connect(sys.argv[1])
-connection.sendall(b"BGREWRITEAOF\\r\\n")
-connection.recv(100)
-' {socket}
-    while cmp -s known "$2"/*.manifest; do sleep 0.01; done
-    {cp} -n "$2"/* appendonlydir
-else
-    exec {cp} "$@"
-fi
-"""
-
-
-def test_a_copy_as_the_page_says_is_whole_though_files_are_rewritten_meanwhile(
-    running: ServerProcess, tmp_path: Path
-) -> None:
-    page = Path(__file__).parents[2] / "docs" / "operations.rst"
-    [block] = re.findall(r"^    until cp DATA.*?^    done$", page.read_text(), re.S | re.M)
-    copy, programs = tmp_path / "data" / "store", tmp_path / "bin"
-    copy.mkdir(parents=True)
-    programs.mkdir()
-    [listening] = (running.data / "store").glob("*.sock")
-    copying = programs / "cp"
-    copying.write_text(COPYING.format(cp=shutil.which("cp"), python=sys.executable, socket=listening))
-    copying.chmod(0o755)
-    client, writer = Client(running), Client(running)
-    assert client.create("before")[0] == 201
-    stop = threading.Event()
-
-    def write() -> None:
-        number = 0
-        while not stop.is_set():
-            writer.create(f"during-{number}", "x" * 1000)
-            number += 1
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        subprocess.run(
-            ["sh", "-e", "-c", block.replace("DATA", str(running.data))],
-            cwd=copy, env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}, check=True, timeout=120,
-        )  # fmt: skip
-    finally:
-        stop.set()
-        thread.join()
-        client.close()
-        writer.close()
-    assert (copy / "rewritten").exists()
-    shutil.copytree(running.data / "pki", tmp_path / "data" / "pki")
-    restored = ForkedServer("--controllers=", directory=tmp_path).start()
-    try:
-        other = Client(restored)
-        names = other.names()
-        other.close()
-    finally:
-        restored.end()
-    during = sorted(int(name.removeprefix("during-")) for name in names if name.startswith("during-"))
-    assert "before" in names and during == list(range(len(during)))
-    assert not any("are missing" in line for line in restored.output)
