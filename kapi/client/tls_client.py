@@ -38,6 +38,7 @@ class TLSClient(TLSWriting, tcp.Client):
     error of OpenSSL or of the verification of the server's name.
     """
 
+    _reading = False
     _verification_error: BaseException | None = None  # of the server's name
 
     def __init__(self, options: SocketOptions, *arguments: object) -> None:
@@ -71,6 +72,14 @@ class TLSClient(TLSWriting, tcp.Client):
         self.startWriting()  # type: ignore[no-untyped-call]  # what was written meanwhile
         return None
 
+    def startReading(self) -> None:
+        self._reading = True
+        super().startReading()  # type: ignore[no-untyped-call]
+
+    def stopReading(self) -> None:
+        self._reading = False
+        super().stopReading()  # type: ignore[no-untyped-call]
+
     def doRead(self) -> Any:
         return self._read() if self._established else self._handshake_step()
 
@@ -80,7 +89,7 @@ class TLSClient(TLSWriting, tcp.Client):
             for _ in range(MAX_READS):
                 data = receive(RECORD_BYTES)
                 self.protocol.dataReceived(data)
-                if len(data) < RECORD_BYTES or self._aborting:
+                if len(data) < RECORD_BYTES or self._aborting or not self._reading:
                     break  # a record is never read in part: nothing is left in OpenSSL
         except SSL.WantReadError:
             pass

@@ -20,6 +20,7 @@ from kapi.schema import protobuf_writing
 from kapi.watchcache.entry import Entry
 
 PROTOBUF_TYPE = PROTOBUF.encode()
+MIN_SHARED_BYTES = 256 * 1024  # of an object whose bytes all clients share that wait for it, instead of each a copy
 _YAML_WRITING = "kapi.codecs.yaml_writing"
 
 
@@ -89,7 +90,8 @@ def respond_object(
     which some tables are made from.
     """
     if media.plain and data:
-        return Response(code, data + b"\n", media.content_type)
+        body = data + b"\n" if len(data) < MIN_SHARED_BYTES else (data, b"\n")
+        return Response(code, body, media.content_type)
     if obj is None:  # only bytes were given
         obj = json_pieces.loads(data or b"null")
     tree = obj

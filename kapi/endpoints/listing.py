@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from operator import attrgetter, itemgetter
 from typing import overload
@@ -227,6 +227,9 @@ class Joined(Parts):
 
     def __len__(self) -> int:
         return len(self._starts)
+
+    def kept(self) -> Iterable[bytes]:
+        return map(_data, self._entries)
 
     def part(self, position: int) -> bytes:
         cut, starts = self._cut, self._starts

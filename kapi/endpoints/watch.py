@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -18,11 +18,12 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from kapi.codecs.negotiation import output_media_type
+from kapi.endpoints.encoding import MIN_SHARED_BYTES
 from kapi.endpoints.options import ListOptions, check_initial_events, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.tunnel import wants_websocket
-from kapi.endpoints.watch_form import Form, chunk, form_of
+from kapi.endpoints.watch_form import Form, form_of
 from kapi.machinery import status
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.importing import import_in_thread
@@ -98,7 +99,7 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
         import_in_thread("kapi.endpoints.watch_websocket")
         from kapi.endpoints.watch_websocket import websocket_response  # imported only when it is used
 
-        return websocket_response(ctx, stream.run)
+        return websocket_response(ctx, stream.run, media.protobuf)
     return StreamResponse(stream.run, content_type=media.content_type, headers=())
 
 
@@ -114,7 +115,7 @@ class WatchStream:
     """Writes one watch to one client until either side ends it; small, because there may be ten thousand."""
 
     __slots__ = (
-        "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framed", "_call", "_headers_sent", "error",
+        "_ctx", "_scope", "_form", "timeout", "_watch", "_http", "_write", "_framing", "_call", "_headers_sent", "error",
         "begin", "notes_listed", "done", "_paused", "_converting", "_held", "_work",
     )  # fmt: skip
 
@@ -128,7 +129,7 @@ class WatchStream:
         self._watch: Watch | None = None
         self._http: HTTPRequest
         self._write: Callable[[bytes], object]  # set in ``run``
-        self._framed = False  # whether HTTP/1.1 chunks must be written
+        self._framing = ""  # "chunk" or "message" when these must be written
         self._call: IDelayedCall | None = None
         self._headers_sent = not form.table
         self._paused = False  # whether the client has paused it
@@ -147,9 +148,12 @@ class WatchStream:
         self._http = http
         http.registerProducer(self, True)
         http.write(b"")  # the headers go out before the first event
-        chunks = getattr(http, "chunk_writer", None)
-        writer = chunks() if chunks is not None else None
-        self._framed, self._write = writer is not None, writer or http.write
+        self._write = http.write
+        for framing in ("chunk", "message"):
+            writer = getattr(http, f"{framing}_writer", None)
+            write = writer() if writer is not None else None
+            if write is not None:
+                self._framing, self._write = framing, write
         try:
             if self.error is not None:
                 raise self.error
@@ -181,7 +185,10 @@ class WatchStream:
         self._form.sent.listed(scope, ctx.reactor.seconds() - ctx.received)
 
     def _on_batch(self, batch: Batch) -> None:
-        if not self._form.stored and self._form.takes_long(batch):
+        if self._form.stored and batch.size >= MIN_SHARED_BYTES:
+            self._write_stored(batch)
+            return
+        if not self._form.stored and self._form.takes_long(batch) and not batch.is_encoded(self._key()):
             call = call_of(self._ctx.reactor)
             if call is not None:
                 self._encode_in_slices(batch, call)
@@ -193,6 +200,21 @@ class WatchStream:
         else:
             self._write(data)
 
+    def _write_stored(self, batch: Batch) -> None:
+        """Sends large objects as they are stored: nothing is copied, and all clients that wait for one share its bytes."""
+        form = self._form
+        counted = SentBatch([])
+        for event in batch.events:
+            if event.entry is None or len(event.entry.data) < MIN_SHARED_BYTES:
+                parts: Sequence[bytes] = (event.encoded(self._key(), self._encode),)
+            else:
+                parts = form.parts(event.type, event.entry.data, self._framing)
+            counted.sizes.append(sum(map(len, parts)))
+            for part in parts:
+                self._write(part)
+        counted.times = 1
+        form.sent.begin(counted)
+
     def _encode_in_slices(self, batch: Batch, call: Call) -> None:
         """Encodes a large batch in slices.  Events that arrive meanwhile are queued in the watch."""
 
@@ -202,7 +224,7 @@ class WatchStream:
             except Unconverted:
                 return None
 
-        work = call(encode)
+        work = self._form.queue.run(lambda: call(encode))
         if not work.called:
             assert self._watch is not None  # whose batch this is
             self._work, self._converting = work, True
@@ -224,19 +246,22 @@ class WatchStream:
             self._finish()
 
     def _encoded(self, batch: Batch) -> bytes:
-        form = self._form
+        first = None if self._headers_sent else partial(self._encode, headers=True)
+        data = batch.encoded(self._key(), self._encode, self._form.sent, first)
+        self._headers_sent = True
+        return data
+
+    @property
+    def _encode(self) -> Callable[..., bytes]:
+        form, framing = self._form, self._framing
+        return form.encode if not framing else form.encode_chunk if framing == "chunk" else form.encode_message
+
+    def _key(self) -> Hashable:
+        """The form of what is sent next."""
+        form, framing = self._form, self._framing
         if not self._headers_sent:
-            events = batch.events
-            parts = [form.encode(event, headers=position == 0) for position, event in enumerate(events)]
-            data = b"".join(parts)
-            self._headers_sent = True
-            counted = SentBatch([len(part) for part in parts if part])
-            form.sent.begin(counted)
-            counted.times = 1
-            return chunk(data) if self._framed else data
-        if self._framed:
-            return batch.encoded(form.chunk_key, form.encode_chunk, form.sent)
-        return batch.encoded(form.key, form.encode, form.sent)
+            return form.key, framing, "headers"
+        return form.key if not framing else form.chunk_key if framing == "chunk" else form.message_key
 
     def _convert(self, batch: Batch) -> None:
         """Converts a batch by one call of the conversion webhook.  Events that arrive meanwhile are queued in the watch."""

@@ -1,7 +1,8 @@
-"""Encodes the events of a watch in the requested form."""
+"""Encodes the events of a watch in the requested form, framed for HTTP/1.1 (chunks) or a WebSocket (messages)."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import lru_cache
 
 import orjson
@@ -10,6 +11,7 @@ from kapi.codecs.negotiation import MediaType
 from kapi.endpoints import transform
 from kapi.endpoints.bookmark import bookmark, bookmark_metadata
 from kapi.endpoints.encoding import message_of_entry
+from kapi.endpoints.encoding_queue import EncodingQueue
 from kapi.endpoints.errors import to_status
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
@@ -33,7 +35,7 @@ class Form:
         self.stored = media.plain and scope.same_version
         self.plain = media.plain
         self.as_list = media.as_kind.endswith("List")
-        self.key = (
+        self.key: Hashable = (
             resource.group,
             resource.version,
             media.as_kind,
@@ -41,7 +43,9 @@ class Form:
             self.include if self.table else "",
             media.protobuf,
         )
-        self.chunk_key = (*self.key, "chunk")
+        self.chunk_key = (self.key, "chunk")
+        self.message_key = (self.key, "message")
+        self.queue = EncodingQueue()
         self.sent = scope.store.cache.sent_as(resource.version)
 
     def takes_long(self, batch: Batch) -> bool:
@@ -83,6 +87,14 @@ class Form:
             tree = obj
         return self._frame(event.type, tree)
 
+    def parts(self, kind: str, data: bytes, framing: str) -> tuple[bytes, bytes, bytes]:
+        """An event whose object has the stored bytes ``data``, framed; none of it is copied."""
+        head, tail = b'{"type":"%s","object":' % kind.encode(), b"}\n"
+        size = len(head) + len(data) + len(tail)
+        if framing == "chunk":
+            return b"%x\r\n%b" % (size, head), data, tail + b"\r\n"
+        return (message_head(size, False) + head if framing else head), data, tail
+
     def error(self, error: Exception) -> bytes:
         """The ERROR event that ends a stream."""
         return self._frame("ERROR", to_status(error).status)
@@ -97,9 +109,13 @@ class Form:
         """The objects of a batch that the conversion webhook must convert first."""
         return self.scope.unconverted(event.entry.object for event in batch.events if event.entry is not None)
 
-    def encode_chunk(self, event: WatchEvent) -> bytes:
+    def encode_chunk(self, event: WatchEvent, headers: bool = False) -> bytes:
         """As ``encode``, as a chunk of HTTP/1.1."""
-        return chunk(self.encode(event))
+        return chunk(self.encode(event, headers))
+
+    def encode_message(self, event: WatchEvent, headers: bool = False) -> bytes:
+        """As ``encode``, as a message of a WebSocket."""
+        return message(self.encode(event, headers), self.media.protobuf)
 
     def _bookmark(self, event: WatchEvent, headers: bool) -> Object:
         if self.media.as_kind and not self.table:
@@ -128,6 +144,20 @@ class Form:
 def chunk(data: bytes) -> bytes:
     """A chunk of HTTP/1.1; b"" for no data, because an empty chunk would end the body."""
     return b"%x\r\n%b\r\n" % (len(data), data) if data else data
+
+
+def message(data: bytes, binary: bool) -> bytes:
+    """A message of a WebSocket (RFC 6455, section 5.2); b"" for no data.  A binary one has no need of the frame's length."""
+    content = memoryview(data)[4:] if binary else data
+    return b"".join((message_head(len(content), binary), content)) if data else data
+
+
+def message_head(size: int, binary: bool) -> bytes:
+    """What comes before the ``size`` bytes of a message."""
+    opcode = b"\x82" if binary else b"\x81"
+    if size < 126:
+        return opcode + size.to_bytes(1)
+    return opcode + (b"\x7e" + size.to_bytes(2) if size < 1 << 16 else b"\x7f" + size.to_bytes(8))
 
 
 @lru_cache(maxsize=512)

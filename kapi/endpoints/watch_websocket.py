@@ -16,6 +16,7 @@ from wsproto.utilities import generate_accept_token
 from zope.interface import implementer
 
 from kapi.endpoints.tunnel import NotUpgradable, TakenConnection
+from kapi.endpoints.watch_form import message
 from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
@@ -24,8 +25,10 @@ from kapi.request.response import StreamResponse
 _VERSION = "13"
 
 
-def websocket_response(ctx: RequestContext, events: Callable[[HTTPRequest], Awaitable[None]]) -> StreamResponse:
-    """101, and then a message for each line that ``events`` writes to the request that it gets.
+def websocket_response(
+    ctx: RequestContext, events: Callable[[HTTPRequest], Awaitable[None]], binary: bool
+) -> StreamResponse:
+    """101, and then a message for each event that ``events`` writes to the request that it gets; ``binary``: no text.
 
     Raises BadRequest and Forbidden for an invalid handshake.
     """
@@ -50,7 +53,7 @@ def websocket_response(ctx: RequestContext, events: Callable[[HTTPRequest], Awai
 
     def run(http: HTTPRequest) -> Awaitable[None]:
         try:
-            return events(cast(HTTPRequest, WatchSocket(http, head)))  # it has the methods that they use
+            return events(cast(HTTPRequest, WatchSocket(http, head, binary)))  # it has the methods that they use
         except NotUpgradable:  # HTTP/2 has no upgrade: send the events as for any watch
             http.setResponseCode(200)
             return events(http)
@@ -115,14 +118,15 @@ def _unmasked(masked: bytes) -> bytes:
 
 @implementer(IPushProducer)
 class WatchSocket(TakenConnection):
-    """The part of a Twisted request that a stream of events uses; each line is a message.
+    """The part of a Twisted request that a stream of events uses; each event is a message.
 
     While the client does not read nothing is read from it either: each of its pings would make an answer that waits.
     """
 
-    def __init__(self, http: HTTPRequest, head: bytes) -> None:
+    def __init__(self, http: HTTPRequest, head: bytes, binary: bool) -> None:
         super().__init__(http)
-        self._frames = FrameProtocol(client=False, extensions=[])  # for what is sent
+        self._binary = binary
+        self._frames = FrameProtocol(client=False, extensions=[])  # for control frames that are sent
         self._received = ClientFrames()
         self._producer: IPushProducer | None = None
         self._closed = False
@@ -157,9 +161,16 @@ class WatchSocket(TakenConnection):
         self.transport.unregisterProducer()
 
     def write(self, data: bytes) -> None:
-        if data and not self._closed:
-            lines = data.decode().split("\n")[:-1]  # JSON has no line ends inside, but may have other separators
-            self.transport.write(b"".join([bytes(self._frames.send_data(line + "\n")) for line in lines]))
+        """Sends an event."""
+        self._send(message(data, self._binary))
+
+    def message_writer(self) -> Callable[[bytes], None]:
+        """A function that sends events that are messages already."""
+        return self._send
+
+    def _send(self, frames: bytes) -> None:
+        if not self._closed:
+            self.transport.write(frames)
 
     def finish(self) -> None:
         self._close(CloseReason.NORMAL_CLOSURE)

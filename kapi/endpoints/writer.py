@@ -6,7 +6,7 @@ twice.  Large responses are compressed in a thread when the client accepts gzip.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IPullProducer
@@ -17,7 +17,7 @@ from kapi.endpoints.compression import compressed, compressed_document
 from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
-from kapi.request.pending import Pending, PendingBytes
+from kapi.request.pending import HeldBytes, Pending
 from kapi.request.response import (
     SLICE,
     DocumentResponse,
@@ -30,7 +30,7 @@ from kapi.request.response import (
 
 log = Logger()
 MIN_GZIP_BYTES = 128 * 1024
-LARGE = 512 * 1024  # bytes of a list that counts while its client does not read
+LARGE = 512 * 1024  # bytes of a list that counts while it is made
 
 
 def warning_header(text: str) -> bytes:
@@ -63,8 +63,6 @@ def write(ctx: RequestContext, response: Response) -> None | Awaitable[None]:
         _add(http, fields)
         return _write_compressed(ctx, response, slices)
     http.begin(fields, size)
-    if size < LARGE:
-        return _produce(http, slices)
     return _produce(http, slices, ctx.pending)
 
 
@@ -118,7 +116,7 @@ class WholeBody(Parts):
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self.size = self.held = len(body)
+        self.size = len(body)
 
     def __len__(self) -> int:
         return max(1, -(-self.size // SLICE))
@@ -126,12 +124,15 @@ class WholeBody(Parts):
     def part(self, position: int) -> bytes:
         return self._body[position * SLICE : (position + 1) * SLICE]
 
+    def held(self) -> Iterable[bytes]:
+        return (self._body,)
+
 
 def _produce(http: HTTPRequest, slices: Sequence[bytes], pending: Pending | None = None) -> Deferred[None]:
     producer = SliceProducer(http, slices)
-    if pending is not None:
-        producer.count(pending)
     http.registerProducer(producer, False)
+    if pending is not None and not producer.done.called:
+        producer.count(pending)
     return producer.done
 
 
@@ -144,16 +145,22 @@ class SliceProducer:
         self._count = len(slices)
         self._next = 0
         self._pending: Pending | None = None
-        self._share: PendingBytes | None = None
+        self._share: HeldBytes | None = None
         self.done: Deferred[None] = Deferred()
+        self._slices = slices
         self._part: Callable[[int], bytes] = slices.part if isinstance(slices, Parts) else slices.__getitem__
-        self._held = slices.held if isinstance(slices, Parts) else sum(map(len, slices))
 
     def count(self, pending: Pending) -> None:
-        """Counts the bytes that wait for this client in ``pending``; slices that are not made yet are not counted."""
+        """Counts what waits for this client in ``pending``: not the objects of a list that are in memory anyway."""
         self._pending = pending
-        self._share = PendingBytes(pending, self._held)
-        pending.progress(self)
+        self._share = HeldBytes(pending)
+        self._share.add(self._slices.held() if isinstance(self._slices, Parts) else self._slices)
+        pending.keep(self)
+
+    def stalled(self) -> None:
+        """Counts these, too: by the time that the client reads on they may be changed or deleted."""
+        if self._share is not None and isinstance(self._slices, Parts):
+            self._share.add(self._slices.kept())
 
     def cut_off(self) -> None:
         """Aborts the response, because the memory is needed for others."""
@@ -170,9 +177,7 @@ class SliceProducer:
         if len(data) < SLICE and number < count:
             data, number = self._gathered(data, number)
         self._next = number
-        if self._pending is not None and self._share is not None:
-            if self._share.size:
-                self._share.set(max(0, self._share.size - len(data)))
+        if self._pending is not None:
             self._pending.progress(self)
         self._http.write(data)
         if number >= count:
@@ -196,7 +201,7 @@ class SliceProducer:
         self.done.callback(None)
 
     def _forget(self) -> None:
-        self._count, self._part = 0, _nothing
+        self._count, self._part, self._slices = 0, _nothing, ()
         if self._pending is not None:
             self._pending.leave(self)
             self._pending = self._share = None

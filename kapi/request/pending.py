@@ -1,22 +1,27 @@
 """Counts the bytes that wait for slow clients, and bounds their total (ADR 30).
 
 A client may leave an answer unread, send a body slowly, or watch without reading.  Each such case has its own bound, but a
-thousand clients together could still fill the memory.  So all waiting bytes are counted here.  Beyond the total bound the
-connections that have been without progress for longest are closed.  While that is not enough, further requests that would add
-bytes are answered 429.
+thousand clients together could still fill the memory.  So all waiting bytes are counted here, wherever they wait: in a
+connection, a stream of HTTP/2, the queue of a watch, an answer that is sent in parts, or a body.  Bytes that wait for several
+clients are one object in memory, and count once.
+
+Beyond the total bound the connections that have been without progress for longest are closed.  While that is not enough, further
+requests that would add bytes are answered 429.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from kapi.machinery import status
 
 MAX_PENDING_BYTES = 256 * 1024 * 1024  # bytes
 MIN_COUNTED_BYTES = 64 * 1024  # a smaller body is not counted
-STALL_SECONDS = 2.0  # without progress for so long, a client may be cut off
+_MIN_SHARED_BYTES = 4 * 1024  # a smaller object counts each time that it waits
+STALL_SECONDS = 2.0  # without progress for so long, a client may be cut off; sooner, the more there is beyond the limit
+_MAX_EXCESS = 2.0  # times the limit, at which whoever has been without progress for longest is cut off at once
 RETRY_AFTER_SECONDS = 1  # asked of a refused client
 REFUSAL = "too much is waiting for clients that are slow, please try again later"
 
@@ -26,6 +31,13 @@ class Holder(Protocol):
 
     def cut_off(self) -> None:
         """Closes its connection and frees the bytes."""
+
+
+class Keeper(Holder, Protocol):
+    """An answer that keeps more in memory the longer its client takes: objects that were changed or deleted meanwhile."""
+
+    def stalled(self) -> None:
+        """Counts what it keeps; its client has been without progress for some time."""
 
 
 class PendingBytes:
@@ -46,6 +58,28 @@ class PendingBytes:
         self._pending.size -= self.size
 
 
+class HeldBytes:
+    """Objects that wait, counted as long as this object lives."""
+
+    __slots__ = ("_held", "_pending")
+
+    def __init__(self, pending: Pending) -> None:
+        self._pending = pending
+        self._held: dict[int, bytes] = {}  # by id
+
+    def add(self, objects: Iterable[bytes]) -> None:
+        """Counts further objects; none of them twice."""
+        held = self._held
+        for data in objects:
+            if id(data) not in held:
+                held[id(data)] = data
+                self._pending.hold(data)
+
+    def __del__(self) -> None:
+        for data in self._held.values():
+            self._pending.release(data)
+
+
 class Pending:
     """The waiting bytes of one server.  ``seconds`` is its clock; ``limit`` is in bytes, 0 means no limit."""
 
@@ -56,6 +90,8 @@ class Pending:
         self.limit: float = limit or math.inf
         self._seconds = seconds
         self._holders: dict[Holder, float] = {}  # by the time of their last progress, the oldest first
+        self._keepers: dict[Keeper, None] = {}  # those that have not counted everything yet
+        self._places: dict[int, int] = {}  # in how many places a large object waits, by its id
 
     @property
     def full(self) -> bool:
@@ -66,29 +102,66 @@ class Pending:
         self.refused += 1
         return status.too_many_requests(REFUSAL, RETRY_AFTER_SECONDS)
 
+    def hold(self, data: bytes) -> None:
+        """Counts an object that waits, unless it waits elsewhere already.  The caller keeps it until ``release``."""
+        size = len(data)
+        if size >= _MIN_SHARED_BYTES:
+            places = self._places.get(id(data), 0)
+            self._places[id(data)] = places + 1
+            if places:
+                return
+        self.size += size
+
+    def release(self, data: bytes) -> None:
+        """The object waits in one place less."""
+        size = len(data)
+        if size >= _MIN_SHARED_BYTES:
+            places = self._places[id(data)] - 1
+            if places:
+                self._places[id(data)] = places
+                return
+            del self._places[id(data)]
+        self.size -= size
+
+    def keep(self, keeper: Keeper) -> None:
+        """Notes an answer whose ``stalled`` is to be called."""
+        self._keepers[keeper] = None
+        self.progress(keeper)
+
+    def look(self) -> None:
+        """Called about every second: notices clients without progress, since these call nothing."""
+        late = self._seconds() - STALL_SECONDS
+        for keeper in [each for each in self._keepers if self._holders.get(each, late) <= late]:
+            del self._keepers[keeper]
+            keeper.stalled()
+        if self.size > self.limit:
+            self.shrink()
+
     def progress(self, holder: Holder) -> None:
         """Notes progress of a client, or its first bytes; the size may have grown."""
         self._holders.pop(holder, None)
         self._holders[holder] = self._seconds()
         if self.size > self.limit:
-            self.shrink()
+            self.shrink(holder)
 
     def wait(self, holder: Holder) -> None:
         """Notes that more bytes wait for a client without progress."""
         self._holders.setdefault(holder, self._seconds())
         if self.size > self.limit:
-            self.shrink()
+            self.shrink(holder)
 
     def leave(self, holder: Holder) -> None:
         """Forgets a client without waiting bytes."""
         self._holders.pop(holder, None)
+        self._keepers.pop(holder, None)  # type: ignore[call-overload]
 
-    def shrink(self) -> None:
-        """Cuts off stalled clients until the size is within the limit."""
-        late = self._seconds() - STALL_SECONDS
-        while self.size > self.limit and self._holders:
-            holder, since = next(iter(self._holders.items()))
-            if since > late:
+    def shrink(self, caller: Holder | None = None) -> None:
+        """Cuts off stalled clients until the size is within the limit; not the one in the middle of whose work it is called."""
+        now = self._seconds()
+        while self.size > self.limit:
+            holder = next((each for each in self._holders if each is not caller), None)
+            patience = STALL_SECONDS * (_MAX_EXCESS - self.size / self.limit) / (_MAX_EXCESS - 1)
+            if holder is None or now - self._holders[holder] < patience:
                 return
             self.leave(holder)
             self.cut_off += 1

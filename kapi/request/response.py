@@ -17,7 +17,14 @@ class Parts(Sequence[bytes]):
     """Slices of a body, each made on access.  Making them raises nothing."""
 
     size: int  # bytes of all slices
-    held = 0  # bytes kept only for this body; the rest is in memory anyway
+
+    def held(self) -> Iterable[bytes]:
+        """What is kept only for this body."""
+        return ()
+
+    def kept(self) -> Iterable[bytes]:
+        """What it keeps in memory, also of what others need at present."""
+        return self.held()
 
     def part(self, position: int) -> bytes:
         """The slice at a valid position."""

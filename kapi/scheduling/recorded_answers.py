@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from twisted.internet.defer import Deferred
 
 from kapi.request.context import RequestContext
-from kapi.request.pending import PendingBytes
-from kapi.request.response import Response
+from kapi.request.pending import HeldBytes
+from kapi.request.response import Parts, Response
 from kapi.scheduling.answer_batch import Answer
 from kapi.scheduling.deadlines import Deadlines
 
@@ -59,8 +59,9 @@ class _Waiting:
             ctx.release_seats(ctx)
             ctx.pause()
         body = response.body
-        size = len(body) if isinstance(body, bytes) else getattr(body, "held", 0)
-        self._share = PendingBytes(ctx.pending, size) if ctx.pending is not None else None
+        self._share = HeldBytes(ctx.pending) if ctx.pending is not None else None
+        if self._share is not None:
+            self._share.add((body,) if isinstance(body, bytes) else body.held() if isinstance(body, Parts) else body)
         self._number = deadlines.add(self, ctx.deadline) if ctx.deadline else None
 
     def end(self) -> None:

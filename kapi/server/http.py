@@ -151,6 +151,7 @@ class Connections(protocol.ServerFactory):
             self._unswept = list(self.watched)
             self._sweep_some()
         self.errors.sweep(self.now)
+        self.runner.pending.look()
 
     def _sweep_some(self) -> None:
         for connection in self._unswept[-_MAX_SWEPT_AT_ONCE:]:

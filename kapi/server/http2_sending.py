@@ -7,7 +7,7 @@ rest waits in its stream.  It is sent in the turns of the connection's flow, sev
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import Protocol, cast
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -58,6 +58,7 @@ class Sending:
         self._reactor = reactor
         self._transport = transport
         self._connection = connection
+        self._pending = connection.owner.runner.pending
         self._scheduler: ThreadScheduler | None = getattr(transport, "scheduler", None)
         self.flow: Flow | None = None
         self.window = wire.DEFAULT_WINDOW  # bytes, of all streams together
@@ -241,6 +242,8 @@ class Sending:
         stream.waiting.append(memoryview(data))
         self._pause(stream)
         self._make_ready(stream)
+        self._pending.hold(data)
+        self._pending.wait(stream)
 
     @staticmethod
     def _pause(stream: Stream) -> None:
@@ -297,7 +300,7 @@ class Sending:
         if stream.block:
             block, stream.block = stream.block, b""
             self._add_head(stream, block, 0)
-        waiting = stream.waiting
+        waiting, pending = stream.waiting, self._pending
         budget = min(stream.window, _FLUSH_BYTES)
         while waiting and budget > 0:
             if self.window <= 0:
@@ -312,7 +315,12 @@ class Sending:
                 self._add_data(stream, piece[:size], False)
             else:
                 waiting.popleft()
+                self._release(piece)
                 self._add_data(stream, piece, stream.ends and not waiting)
+            if waiting:
+                pending.progress(stream)
+            else:
+                pending.leave(stream)
         if waiting:
             self._make_ready(stream)
         elif stream.ended or stream.ends:
@@ -343,9 +351,16 @@ class Sending:
     def forget(self, stream: Stream) -> None:
         """Nothing more is sent on a stream."""
         stream.producer = None
-        stream.waiting = NOTHING
+        waiting, stream.waiting = stream.waiting, NOTHING
+        for piece in waiting:
+            self._release(piece)
+        self._pending.leave(stream)
         if stream.ready and stream in self._starved:
             self._starved.remove(stream)
+
+    def _release(self, piece: memoryview) -> None:
+        """The last piece of some data waits no more."""
+        self._pending.release(cast(bytes, piece.obj))
 
     def forget_all(self) -> None:
         """The connection has ended."""

@@ -115,6 +115,10 @@ class Stream:
     def abortConnection(self) -> None:
         self.connection.reset(self.number)
 
+    def cut_off(self) -> None:
+        """Ends the stream, because the memory is needed for others."""
+        self.connection.reset(self.number)
+
     # -- a body that is forwarded while it comes
 
     def stream_body(self, request: StreamRequest, size: int) -> None:
@@ -142,6 +146,8 @@ class Stream:
 
 class StreamRequest(APIRequest):
     """A request whose channel is a stream."""
+
+    min_counted = 4 * 1024  # a connection has many streams whose bodies may stop
 
     def abort(self) -> None:
         """Ends an answer in the middle, so that the client does not take it for complete."""

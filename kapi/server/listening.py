@@ -125,7 +125,8 @@ class Port:
     ) -> None:
         listen(listener)
         port: Any = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
-        bound = {"create": staticmethod(contexts.connection), "scheduler": scheduler}
+        pending = connections.runner.pending
+        bound = {"create": staticmethod(contexts.connection), "scheduler": scheduler, "pending": pending}
         port.transport = type("BoundConnection", (TLSConnection,), bound)
         self._port: IListeningPort = port
         self._rests: IDelayedCall | None = None

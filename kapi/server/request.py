@@ -39,6 +39,7 @@ class APIRequest(http.Request):
 
     runner: RequestRunner
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
+    min_counted = MIN_COUNTED_BYTES  # of a body
     body_refused = False  # too many bytes wait for slow clients already
     _pending_bytes: PendingBytes | None = None  # of a large head and a large body
     _counted_head = 0  # bytes of a large head
@@ -107,7 +108,7 @@ class APIRequest(http.Request):
             return
         if self._stream_call is not None and self.body_size > MIN_COUNTED_BYTES:
             self._stream_call.reset(0)  # not now: the channel is still reading
-        if self.body_size > MIN_COUNTED_BYTES and not self._count(len(data)):
+        if self.body_size > self.min_counted and not self._count(len(data)):
             return
         if self.body_size <= MAX_BODY:
             self.content.write(data)  # type: ignore[union-attr]

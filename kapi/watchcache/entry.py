@@ -169,12 +169,14 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     @property
     def object(self) -> Object:
         """The decoded tree: shared, never change it.  Raises Unreadable."""
-        if self._object is None:
+        found = self._object
+        if found is None:
             tree = self._decode()
-            if self._object is None:  # decoding is in slices: another caller may have finished first
-                self._object = tree
-                self.scope.decoded.add(self)
-        return self._object
+            found = self._object
+            if found is None:  # decoding is in slices: another caller may have finished first
+                found = self._object = tree
+                self.scope.decoded.add(self)  # which may drop it again
+        return found
 
     def adopt(self, tree: Object) -> None:
         """Takes the tree that ``data`` was encoded from; the caller must not change it any more.  Large ones are not kept."""

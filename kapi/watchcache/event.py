@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 
 import msgspec
 
 from kapi.machinery.tree import Object
-from kapi.request.pending import PendingBytes
+from kapi.request.pending import HeldBytes, Pending
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.sent import Sent, SentBatch
 
@@ -56,15 +56,27 @@ class WatchEvent:
             self._json = b'{"type":"%s","object":%s}\n' % (self.type.encode(), self.entry.data)
         return self._json
 
+    def held(self) -> Iterator[bytes]:
+        """The bytes that it refers to."""
+        if self.entry is not None:
+            yield self.entry.data
+        if self._json is not None:
+            yield self._json
+        if self._encoded is not None:
+            yield from self._encoded.values()
+
+
+Encode = Callable[[WatchEvent], bytes]
+
 
 class Batch:
     """Events of one turn, in order; shared by all watchers with the same selection."""
 
-    __slots__ = ("events", "share", "_encoded", "_size")
+    __slots__ = ("events", "_encoded", "_held", "_size")
 
     def __init__(self, events: list[WatchEvent]) -> None:
         self.events = events
-        self.share: PendingBytes | None = None  # while it waits for a slow client
+        self._held: HeldBytes | None = None  # once it has waited for a slow client
         self._encoded: dict[Hashable, tuple[bytes, SentBatch]] | None = None
         self._size = -1
 
@@ -75,20 +87,42 @@ class Batch:
             self._size = sum([len(event.entry.data) for event in self.events if event.entry is not None])
         return self._size
 
-    def encoded(self, form: Hashable, encode: Callable[[WatchEvent], bytes], sent: Sent) -> bytes:
-        """The bytes of all events in a form, made once.  Counts in ``sent`` that one more watch gets them."""
+    def is_encoded(self, form: Hashable) -> bool:
+        return self._encoded is not None and form in self._encoded
+
+    def encoded(self, form: Hashable, encode: Encode, sent: Sent, first: Encode | None = None) -> bytes:
+        """The bytes of all events in a form, made once.  Counts in ``sent`` that one more watch gets them.
+
+        ``first`` encodes the first event, if that is different.
+        """
         if self._encoded is None:
             self._encoded = {}
         found = self._encoded.get(form)
         if found is None:
-            parts = [event.encoded(form, encode) for event in self.events]
+            parts = [event.encoded(form, encode) for event in self.events[first is not None :]]
+            if first is not None:
+                parts.insert(0, first(self.events[0]))
             data = parts[0] if len(parts) == 1 else b"".join(parts)
             found = self._encoded[form] = data, SentBatch([len(part) for part in parts if part])
+            if self._held is not None:
+                self._held.add(self._all())
         data, counted = found
         if not counted.times:
             sent.begin(counted)
         counted.times += 1
         return data
+
+    def waits(self, pending: Pending) -> None:
+        """Counts its bytes from now on: once, however many watches queue it."""
+        if self._held is None:
+            self._held = HeldBytes(pending)
+            self._held.add(self._all())
+
+    def _all(self) -> Iterator[bytes]:
+        for event in self.events:
+            yield from event.held()
+        if self._encoded is not None:
+            yield from (data for data, _ in self._encoded.values())
 
     def after(self, revision: int) -> Batch | None:
         """The events that are newer than a revision; None when there are none."""

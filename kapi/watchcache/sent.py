@@ -9,7 +9,6 @@ are scraped, or when many batches have been counted.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 
 from kapi.machinery.meters import exponential
 
@@ -26,7 +25,7 @@ class SentBatch:
 
     __slots__ = ("sizes", "times")
 
-    def __init__(self, sizes: Sequence[int]) -> None:
+    def __init__(self, sizes: list[int]) -> None:
         self.sizes = sizes  # bytes
         self.times = 0
 

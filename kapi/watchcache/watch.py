@@ -9,7 +9,7 @@ from typing import Protocol
 
 from twisted.logger import Logger
 
-from kapi.request.pending import Pending, PendingBytes
+from kapi.request.pending import Pending
 from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial
 from kapi.watchcache.event import Batch
@@ -141,8 +141,7 @@ class Watch:
         self._queued_bytes += batch.size
         pending = self.source.pending
         if pending is not None:
-            if batch.share is None:  # all watches that queue the batch share its bytes
-                batch.share = PendingBytes(pending, batch.size)
+            batch.waits(pending)
             if len(self._queue) == 1 or pending.full:
                 pending.wait(self)
         if self._queued > self.source.max_queued_events or self._queued_bytes > self.source.max_queued_bytes:

@@ -69,6 +69,35 @@ def test_each_event_is_a_message(server: ServerProcess, labelled: str) -> None:
     socket.close()
 
 
+@pytest.mark.parametrize("size", [50, 200, 70_000, 300_000])
+def test_a_message_has_the_length_of_its_event(server: ServerProcess, labelled: str, size: int) -> None:
+    """The length takes one, three or nine bytes, and large objects are sent as they are stored."""
+    socket = connect(server, f"?watch=true&resourceVersion=0&labelSelector=suite%3D{labelled}")
+    for number in range(2):
+        create(server, f"{labelled}-{number}", "x" * size)
+    for number in range(2):
+        event = json.loads(socket.recv())
+        assert (event["object"]["metadata"]["name"], len(event["object"]["data"]["text"])) == (
+            f"{labelled}-{number}",
+            size,
+        )
+    socket.close()
+
+
+def test_protobuf_comes_in_binary_messages_without_a_length(server: ServerProcess, labelled: str) -> None:
+    host, _, port = server.url.removeprefix("https://").partition(":")
+    socket = websocket.create_connection(
+        f"wss://{host}:{port}{CONFIGMAPS}?watch=true&resourceVersion=0&labelSelector=suite%3D{labelled}",
+        header=["Authorization: Bearer admintoken", "Accept: application/vnd.kubernetes.protobuf;stream=watch"],
+        origin=ORIGIN, sslopt={"ca_certs": str(server.authority)}, timeout=120,
+    )  # fmt: skip
+    create(server, f"{labelled}-0", "text")
+    opcode, data = socket.recv_data()
+    assert opcode == websocket.ABNF.OPCODE_BINARY
+    assert data.startswith(b"\x0a\x05ADDED\x12") and labelled.encode() in data
+    socket.close()
+
+
 def test_the_time_limit_closes_it(server: ServerProcess, labelled: str) -> None:
     socket = connect(server, f"?watch=true&timeoutSeconds=1&labelSelector=suite%3D{labelled}")
     opcode, data = socket.recv_data(control_frame=True)

@@ -44,7 +44,7 @@ class Exchanges(SocketCase):
         transport = next(iter(self.connections.open)).transport
         transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         sock.sendall(f"GET {MAPS}/large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-        await self.until(lambda: transport.dataBuffer or transport._tempDataBuffer)  # the socket takes no more
+        await self.until(lambda: transport.unsent_bytes)  # the socket takes no more
         data = await rest(sock)
         self.assertEqual(len(json.loads(data.partition(b"\r\n\r\n")[2])["data"]["k"]), 1_000_000)
 

@@ -237,7 +237,7 @@ class Readers(ChannelCase):
         (channel,) = [channel for channel in self.channels() if isinstance(channel, Http2)]
         transport = channel.transport
         waiting = sum(len(piece) for stream in channel.streams.values() for piece in stream.waiting)
-        return waiting + len(transport.dataBuffer) + int(transport._tempDataLen)
+        return waiting + int(transport.unsent_bytes)
 
     async def test_windows_that_stay_closed(self) -> None:
         self.serve(lambda ctx: Response(200, list(LARGE)))

@@ -12,6 +12,7 @@ from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.request.flow import Flow, Level
+from kapi.request.pending import Pending
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.http import Connections
 from kapi.server.tls_connection import TLSConnection
@@ -99,7 +100,7 @@ class Broken(Late):
 class Sweeps(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
-        runner: Any = SimpleNamespace(reactor=self.clock)
+        runner: Any = SimpleNamespace(reactor=self.clock, pending=Pending(self.clock.seconds))
         self.connections = Connections(runner)
         self.ended: list[object] = []
         self.connections.startFactory()

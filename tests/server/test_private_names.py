@@ -26,7 +26,7 @@ KNOWN: dict[str, set[str]] = {
     "kapi.client.collected": {"_producer"},
     "kapi.client.connection": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.client.tls_client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
-    "kapi.client.tls_writing": {"_tempDataBuffer", "_writeDisconnected"},
+    "kapi.client.tls_writing": {"_writeDisconnected"},
     "kapi.client.websocket": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
     "kapi.endpoints.exchange": {"twisted.web.http._ChunkedTransferDecoder"},

@@ -179,7 +179,7 @@ class Slow(SocketCase):
         sock.sendall(f"GET {MAPS} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         await until_seen(sock, b"\r\n\r\n")
         transport: Any = next(iter(self.connections.open)).transport
-        self.assertLess(len(transport.dataBuffer) + transport._tempDataLen, 1 << 18)  # and not all of its 13 MB
+        self.assertLess(transport.unsent_bytes, 1 << 18)  # and not all of its 13 MB
         sock.close()
         await self.until(lambda: ended)
 

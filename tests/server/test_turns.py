@@ -23,6 +23,7 @@ from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.metrics import Meter
 from kapi.request.context import RequestContext
 from kapi.request.flow import Flow, Level
+from kapi.request.pending import Pending
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.http2_sending import Sending
@@ -258,7 +259,7 @@ class Sendings(SynchronousTestCase):
         transport = SimpleNamespace(
             scheduler=scheduler, flows=self.flows, write=self.write, abortConnection=self.abortConnection
         )
-        owner = SimpleNamespace(runner=SimpleNamespace(departing=None))
+        owner = SimpleNamespace(runner=SimpleNamespace(departing=None, pending=Pending(self.clock.seconds)))
         connection: Any = SimpleNamespace(streams={}, owner=owner, transport=transport)
         connection.sending = sending = Sending(self.clock, transport, connection)
         sending.window = 1 << 24

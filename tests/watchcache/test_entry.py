@@ -24,6 +24,14 @@ def test_equal_labels_are_kept_once() -> None:
     assert second.labels is first.labels
 
 
+def test_an_object_that_is_dropped_while_it_is_decoded_is_still_returned() -> None:
+    """Among what is kept is an earlier turn of the same entry, which is the oldest now."""
+    one = entry("a", b',"labels":{"app":"%s"}' % (b"x" * 600))
+    for _ in range(3):
+        assert one.object["metadata"]["name"] == "a"
+        one.forget_object()
+
+
 @pytest.mark.parametrize("metadata", [b"", b',"labels":null', b',"labels":{}'])
 def test_without_labels(metadata: bytes) -> None:
     assert entry("a", metadata).labels == {}

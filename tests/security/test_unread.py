@@ -1,0 +1,88 @@
+"""Clients that do not read: what waits for all of them has the bound that the flag names, whatever they ask for."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.integration.server_process import ForkedServer, ServerProcess
+from tests.security.attacker import Attacker, memory
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+CLIENTS, EVENTS, SIZE = 120, 12, 900_000
+LIMIT = 16 << 20  # bytes, of --max-pending-bytes
+#: what else so many connections and the making of a few large objects take
+SPARE = 48 << 20
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+UPGRADE = (
+    "Connection: Upgrade", "Upgrade: websocket", "Origin: https://x", "Sec-WebSocket-Version: 13",
+    "Sec-WebSocket-Key: " + base64.b64encode(b"a key of sixteen").decode(),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def bounded() -> Iterator[ServerProcess]:
+    process = ForkedServer(f"--max-pending-bytes={LIMIT}", "--redis-compaction-interval=5s").start()
+    yield process
+    assert process.stop() == 0
+
+
+def unread(admin: Attacker, path: str, *headers: str) -> ssl.SSLSocket:
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    plain.settimeout(120)
+    plain.connect((admin.host, admin.port))
+    connection = admin.context.wrap_socket(plain, server_hostname=admin.host)
+    connection.sendall(admin.head(path, *headers))
+    return connection
+
+
+def write(admin: Attacker, name: str, letter: str) -> None:
+    body = {"metadata": {"name": name}, "data": {"text": letter * SIZE}}
+    if admin.ask("PUT", f"{MAPS}/{name}", body).status == 404:
+        admin.create(MAPS, body)
+
+
+WATCH = f"{MAPS}?watch=1&resourceVersion=0"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        (WATCH, ()),
+        (WATCH, UPGRADE),
+        (WATCH, (f"Accept: {TABLE}",)),
+        (WATCH, ("Accept: application/vnd.kubernetes.protobuf;stream=watch",)),
+        (MAPS, ()),
+        (MAPS, ("Accept: application/yaml",)),
+    ],
+    ids=["watch", "WebSocket", "watch as a Table", "watch as protobuf", "list", "list as YAML"],
+)
+def test_clients_that_do_not_read_take_no_more_than_the_flag_allows(
+    bounded: ServerProcess, path: str, headers: tuple[str, ...]
+) -> None:
+    admin, process = Attacker(bounded, "admintoken"), bounded.process
+    assert process is not None
+    for number in range(EVENTS):
+        write(admin, f"m{number}", "a")
+    with closing(unread(admin, path, *headers)):
+        time.sleep(0.5)
+    before = most = memory(process.pid)
+    opened = [unread(admin, path, *headers) for _ in range(CLIENTS)]
+    for number in range(EVENTS):
+        write(admin, f"m{number}", chr(98 + number))
+        most = max(most, memory(process.pid))
+    for _ in range(20):
+        time.sleep(0.2)
+        most = max(most, memory(process.pid))
+    for connection in opened:
+        connection.close()
+    print(f"{before >> 20} MB before, {most >> 20} at most")
+    assert most - before < LIMIT + SPARE
+    assert admin.ask("GET", "/readyz").status == 200
