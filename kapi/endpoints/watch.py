@@ -149,8 +149,8 @@ class WatchStream:
         http.registerProducer(self, True)
         http.write(b"")  # the headers go out before the first event
         self._write = http.write
-        for framing in ("chunk", "message"):
-            writer = getattr(http, f"{framing}_writer", None)
+        chunks, messages = getattr(http, "chunk_writer", None), getattr(http, "message_writer", None)
+        for framing, writer in (("chunk", chunks), ("message", messages)):
             write = writer() if writer is not None else None
             if write is not None:
                 self._framing, self._write = framing, write
