@@ -13,6 +13,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from kapi.request.pending import MIN_COUNTED_BYTES, REFUSAL, PendingBytes
 from kapi.request.transport import StreamTransport, close_when_sent
 from kapi.server import http2_frames as wire
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
@@ -78,6 +79,7 @@ class Http2(Receiving):
         self._bodies: dict[int, float] = {}
         self._whole: list[Stream] = []  # complete requests that are to be answered
         self._peer: IAddress | None = None
+        self._block_bytes: PendingBytes | None = None  # counts a large header block that is not complete
         ours = {
             wire.MAX_CONCURRENT_STREAMS: self.max_streams,
             wire.INITIAL_WINDOW_SIZE: WINDOW,
@@ -112,20 +114,22 @@ class Http2(Receiving):
             self._head_since = self.owner.now
 
     def begin(self, number: int, head: Head, ends: bool) -> None:
-        if self._last_stream is not None and number > self._last_stream:
-            raise StreamFault(
-                number, Code.REFUSED_STREAM, "the connection ends"
-            )  # the client may retry it on another connection
-        stream = self.streams[number] = Stream(self, number, self.sending.initial_window, WINDOW)
-        self._idle_since = 0.0
         if head.path is None:
-            stream.complete = ends
-            self.sending.whole(stream, answer_block(400, ((b"date", http_date(int(time()))),))[0], b"")
+            text = b"" if head.method == b"HEAD" else b"400 Bad Request"
+            self._refuse_request(number, ends, 400, b"text/plain; charset=utf-8", text)
             return
+        pending = self.owner.runner.pending
+        if head.size > MIN_COUNTED_BYTES and pending.full:
+            pending.refused += 1
+            self._refuse_request(number, ends, 429, b"text/plain; charset=utf-8", REFUSAL.encode())
+            return
+        stream = self._open(number)
         request = self.owner.stream_request_class(stream)
         stream.request = request
         request.requestHeaders.fields = head.headers.copy()  # type: ignore[attr-defined]
         request.gotLength(head.length)
+        if head.size > MIN_COUNTED_BYTES:
+            request.count_head(head.size, not ends)
         stream.head = head
         if ends:
             stream.complete = True
@@ -137,6 +141,49 @@ class Http2(Receiving):
             self.sending.interim(stream, CONTINUE)
         if self.owner.runner.streams_body(head.path):
             request.stream_soon(head.method, head.path, b"HTTP/2", head.length)
+
+    def _open(self, number: int) -> Stream:
+        if self._last_stream is not None and number > self._last_stream:
+            # the client may retry it on another connection
+            raise StreamFault(number, Code.REFUSED_STREAM, "the connection ends")
+        self._idle_since = 0.0
+        stream = self.streams[number] = Stream(self, number, self.sending.initial_window, WINDOW)
+        return stream
+
+    def _refuse_request(self, number: int, ends: bool, status: int, kind: bytes, text: bytes) -> None:
+        stream = self._open(number)
+        stream.complete = ends
+        fields = ((b"content-type", kind), (b"content-length", b"%d" % len(text)), (b"date", http_date(int(time()))))
+        self.sending.whole(stream, answer_block(status, fields)[0], text)
+
+    def oversized(self, number: int, ends: bool) -> None:
+        """Answers as Go's server."""
+        text = b"<h1>HTTP Error 431</h1><p>Request Header Field(s) Too Large</p>"
+        self._refuse_request(number, ends, 431, b"text/html; charset=utf-8", text)
+
+    def block_grows(self, size: int) -> None:
+        """Counts a large header block that is not complete."""
+        if size > MIN_COUNTED_BYTES:
+            pending = self.owner.runner.pending
+            if self._block_bytes is None:
+                self._block_bytes = PendingBytes(pending)
+                if pending.full:
+                    pending.shrink()
+                if pending.full:
+                    raise ConnectionFault(Code.ENHANCE_YOUR_CALM, REFUSAL)
+            self._block_bytes.set(size)
+            pending.progress(self)
+        elif self._block_bytes is not None:
+            self._forget_block()
+
+    def _forget_block(self) -> None:
+        self._block_bytes = None
+        self.owner.runner.pending.leave(self)
+
+    def cut_off(self) -> None:
+        """Closes the connection, whose header block was without progress for long."""
+        self._block_bytes = None
+        self.transport.abortConnection()
 
     def hold_window(self, stream: Stream, size: int) -> None:
         """A request begins before its whole body has come; ``size`` bytes wait.  From now on ``taken`` opens its window."""
@@ -289,6 +336,8 @@ class Http2(Receiving):
         streams, self.streams = self.streams, {}
         self._bodies.clear()
         self._whole.clear()
+        if self._block_bytes is not None:
+            self._forget_block()
         self.sending.forget_all()
         for stream in streams.values():
             self._lose(stream, reason)

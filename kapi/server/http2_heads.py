@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import starmap
 
-from kapi.request.target import origin_form
+from kapi.request.target import is_host, origin_form
 from kapi.server.http2_fields import Decoder, Field
 from kapi.server.request_headers import RequestHeaders
 
@@ -37,11 +37,12 @@ class Malformed(Exception):
 class Head:
     """The header section of a request.  ``length`` is its content-length, or None."""
 
-    __slots__ = ("method", "path", "fields", "headers", "length", "continues")
+    __slots__ = ("method", "path", "fields", "headers", "length", "continues", "size")
 
     def __init__(self, method: bytes, path: bytes | None, fields: list[Field], length: int | None) -> None:
         self.method = method
-        self.path = path  # in origin form; None when invalid, or missing as with CONNECT
+        self.path = path  # in origin form; None when it or the host is invalid, or missing as with CONNECT
+        self.size = 0  # bytes, when they did not fit into one frame
         self.fields = fields
         headers = RequestHeaders()
         headers.add(fields)
@@ -99,7 +100,11 @@ def request_head(decoded: list[Field]) -> Head:
     if path is not None and not _PLAIN_PATH(path):
         found = origin_form(method, path)
         path = None if found is None else found[0]
-    return Head(method, path, fields, length)
+    head = Head(method, path, fields, length)
+    hosts = head.headers.get(b"Host")
+    if hosts is not None and not is_host(hosts[0]):
+        head.path = None
+    return head
 
 
 def _with_host(fields: list[Field], host: bytes) -> list[Field]:

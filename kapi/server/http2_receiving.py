@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.server import http2_frames as wire
-from kapi.server.http2_fields import Decoder, Field, Oversized, Undecodable
+from kapi.server.http2_fields import Decoder, Field, Undecodable
 from kapi.server.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.server.http2_heads import Head, Malformed, remember, request_head, trailers
 from kapi.server.http2_stream import Stream
@@ -17,8 +17,9 @@ from kapi.server.http2_stream import Stream
 WINDOW = 256 * 1024  # bytes of a stream's receive window; upstream's
 CONNECTION_WINDOW = 4 * WINDOW  # for all streams together
 _WINDOW_UPDATE_BYTES = CONNECTION_WINDOW // 2
-MAX_HEADER_LIST_BYTES = 64 * 1024  # SETTINGS_MAX_HEADER_LIST_SIZE
-_MAX_CONTINUATIONS = 64  # frames of one header block
+MAX_HEADER_LIST_BYTES = (1 << 20) + 320  # SETTINGS_MAX_HEADER_LIST_SIZE: upstream's default
+_MAX_BLOCK_BYTES = 2 * MAX_HEADER_LIST_BYTES  # of one header block; of more than this, the connection ends
+_MAX_SHORT_CONTINUATIONS = 64  # frames of one header block, and one more for each KiB
 UNANSWERED_WEIGHT = 0.1  # of an idle frame (see ``idle``) that needs no answer
 _MAX_ENDED_STREAMS = 256  # for so many ended streams the way of their end is remembered
 
@@ -44,9 +45,10 @@ class Receiving:
         self._decoder: Decoder[Head | None] = Decoder(MAX_HEADER_LIST_BYTES)
         # a header block that is not complete yet
         self.block_of = 0
-        self._block = bytearray()
         self._block_flags = 0
+        self._block_size = 0  # bytes
         self._continuations = 0
+        self._depends_on_itself = False
 
     # -- bytes
 
@@ -136,60 +138,73 @@ class Receiving:
             begin += 5
         if flags & (wire.PADDED | wire.WITH_PRIORITY):
             payload = payload[begin:end]
-        if not flags & wire.END_HEADERS or depends == number:
-            # a stream that depends on itself is refused after its block was decoded, since the block may change the table
-            self.block_of, self._block_flags = number, flags
-            self._block = bytearray(payload)
-            self._continuations = 0
-            if flags & wire.END_HEADERS:
-                self._end_block(depends == number)
+        # a stream that depends on itself is refused after its block was decoded, since the block may change the table
+        if flags & wire.END_HEADERS and depends != number:
+            self._fields(number, flags, payload)
             return
-        self._fields(number, flags, payload)
+        self.block_of, self._block_flags, self._depends_on_itself = number, flags, depends == number
+        self._block_size = self._continuations = 0
+        self._decoder.begin()
+        self._more_of_block(flags, payload)
 
     def _continuation(self, flags: int, number: int, payload: bytes) -> None:
         if not self.block_of or number != self.block_of:
             raise ConnectionFault(Code.PROTOCOL_ERROR, "CONTINUATION of nothing")
         self._continuations += 1
-        self._block += payload
-        if self._continuations > _MAX_CONTINUATIONS or len(self._block) > MAX_HEADER_LIST_BYTES:
+        self._more_of_block(flags, payload)
+
+    def _more_of_block(self, flags: int, payload: bytes) -> None:
+        """Decodes a part of a header block that comes in several frames."""
+        size = self._block_size = self._block_size + len(payload)
+        if size > _MAX_BLOCK_BYTES or self._continuations > _MAX_SHORT_CONTINUATIONS + (size >> 10):
             raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "a header block is too long")
-        if flags & wire.END_HEADERS:
-            self._end_block()
-
-    def _end_block(self, refused: bool = False) -> None:
-        number, block = self.block_of, bytes(self._block)
-        self.block_of = 0
-        self._block = bytearray()
-        if refused:
-            self._decoded(block)
-            self.highest = max(self.highest, number)
-            raise StreamFault(number, Code.PROTOCOL_ERROR, "a stream depends on itself")
-        self._fields(number, self._block_flags, block)
-
-    def _decoded(self, block: bytes) -> list[Field]:
         try:
-            return self._decoder.decode(block)
-        except Oversized as error:
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, str(error)) from None
+            self._decoder.feed(payload)
+            if not flags & wire.END_HEADERS:
+                self.block_grows(size)
+                return
+            decoded = self._decoder.end()
         except Undecodable as error:
             raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
+        number, self.block_of = self.block_of, 0
+        self.block_grows(0)
+        if self._depends_on_itself:
+            self.highest = max(self.highest, number)
+            raise StreamFault(number, Code.PROTOCOL_ERROR, "a stream depends on itself")
+        self._request(number, self._block_flags, decoded, None)
 
     def _fields(self, number: int, flags: int, block: bytes) -> None:
+        """A whole header block."""
+        head: Head | None = self._decoder.known.get(block) if number > self.highest else None
+        decoded: list[Field] = []
+        if head is None:
+            try:
+                decoded = self._decoder.decode(block)
+            except Undecodable as error:
+                raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from None
+        self._request(number, flags, decoded, head, block)
+
+    def _request(self, number: int, flags: int, decoded: list[Field], head: Head | None, block: bytes = b"") -> None:
+        """The fields of a request, or trailers.  ``head`` is known for a ``block`` that came before."""
         ends = bool(flags & wire.END_STREAM)
-        head: Head | None = self._decoder.known.get(block)
         if number <= self.highest:
-            self._more_fields(number, self._decoded(block), ends)
+            self._more_fields(number, decoded, ends)
             return
-        decoded = self._decoded(block) if head is None else []
         self.highest = number
         if len(self.streams) >= self.max_streams:
             raise StreamFault(number, Code.REFUSED_STREAM, "too many streams")
         if head is None:
+            if self._decoder.oversized:
+                self.oversized(number, ends)
+                return
             try:
                 head = request_head(decoded)
             except Malformed as error:
                 raise StreamFault(number, Code.PROTOCOL_ERROR, str(error)) from None
-            remember(self._decoder, block, head)
+            if block:
+                remember(self._decoder, block, head)
+            else:
+                head.size = self._decoder.total
         if ends and head.length:
             raise StreamFault(number, Code.PROTOCOL_ERROR, "the body that was announced is missing")
         self.begin(number, head, ends)
@@ -346,6 +361,13 @@ class Receiving:
     def begin(self, number: int, head: Head, ends: bool) -> None:
         """A request has begun; ``ends`` when it has no body."""
         raise NotImplementedError
+
+    def oversized(self, number: int, ends: bool) -> None:
+        """The header list of a request is too large, and was not kept."""
+        raise NotImplementedError
+
+    def block_grows(self, size: int) -> None:
+        """``size`` bytes of a header block have come, which is not complete; 0 when it is."""
 
     def body(self, stream: Stream, data: bytes) -> None:
         raise NotImplementedError

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+import time
+from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 
 import h2.events
 import h2.settings
-from hyperframe.frame import GoAwayFrame, HeadersFrame, PingFrame, RstStreamFrame, WindowUpdateFrame
+from hyperframe.frame import ContinuationFrame, GoAwayFrame, HeadersFrame, PingFrame, RstStreamFrame, WindowUpdateFrame
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
@@ -44,6 +47,92 @@ class ChannelCase(SocketCase):
     async def transport(self) -> Any:
         await self.until(lambda: self.connections.open)
         return next(iter(self.connections.open)).transport
+
+
+class Heads(ChannelCase):
+    async def client2(self, **how: Any) -> Client2:
+        """hpack takes minutes for the Huffman code of a long text."""
+        client = await super().client2(**how)
+        client.state.encoder.encode = partial(client.state.encoder.encode, huffman=False)
+        return client
+
+    async def begin(
+        self, client: Client2, path: str = "/x", *more: tuple[str, str], authority: str = "x", end: bool = True
+    ) -> int:
+        stream: int = client.state.get_next_available_stream_id()
+        fields = [(":method", "POST"), (":path", path), (":scheme", "https"), (":authority", authority), *more]
+        client.state.send_headers(stream, fields, end_stream=end)
+        await deferToThread(client.flush)  # the server reads meanwhile
+        return stream
+
+    async def test_heads_are_as_long_as_gos_server_takes_them(self) -> None:
+        seen: list[int] = []
+
+        def answer(ctx: Any) -> Response:
+            seen.append(len(ctx.http.uri))
+            return Response(200, b"{}")
+
+        self.serve(answer)
+        client = await self.client2()
+        for size in (60_000, 1 << 20):
+            self.assertEqual(await self.status(client, await self.begin(client, "/" + "a" * (size - 1))), "200")
+        half = ("x", "y" * (1 << 19))
+        self.assertEqual(await self.status(client, await self.begin(client, "/", half, ("z", "y" * 500_000))), "200")
+        self.assertEqual(seen, [60_000, 1 << 20, 1])
+
+    async def test_beyond_that_the_stream_is_refused_and_the_connection_goes_on(self) -> None:
+        self.serve(lambda ctx: Response(200, b"{}"))
+        client = await self.client2()
+        for more in (
+            [("x", "y" * ((1 << 20) + 320))],
+            [("x", "y" * 600_000)] * 2,
+            [(f"x-{number}", "y") for number in range(10_001)],
+        ):
+            event: Any = await client.until(h2.events.ResponseReceived, await self.begin(client, "/x", *more))
+            self.assertEqual(dict(event.headers)[b":status"], b"431")
+            self.assertEqual(await self.status(client, await self.begin(client)), "200")
+
+    async def test_a_host_that_is_none_is_refused(self) -> None:
+        self.serve(lambda ctx: Response(200, b"{}"))
+        client = await self.client2()
+        for host in ("a b", "a/b", "user@a", "a\\b"):
+            self.assertEqual(await self.status(client, await self.begin(client, authority=host)), "400")
+        self.assertEqual(await self.status(client, await self.begin(client, authority="[::1]:6443")), "200")
+
+    async def test_every_answer_has_a_date(self) -> None:
+        client = await self.client2()
+        for stream in (
+            client.begin("GET", MAPS),
+            client.begin("GET", WATCH),
+            await self.begin(client, authority="a b"),
+        ):
+            event: Any = await client.until(h2.events.ResponseReceived, stream)
+            date = parsedate_to_datetime(dict(event.headers)[b"date"].decode())
+            self.assertLess(abs(date.timestamp() - time.time()), 10)
+
+    async def test_large_heads_count_for_what_waits_for_clients(self) -> None:
+        """While they come, and while their bodies are waited for; the one without progress for longest gives way."""
+        self.connections.now = reactor.seconds()  # type: ignore[attr-defined]
+        pending = self.api.runner.pending
+        pending.limit = 420_000
+        client = await self.client2()
+        frame = HeadersFrame(1, b"\0\1a\x7f\x81\x7c" + b"x" * 16_000)
+        client.flush()
+        data = frame.serialize() + ContinuationFrame(1, frame.data).serialize() * 9
+        await deferToThread(client.sock.sendall, data)
+        await self.until(lambda: pending.size > 150_000)
+        second = await self.client2()
+        waiting = await self.begin(second, "/x", ("x", "y" * 200_000), end=False)
+        await self.until(lambda: self.channels()[-1].streams or self.channels()[0].streams)
+        third = await self.client2()
+        self.assertEqual(await self.status(third, await self.begin(third, "/x", ("x", "y" * 10_000))), "404")
+        self.assertGreater(pending.size, 350_000)
+        await self.pass_time(3)
+        await self.begin(third, "/x", ("x", "y" * 200_000))
+        await self.until(lambda: len(self.connections.open) == 2)
+        second.state.end_stream(waiting)
+        second.flush()
+        self.assertEqual(await self.status(second, waiting), "404")
 
 
 class Answers(ChannelCase):

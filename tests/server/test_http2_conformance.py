@@ -122,8 +122,14 @@ CONNECTION = [
     Case("6.10 CONTINUATION of another stream", frame(HEADERS, ENDS, 1, block()) + frame(CONTINUATION, 4, 3), PROTOCOL),
     Case("6.10 CONTINUATION behind the end of a block", OPEN + frame(CONTINUATION, 4, 1), PROTOCOL),
     Case("10.5.1 a header list without end", frame(HEADERS, 0, 1, block()) + frame(CONTINUATION, 0, 1) * 70, CALM),
-    Case("10.5.1 a header list that is too large", frame(HEADERS, 0, 1, block(REQUEST, ("a", "0" * 15_000)))
-         + frame(CONTINUATION, 0, 1, block((("a", "0" * 15_000),))) * 6, CALM),
+    Case("10.5.1 a large header list", frame(HEADERS, ENDS, 1, block(REQUEST, ("a", "0" * 15_000)))
+         + frame(CONTINUATION, 0, 1, block((("a", "0" * 15_000),))) * 60 + frame(CONTINUATION, 4, 1), OK),
+    Case("10.5.1 a header list that is too large", frame(HEADERS, ENDS, 1, block(REQUEST, ("a", "0" * 15_000)))
+         + frame(CONTINUATION, 0, 1, block((("a", "0" * 15_000),))) * 80 + frame(CONTINUATION, 4, 1), OK),
+    Case("10.5.1 a header list that grows when it is unpacked",
+         frame(HEADERS, 5, 1, block() + b"\x40\1a\x7f\x81\x1e" + b"x" * 4000 + b"\xbe" * 10_000) + head(3), OK),
+    Case("10.5.1 a header block that is twice as large", frame(HEADERS, 0, 1, block())
+         + frame(CONTINUATION, 0, 1, b"\0\1a\x7f\x81\x7f" + b"x" * 16_256) * 140, CALM),
     Case("RFC 7541 2.3.3 an index beyond the table", frame(HEADERS, 5, 1, block() + b"\xff\x00"), COMPRESSION),
     Case("RFC 7541 4.2 a change of the table behind a field", frame(HEADERS, 5, 1, block() + b"\x20"), COMPRESSION),
     Case("RFC 7541 5.2 padding of more than seven bits", with_text(b"\x00\x81\x1f\x82\x1f\xff"), COMPRESSION),

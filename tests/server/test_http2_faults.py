@@ -107,15 +107,6 @@ class Faults(FaultCase):
         client.sock.close()
         await self.quiet("protocol", 1)
 
-    async def test_headers_that_grow_when_they_are_unpacked(self) -> None:
-        client = await self.client2()
-        name = b"\x40\x01a\x7f\x81\x1e" + b"x" * 4000  # an entry of the table, then repeated by one byte
-        frame = HeadersFrame(1, name + b"\xbe" * 10000, flags=["END_HEADERS"])
-        await self.send(frame, client=client)
-        await client.until(h2.events.ConnectionTerminated)
-        client.sock.close()
-        await self.quiet("protocol", 1)
-
     async def _flooded(self, make: Any, batch: int) -> None:
         client = await self.client2()
         await self.send(client=client)
