@@ -104,9 +104,10 @@ class App(APIService):
             streams_body=self.prepared.streams_body,
         )
         self.runner = runner
+        self.connections = self.prepared.site
+        self.connections.run_by(runner)
         self.prepared.storage.caches.pending = runner.pending
         config.metrics.add(lambda: pending_families(runner.pending))
-        self.connections = Connections(runner, serving.http2_max_streams_per_connection)
         self._collector = Collector(self.reactor)
         self._memory = MemoryReturn(self.reactor)
         self._freeing = Freeing(self.reactor, config.slices.call)

@@ -12,8 +12,6 @@ errors are those of a server of its own.  Upstream: embedding ``k8s.io/apiserver
 
 from __future__ import annotations
 
-import functools
-
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
@@ -24,14 +22,12 @@ from kapi.machinery import status
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
-from kapi.request.http import HTTPRequest
 from kapi.request.reactor import Reactor, installed_reactor
 from kapi.request.response import Response
 from kapi.server.listening import default_address
+from kapi.server.mounted import MountedResource
 from kapi.server.pending_metrics import pending_families
 from kapi.server.runner import RequestRunner
-from kapi.server.site import SiteResource
-from kapi.server.tree import descend
 from kapi.service import APIService
 
 _log = Logger()
@@ -40,11 +36,11 @@ _NOT_UPGRADED = (
 )
 
 
-class APIResource(SiteResource):
+class APIResource(MountedResource):
     """The server.  ``service`` starts and stops it; before and after, every request is answered with 503."""
 
     def __init__(self, service: EmbeddedService) -> None:
-        super().__init__(service.answer)
+        super().__init__(service.prepared.site.requestFactory)
         self.service = service
 
 
@@ -73,17 +69,14 @@ class EmbeddedService(APIService):
         advertise = options.generic.advertise_address or default_address(options.serving.bind_address)
         files = self._make_files(["localhost", "kubernetes.default.svc", advertise])
         self.prepared = assemble(self._config(files, advertise, port))
-        by_tree = functools.partial(descend, self.prepared.chain.aggregator)
-        chain = self.prepared.handler_chain(by_tree, before=[self._gate], behind=[_refuse_upgrades])
+        chain = self.prepared.handler_chain(before=[self._gate], behind=[_refuse_upgrades])
         config = self.prepared.config
         runner = self.runner = RequestRunner(
             chain, self.reactor, gather=True, slices=config.slices, max_pending=options.generic.max_pending_bytes
         )
+        self.prepared.site.run_by(runner)
         self.prepared.storage.caches.pending = runner.pending
         config.metrics.add(lambda: pending_families(runner.pending))
-
-    def answer(self, http: HTTPRequest) -> None:
-        self.runner.answer(http)
 
     def _gate(self, ctx: RequestContext) -> None:
         if not self._serves:

@@ -97,6 +97,7 @@ def pytest_report_to_serializable(report: pytest.CollectReport | pytest.TestRepo
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="under a minute: without servers, and what else takes long")
     parser.addoption("--record-durations", action="store_true", help=f"write {DURATIONS.name} anew; of a whole run")
+    parser.addoption("--no-short-cut", action="store_true", help="all requests go through the tree of Klein apps")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -164,6 +165,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda *_: None)
+    if config.getoption("no_short_cut"):
+        from kapi.server.site import Site
+
+        Site.short_cut = False
+        os.environ[fork_server.NO_SHORT_CUT] = "1"
     if config.getoption("record_durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder())
 

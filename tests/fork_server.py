@@ -31,6 +31,8 @@ from typing import IO, Any
 _MAX_ORDER = 1 << 17  # bytes; an environment is some thousand
 _MAX_SECONDS = 120.0  # until the fork server has imported kapi and has started a process
 _KAPI = "kapi.__main__"
+#: set in the environment of a process: its requests go through the Klein apps
+NO_SHORT_CUT = "KAPI_TESTS_NO_SHORT_CUT"
 
 
 class ForkedProcess:
@@ -275,6 +277,8 @@ def _run(order: dict[str, Any]) -> None:
     """Is that program from now on."""
     from twisted.internet import reactor
 
+    import kapi.server.site
+
     program = importlib.import_module(order["program"])
 
     # imported modules hold the reactor, which has not run yet: it gets a poller and a waker of its own
@@ -285,6 +289,8 @@ def _run(order: dict[str, Any]) -> None:
     os.chdir(order["directory"])
     os.umask(order["umask"])
     tempfile.tempdir = None  # as the environment says
+    if os.environ.get(NO_SHORT_CUT):
+        kapi.server.site.Site.short_cut = False
     sys.argv = [program.__file__ or "", *order["arguments"]]
     program.main()
 

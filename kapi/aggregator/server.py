@@ -25,8 +25,9 @@ from kapi.request.reactor import Reactor
 from kapi.resources.apiregistration.apiservices import is_available
 from kapi.resources.definition import Lister
 from kapi.runtime.interface import Client
-from kapi.server.delegation import Answer, Delegate
+from kapi.server.delegation import Delegate
 from kapi.server.generic import GenericServer
+from kapi.server.routing import Answer, Routes
 
 #: upstream's hooks whose work one controller does here
 _STEPS = (
@@ -45,11 +46,14 @@ _STEPS = (
 class AggregatorServer(GenericServer):
     """A generic server that proxies the group versions of other servers."""
 
+    app = Routes(inherited=GenericServer.app)
+
     def __init__(self, delegate: Delegate, table: ResourceTable) -> None:
         super().__init__("kube-aggregator", delegate, table)
         self._lister: Lister | None = None
         self.remotes: RemoteResources  # from ``aggregate`` on
         self._proxy: ReverseProxy | None = None
+        self._openapi: OpenAPIHandler | None = None
 
     def aggregate(
         self,
@@ -78,7 +82,7 @@ class AggregatorServer(GenericServer):
         )
         self.remotes = RemoteResources(RemoteObjects(reactor, backends), remote)
         discovery = DiscoveryHandler(groups.all, address, groups.find)
-        openapi = OpenAPIHandler(groups.all)
+        openapi = self._openapi = OpenAPIHandler(groups.all)
         custom = tables[-1]
 
         def custom_version(gv: GroupVersion) -> bool:
@@ -124,11 +128,14 @@ class AggregatorServer(GenericServer):
         self.discovery = discovery.handle
         self.more_paths.append(discovery.paths)
         self.more_paths.append(lambda: ["/openapi/v2", "/openapi/v3", "/openapi/v3/"])
-        self.route_below("/openapi", openapi.handle)
         self.add_post_start_hook("apiservice-registration-controller", controller.start, _STEPS)
         self.add_closing_hook("apiservice-registration-controller", controller.stop)
         self.add_health_check("autoregister-completion", lambda: "" if controller.registered else "not registered yet")
         return controller
+
+    @app.route("/openapi", branch=True, listed=False)
+    def openapi(self, ctx: RequestContext) -> Answer:
+        return None if self._openapi is None else self._openapi.handle(ctx)
 
     def api(self, ctx: RequestContext) -> Answer:
         """Proxies the request if its group version belongs to another server, else answers as any server."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from twisted.internet.ssl import PrivateCertificate
@@ -18,12 +18,9 @@ from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.dispatch import Endpoint, ResourceTable
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.posted_review import ReviewServices
-from kapi.machinery import status
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.registry.registry import Registry
-from kapi.request.context import RequestContext
-from kapi.request.response import Response
-from kapi.server.delegation import Delegate, Handler
+from kapi.server.delegation import Delegate
 from kapi.server.generic import GenericServer
 
 
@@ -130,15 +127,3 @@ def _install_custom_resources(config: CompletedConfig, storage: Storage, policy:
         "start-apiextensions-controllers", custom.start, ("start-apiextensions-informers", "crd-informer-synced")
     )
     extensions.add_closing_hook("stop-apiextensions-controllers", custom.stop)
-
-
-def answer_by(handler: Handler) -> Callable[[RequestContext], Response | Awaitable[Response]]:
-    """``handler`` of the whole chain, which raises NotFound when no server answers."""
-
-    def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
-        answer = handler(ctx)
-        if answer is None:
-            raise status.no_such_resource()
-        return answer
-
-    return handle

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kapi.assembly.chain import Outgoing, ServerChain, answer_by, create_server_chain
+from kapi.assembly.chain import Outgoing, ServerChain, create_server_chain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.controllers import POLICY_HOOK, install_controllers
 from kapi.assembly.identity import Identity
@@ -27,16 +27,16 @@ from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.host_user import host_user
 from kapi.request.user import SYSTEM_MASTERS
-from kapi.server.delegation import Answer
 from kapi.server.fault_injection import FaultInjection
-from kapi.server.generic import GenericServer
 from kapi.server.lifecycle import Hooks, run_hooks
 from kapi.server.moved_clock import ClockEndpoint, MovedClock
 from kapi.server.not_found import NotFound
 from kapi.server.object_loading import LoadEndpoint
 from kapi.server.past_reads import PastReads
-from kapi.server.routes import install_index
+from kapi.server.routes import Index
+from kapi.server.routing import Answer
 from kapi.server.settled import Settled
+from kapi.server.site import Site
 from kapi.store.memory import MemoryStore
 from kapi.store.sweeper import Sweeper
 from kapi.watchcache.lazy_caches import SharedScopes
@@ -55,6 +55,7 @@ class Shared:
     storage: Storage
     policy: Policy
     chain: ServerChain
+    site: Site
     outgoing: Outgoing
     flow: Filter | None
     scopes: SharedScopes
@@ -76,22 +77,21 @@ def without_credentials(outgoing: Outgoing) -> Outgoing:
 
 
 class ProcessPaths(NotFound):
-    """The end of a cluster's chain: health and version come from the process's server.
+    """The end of a cluster's chain: health and version come from the process's ``site``.
 
     Other paths do not: a cluster's administrators (system:masters) have no rights outside of their cluster.  Metrics are for the
     process's own masters and monitors.
     """
 
-    def __init__(self, server: GenericServer) -> None:
-        self._server = server
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
     def handle(self, ctx: RequestContext) -> Answer:
-        assert ctx.info is not None
-        if ctx.path.startswith(_SHARED_PATHS) and not ctx.info.is_resource:
-            return self._server.handle(ctx)
+        if ctx.path.startswith(_SHARED_PATHS):
+            return self._site.answer(ctx)
         user = host_user(ctx)
         if ctx.path.startswith(_METRICS) and user is not None and not _READERS.isdisjoint(user.groups):
-            return self._server.handle(ctx)
+            return self._site.answer(ctx)
         return super().handle(ctx)
 
 
@@ -115,19 +115,22 @@ class ClusterChain:
         self.running = False  # also custom resources and APIServices are served
         storage = storage_over(shared.storage, config.options, registry, authorization)
         policy = complete_policy(config, storage, identity, authorization, shared.configurations)
-        outgoing, end = without_credentials(shared.outgoing), ProcessPaths(shared.chain.aggregator)
+        outgoing, end = without_credentials(shared.outgoing), ProcessPaths(shared.site)
         chain = create_server_chain(config, storage, policy, outgoing, end, table)
         core = chain.core
-        install_index(chain.aggregator)
-        Settled(registry.caches, config.signals.requests, clock).install(core)
         past = PastReads(chain.tables, store)
-        past.install(core)
-        LoadEndpoint(chain.tables, clock, registry.environment.now).install(core)
-        ClockEndpoint(clock, Sweeper(store, None, clock.time).sweep).install(core)
-        self.handle = past.around(answer_by(chain.aggregator.handle))
+        chain.aggregator.app.include(Index(chain.aggregator.listed_paths))
+        for part in (
+            Settled(registry.caches, config.signals.requests, clock),
+            past,
+            LoadEndpoint(chain.tables, clock, registry.environment.now),
+            ClockEndpoint(clock, Sweeper(store, None, clock.time).sweep),
+        ):
+            core.app.include(part)
+        self.handle = past.around(Site(chain.aggregator, config.reactor).answer)
         if config.options.features.enable_fault_injection:
             faults = FaultInjection(shared.config.reactor)
-            faults.install(core)
+            core.app.include(faults)
             self.handle = faults.around(self.handle)
         self._config, self._storage, self._chain = config, storage, chain
         self._controllers: Hooks | None = None  # from ``begin`` on

@@ -97,7 +97,8 @@ def install_clusters(shared: Shared, core: GenericServer) -> Clusters:
 
     gate = Gate(shared.config, shared.policy.identity, shared.flow)
     clusters = Clusters(shared.config.reactor, environment.clock, template.fresh, make, environment.now, gate)
-    clusters.install(core)
+    core.app.include(clusters)
+    core.app.include(clusters.snapshots)
 
     async def begin() -> None:
         await template.make()

@@ -73,10 +73,9 @@ def _install_dumps(core: GenericServer, controller: FlowController, reactor: Rea
         ("dump_requests", requests),
     ):
 
+        @core.app.route(f"/debug/api_priority_and_fairness/{name}", listed=False)
         def handler(ctx: RequestContext, dump: Callable[[RequestContext], str] = dump) -> Response:
             return Response(200, dump(ctx).encode(), b"text/plain; charset=utf-8")
-
-        core.route(f"/debug/api_priority_and_fairness/{name}", handler, listed=False)
 
 
 def build_handler_chain(

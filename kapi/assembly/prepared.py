@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kapi.aggregator.metrics import unavailable_services
-from kapi.assembly.chain import Outgoing, ServerChain, answer_by
+from kapi.assembly.chain import Outgoing, ServerChain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.assembly.metrics import install_resource_metrics
@@ -17,17 +17,21 @@ from kapi.assembly.storage import Storage
 from kapi.console.pages import install_console
 from kapi.endpoints.connect.proxy import is_proxied
 from kapi.filters.chain import Filter, FilterChain
+from kapi.filters.chain import Handler as FilteredHandler
+from kapi.machinery import status
+from kapi.request.context import RequestContext
 from kapi.runtime.persistent import Persistent
-from kapi.server.delegation import Handler
 from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
+from kapi.server.http import Connections
 from kapi.server.lifecycle import Hooks
-from kapi.server.log_files import install_logs
-from kapi.server.profiling import install_profiling
-from kapi.server.routes import install_health, install_index, install_metrics, install_version, nothing
+from kapi.server.log_files import LogFiles
+from kapi.server.profiling import Profiling
+from kapi.server.routes import Exposition, Index, Version
+from kapi.server.routing import Answer, Handler
 from kapi.server.settled import Settled
-from kapi.server.slis import install_slis
+from kapi.server.slis import HealthIndicators
 from kapi.server.zpages import install_flagz, install_statusz
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import store_id
@@ -49,21 +53,16 @@ class PreparedServer:
     storage: Storage
     policy: Policy
     chain: ServerChain
+    site: Connections
     hooks: Hooks
     filters: tuple[Filter, ...]
     faults: FaultInjection | None
     clusters: Clusters | None
     past: PastReads | None
 
-    def handler_chain(
-        self, delegate: Handler | None = None, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()
-    ) -> FilterChain:
-        """The filters with the handler behind them.
-
-        ``delegate`` finds the endpoint; the default is the short cut over the tables.  The filters ``before`` and ``behind`` come
-        before and after the server's own.
-        """
-        handler = answer_by(delegate or self.chain.aggregator.handle)
+    def handler_chain(self, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()) -> FilterChain:
+        """The filters with the site behind them; ``before`` and ``behind`` come before and after the server's own filters."""
+        handler: FilteredHandler = self.site.answer
         if self.past is not None:
             handler = self.past.around(handler)
         if self.faults is not None:
@@ -85,6 +84,7 @@ def prepare_run(
 ) -> PreparedServer:
     """Adds everything that only the process's own server has, and builds the filters.  Raises ConfigError."""
     options, server, core = config.options, chain.aggregator, chain.core
+    site = Connections(server, config.reactor, options.serving.http2_max_streams_per_connection)
     _install_identity(config, storage, policy, chain)
     _install_informers(config, storage, chain)
     if config.tracing is not None:
@@ -100,13 +100,14 @@ def prepare_run(
         from kapi.watchcache.recent_changes import RecentChanges
 
         past = PastReads(chain.tables, RecentChanges(storage.caches.parts[0]))
-        past.install(core)
+        core.app.include(past)
         clusters = install_clusters(
             Shared(
                 config,
                 storage,
                 policy,
                 chain,
+                site,
                 outgoing,
                 flow,
                 shared_scopes(storage),
@@ -117,22 +118,20 @@ def prepare_run(
     faults = None
     if options.features.enable_fault_injection:
         faults = FaultInjection(config.reactor)
-        faults.install(core)
-    Settled(storage.caches, config.signals.requests, config.reactor).install(core)
+        core.app.include(faults)
+    core.app.include(Settled(storage.caches, config.signals.requests, config.reactor))
     hooks = Hooks(server.post_start_hooks(), server.hook_steps())
     install_routes(config, storage, server, hooks)
     filters = build_handler_chain(
         config, policy.identity, policy.authorization.authorizer, flow, server.serves_resource
     )
-    return PreparedServer(config, storage, policy, chain, hooks, tuple(filters), faults, clusters, past)
+    return PreparedServer(config, storage, policy, chain, site, hooks, tuple(filters), faults, clusters, past)
 
 
 def _install_identity(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:
     """Serves the issuer's discovery documents, and starts tracking the use of legacy tokens."""
     for path, handler in policy.identity.paths.items():
-        chain.core.route(path, handler)
-        chain.core.route(path + "/", handler, listed=False)
-        chain.core.route_below(path, nothing)
+        chain.core.app.route(path, branch=True)(_document(path, handler))
     client = storage.registry.client
     if not (client.has("", "configmaps") and client.has("", "namespaces")):
         return
@@ -140,6 +139,17 @@ def _install_identity(config: CompletedConfig, storage: Storage, policy: Policy,
     tracking = Persistent(name, policy.identity.usage.record_start, config.reactor)
     chain.aggregator.add_post_start_hook(name, tracking.start)
     chain.aggregator.add_closing_hook(name, tracking.stop)
+
+
+def _document(path: str, handler: Handler) -> Handler:
+    """``handler`` of a path with or without a slash at its end, and NotFound below the path."""
+
+    def answer(ctx: RequestContext) -> Answer:
+        if ctx.path.removesuffix("/") != path:
+            raise status.no_such_resource()
+        return handler(ctx)
+
+    return answer
 
 
 def _install_informers(config: CompletedConfig, storage: Storage, chain: ServerChain) -> None:
@@ -159,23 +169,25 @@ def install_routes(config: CompletedConfig, storage: Storage, server: GenericSer
     """The fixed paths of the outermost server."""
     options, reactor = config.options, config.reactor
     endpoints = _health(config, storage, server, hooks)
-    install_index(server)
-    install_version(server)
+    server.app.include(Index(server.listed_paths))
+    server.app.include(Version())
     if options.generic.features["ComponentStatusz"]:
         install_statusz(server)
     if options.generic.features["ComponentFlagz"]:
         install_flagz(server, dict(options.settings()))
-    install_health(server, endpoints)
-    install_metrics(server, config.metrics)
+    for checks in endpoints:
+        server.app.route(checks.path, branch=True)(checks.handle)
+    server.more_paths.append(lambda: [path for checks in endpoints for path in checks.paths])
+    server.app.include(Exposition(config.metrics))
     if options.features.enable_console:
         authors = storage.registry.environment.authors
         assert authors is not None  # made with the storage, for the console
         install_console(server, authors)
     if options.control_plane.enable_logs_handler:
-        install_logs(server)
+        server.app.include(LogFiles())
     if options.features.profiling:
-        install_profiling(server, reactor, options.logs)
-    install_slis(server, endpoints)
+        server.app.include(Profiling(reactor, options.logs))
+    server.app.include(HealthIndicators(endpoints))
 
 
 def _health(config: CompletedConfig, storage: Storage, server: GenericServer, hooks: Hooks) -> list[HealthChecks]:

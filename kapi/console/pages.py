@@ -39,11 +39,15 @@ def install_console(server: GenericServer, authors: Authors) -> None:
     static = Path(__file__).with_name("static")
     for name, kind in _FILES.items():
         page = _Page((static / name).read_bytes(), kind)
-        server.route(f"{ROOT}/{name}", page.handle, methods=("GET", "HEAD"), listed=False)
-        if name == "index.html":
-            server.route(f"{ROOT}/", page.handle, methods=("GET", "HEAD"), listed=False)
-    server.route(ROOT, _to_the_page, methods=("GET", "HEAD"), listed=False)
+        for path in ("", name) if name == "index.html" else (name,):
+            server.app.route(f"{ROOT}/{path}", methods=("GET", "HEAD"), listed=False)(page.handle)
 
+    @server.app.route(ROOT, methods=("GET", "HEAD"), listed=False)
+    def to_the_page(ctx: RequestContext) -> Response:
+        """Redirects to the path with a slash, to which the page's links are relative."""
+        return Response(301, b"", b"text/plain", ((b"location", ROOT.encode() + b"/"),))
+
+    @server.app.route(f"{ROOT}/authors", methods=("GET",), listed=False)
     def show_authors(ctx: RequestContext) -> Response:
         """{"items": [{"resource": "deployments.apps", "resourceVersion": "7", "user": "admin"}]}, oldest first."""
         items = [
@@ -51,13 +55,6 @@ def install_console(server: GenericServer, authors: Authors) -> None:
             for resource, revision, user in authors
         ]
         return Response(200, orjson.dumps({"items": items}), JSON)
-
-    server.route(f"{ROOT}/authors", show_authors, methods=("GET",), listed=False)
-
-
-def _to_the_page(ctx: RequestContext) -> Response:
-    """Redirects to the path with a slash, to which the page's links are relative."""
-    return Response(301, b"", b"text/plain", ((b"location", ROOT.encode() + b"/"),))
 
 
 class _Page:

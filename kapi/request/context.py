@@ -93,6 +93,7 @@ class RequestContext:
         "seats",
         "release_seats",
         "impersonation_constraint",
+        "answer",
     )
 
     reactor: RequestReactor  # set by the server
@@ -136,6 +137,9 @@ class RequestContext:
         #: called with this context when it needs its seats no longer: a watch has begun, or an answer has only to be recorded
         self.release_seats: Callable[[RequestContext], None] | None = None
         self.impersonation_constraint = ""  # the impersonation mode, for the audit event
+        self.answer: object = (
+            None  # of the resource that is being rendered: a response, an awaitable of it, or a Failure
+        )
 
     def pause(self) -> None:
         """Notes that the request begins to wait."""

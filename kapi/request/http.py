@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress
 from twisted.web.http_headers import Headers
+
+if TYPE_CHECKING:
+    from twisted.web.resource import IResource
 
 
 class Waiting(Protocol):
@@ -33,6 +36,7 @@ class HTTPRequest(Protocol):
     requestHeaders: Headers
     responseHeaders: Headers
     waiting: Waiting | None
+    context: Any  # the RequestContext, while the resource is rendered
 
     @property
     def gone(self) -> bool: ...  # the client has left
@@ -47,6 +51,8 @@ class HTTPRequest(Protocol):
     def sentLength(self) -> int: ...  # bytes of the answer's body
 
     def getHeader(self, key: str, /) -> str | None: ...
+
+    def render(self, resource: IResource, /) -> None: ...
 
     def getClientAddress(self) -> IAddress: ...
 

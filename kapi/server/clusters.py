@@ -25,11 +25,10 @@ from kapi.registry.identities import MAX_SEED_LENGTH, Identities
 from kapi.request.context import RequestContext
 from kapi.request.repeated import Repeated
 from kapi.request.response import Response
-from kapi.server.delegation import Answer
-from kapi.server.generic import GenericServer
 from kapi.server.logical_cluster import Gate, LogicalCluster, Make, Served
 from kapi.server.masters import require_masters
 from kapi.server.moved_clock import MovedClock
+from kapi.server.routing import Answer, Routes
 from kapi.server.snapshots import Snapshots
 from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.sweeper import INTERVAL_SECONDS, Sweeper
@@ -55,6 +54,8 @@ class Clusters:
     a request may wake a cluster.
     """
 
+    app = Routes()
+
     def __init__(
         self,
         reactor: IReactorTime,
@@ -69,7 +70,7 @@ class Clusters:
         self._clock = clock
         self.behind: Sequence[Filter] = ()
         self._clusters: dict[str, LogicalCluster] = {}
-        self._snapshots = Snapshots(self.snapshot)
+        self.snapshots = Snapshots(self.snapshot)
         self._ticker = Repeated(self._tick, reactor, "looking after logical clusters")
         self._ticks = 0
         self._woken = 0  # since the number of awake clusters was last checked
@@ -175,12 +176,7 @@ class Clusters:
 
         return handle
 
-    def install(self, server: GenericServer) -> None:
-        """Serves ``/clusters``, ``/clusters/NAME`` and ``/snapshots``."""
-        server.route(PATH, self.answer, listed=False)
-        server.route_below(PATH, self.answer)
-        self._snapshots.install(server)
-
+    @app.route(PATH, branch=True, listed=False)
     def answer(self, ctx: RequestContext) -> Answer:
         """Answers ``/clusters`` and ``/clusters/NAME``.  Raises StatusError."""
         require_masters(ctx, "logical clusters are for members of system:masters")
@@ -202,7 +198,7 @@ class Clusters:
         if ctx.method == "DELETE":
             return self._remove([cluster])
         if ctx.method == "PATCH":
-            return self._reset(cluster, self._snapshots.get(_field_of(raw_body(ctx), "from")))
+            return self._reset(cluster, self.snapshots.get(_field_of(raw_body(ctx), "from")))
         if ctx.method != "GET":
             raise status.method_not_allowed()
         return _json(200, cluster.record())
@@ -230,7 +226,7 @@ class Clusters:
             raise status.bad_request(f"seed: at most {MAX_SEED_LENGTH} characters")
         # a fork must not generate the same uids as the cluster of its snapshot
         identities = Identities(seed, origin=snapshot) if seed else None
-        return self.create(name, self._snapshots.get(snapshot) if snapshot else None, identities)
+        return self.create(name, self.snapshots.get(snapshot) if snapshot else None, identities)
 
     async def _reset(self, cluster: LogicalCluster, snapshot: Snapshot) -> Response:
         await cluster.reset(snapshot)

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Awaitable
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IListeningPort
-from twisted.web.server import Site
 
 from kapi.filters.chain import FilterChain
 from kapi.filters.request_info import request_info
-from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
-from kapi.request.response import Response
 from kapi.server.generic import GenericServer
+from kapi.server.http import Connections
 from kapi.server.not_found import NotFound
-from kapi.server.profiling import Verbosity, install_profiling
+from kapi.server.profiling import Profiling, Verbosity
 from kapi.server.runner import RequestRunner
-from kapi.server.site import SiteResource
 
 
 class DebugSocket:
@@ -33,15 +29,10 @@ class DebugSocket:
         self._path = path
         self._reactor = reactor
         server = GenericServer("debug", NotFound())
-        install_profiling(server, reactor, logs)
-
-        def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
-            answer = server.handle(ctx)
-            assert answer is not None  # the delegate answers 404 for all other paths
-            return answer
-
-        runner = RequestRunner(FilterChain([request_info], handle), reactor)
-        self._site: Any = Site(SiteResource(runner.answer))
+        server.app.include(Profiling(reactor, logs))
+        site = Connections(server, reactor)
+        site.run_by(RequestRunner(FilterChain([request_info], site.answer), reactor))
+        self._site: Any = site
         self._port: IListeningPort | None = None
 
     def open(self) -> None:

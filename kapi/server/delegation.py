@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
-from kapi.request.context import RequestContext
-from kapi.request.response import Response
+from twisted.web.resource import IResource
+
 from kapi.server.health import Check
+from kapi.server.routing import Leaf, Routes
 
-if TYPE_CHECKING:
-    from twisted.web.resource import IResource
-
-#: None passes the request on
-Answer = Response | Awaitable[Response] | None
-Handler = Callable[[RequestContext], Answer]
 #: runs once after the server listens; health checks wait for it
 PostStartHook = Callable[[], Awaitable[None]]
 PreShutdownHook = Callable[[], Awaitable[None] | None]
@@ -25,14 +20,14 @@ class Delegate(Protocol):
 
     name: str
 
-    def handle(self, ctx: RequestContext) -> Answer:
-        """The answer, without filters; None when no server of the chain serves the path."""
-
     def resource(self) -> IResource:
-        """This server and those after it as a tree (see ``kapi.server.tree``)."""
+        """This server, with the servers after it, as a tree."""
 
-    def end(self) -> IResource:
-        """The last leaf of that tree."""
+    def apps(self) -> Sequence[Routes]:
+        """The Klein apps of this server and of the servers after it."""
+
+    def end(self) -> Leaf:
+        """The resource after the last server."""
 
     def post_start_hooks(self) -> dict[str, PostStartHook]: ...
 

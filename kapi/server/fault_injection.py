@@ -18,9 +18,9 @@ from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
 from kapi.server.fault_rules import CUT, EXPIRED, Rule, Rules, decoded
-from kapi.server.generic import GenericServer
 from kapi.server.held_watches import HeldWatches
 from kapi.server.masters import require_masters
+from kapi.server.routing import Routes
 
 PATH = "/kapi/faults"
 _REASONS = {
@@ -33,14 +33,14 @@ _REASONS = {
 
 
 class FaultInjection:
+    app = Routes()
+
     def __init__(self, reactor: IReactorTime) -> None:
         self._reactor = reactor
         self.rules = Rules()
         self._held = HeldWatches(reactor, self.rules)
 
-    def install(self, server: GenericServer) -> None:
-        server.route(PATH, self.answer, methods=("GET", "POST", "DELETE"), listed=False)
-
+    @app.route(PATH, methods=("GET", "POST", "DELETE"), listed=False)
     def answer(self, ctx: RequestContext) -> Response:
         """GET lists all rules, POST adds one, DELETE (``?name=``) removes one or all.  Raises StatusError."""
         require_masters(ctx, "faults are for members of system:masters")

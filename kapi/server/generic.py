@@ -1,29 +1,23 @@
 """One server of the delegation chain: routes, hooks, health checks, and the delegate for everything else.
 
-Upstream: apiserver ``server/genericapiserver.go`` (DelegationTarget) and ``server/handler.go``.  Each server has a Klein app.
-Its routes are what the server serves, and its last branch is the next server; the last server's delegate answers 404.  Resources
-are in a table behind one route, so that custom resources come and go without a change of routes.  ``handle`` is a short cut over
-the same tables without Klein's URL map (docs/adr/0028).
+Each server has a Klein app.  Its routes are what the server serves, and its last branch is the next server; the last server's
+delegate answers 404.  Resources are in a table behind one branch, so that custom resources come and go while the routes stay.
+
+Upstream: apiserver ``server/genericapiserver.go`` (DelegationTarget).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+
+from twisted.web.resource import IResource
 
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status
 from kapi.request.context import RequestContext
-from kapi.server.delegation import Answer, Delegate, Handler, PostStartHook, PreShutdownHook
+from kapi.server.delegation import Delegate, PostStartHook, PreShutdownHook
 from kapi.server.health import Check
-
-if TYPE_CHECKING:
-    from klein import Klein
-    from twisted.web.resource import IResource
-
-_API = frozenset(["/api", "/apis"])
-_BELOW_API = ("/api/", "/apis/")
+from kapi.server.routing import Answer, Handler, Leaf, Routes
 
 
 def _group_of(path: str) -> str | None:
@@ -37,14 +31,14 @@ def _group_of(path: str) -> str | None:
 class GenericServer:
     """A named server; ``delegate`` answers the requests that it does not serve itself."""
 
+    app = Routes()
+
     def __init__(self, name: str, delegate: Delegate, table: ResourceTable | None = None) -> None:
         self.name = name
         self.delegate = delegate
         self.table = table if table is not None else ResourceTable()
-        #: handlers of a path, and of everything below a path that ends with a slash; used by ``handle`` and by the Klein app
-        self.exact: dict[str, Handler] = {}
-        self.below: dict[str, Handler] = {}
-        self._listed: list[str] = []
+        self.app = Routes(mounted=delegate.resource)
+        self.app.include(self)
         self._post_start: dict[str, PostStartHook] = {}
         self._steps: dict[str, str] = {}
         self._pre_shutdown: dict[str, PreShutdownHook] = {}
@@ -57,68 +51,18 @@ class GenericServer:
         #: further paths to list
         self.more_paths: list[Callable[[], list[str]]] = []
 
-    @functools.cached_property
-    def app(self) -> Klein:
-        """The Klein app, made on first use; no routes can be added later."""
-        from kapi.server.tree import klein_app  # a stand-alone server does not need it, and starts faster without it
-
-        return klein_app(self)
-
-    def route(self, path: str, handler: Handler, *, methods: tuple[str, ...] = (), listed: bool = True) -> None:
-        """Serves a fixed path.  A method that is not in ``methods`` is answered 405; without ``methods`` all are allowed.
-
-        A handler that answers None passes the request on.
-        """
-        allowed = frozenset(methods)
-
-        def checked(ctx: RequestContext) -> Answer:
-            if ctx.method not in allowed:
-                raise status.method_not_allowed()
-            return handler(ctx)
-
-        self._add(self.exact, path, checked if allowed else handler)
-        if listed:
-            self._listed.append(path)
-
-    def route_below(self, path: str, handler: Handler) -> None:
-        """Serves all paths below ``path`` without a route of their own; None passes the request on."""
-        self._add(self.below, path + "/", handler)
-
-    def _add(self, table: dict[str, Handler], path: str, handler: Handler) -> None:
-        if path in table:
-            raise ValueError(f"{path} is served already")
-        if "app" in self.__dict__:
-            raise ValueError(f"{path} comes too late: the routes are made")
-        table[path] = handler
-
     def resource(self) -> IResource:
-        """This server and those after it, for requests that have passed the filters (see ``kapi.server.tree``)."""
-        return self._resource
-
-    @functools.cached_property
-    def _resource(self) -> IResource:
+        """This server as a tree, for requests that have passed the filters; the servers after it are mounted."""
         return self.app.resource()
 
-    def end(self) -> IResource:
-        """The resource after the last server."""
+    def apps(self) -> Sequence[Routes]:
+        return self.app, *self.delegate.apps()
+
+    def end(self) -> Leaf:
         return self.delegate.end()
 
-    def handle(self, ctx: RequestContext) -> Answer:
-        """The answer of this server or its delegates, without filters and without the URL map."""
-        info, path = ctx.info, ctx.path
-        assert info is not None
-        if path.startswith("//"):  # matches no route, as upstream, though it is authorized like a path with one slash
-            return self.delegate.handle(ctx)
-        if info.is_resource or path in _API or path.startswith(_BELOW_API):
-            answer = self.api(ctx)
-        else:
-            handler = self.exact.get(path) or self._handler_below(path)
-            answer = None if handler is None else handler(ctx)
-        return self.delegate.handle(ctx) if answer is None else answer
-
-    def _handler_below(self, path: str) -> Handler | None:
-        return next((handler for prefix, handler in self.below.items() if path.startswith(prefix)), None)
-
+    @app.route("/api", branch=True, listed=False)
+    @app.route("/apis", branch=True, listed=False)
     def api(self, ctx: RequestContext) -> Answer:
         """Answers paths below /api and /apis: resources and discovery.  Raises NotFound in this server's fixed groups."""
         info = ctx.info
@@ -170,7 +114,7 @@ class GenericServer:
 
     def listed_paths(self) -> list[str]:
         """The paths listed at /, with those of the delegates, sorted."""
-        own = set(self._listed)
+        own = set(self.app.listed)
         for more in self.more_paths:
             own.update(more())
         for group in self.table.groups():

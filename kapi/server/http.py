@@ -10,6 +10,7 @@ from typing import Any
 
 from twisted.internet import protocol
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.machinery.meters import Counter
@@ -17,12 +18,13 @@ from kapi.request.repeated import Repeated
 from kapi.request.transport import StreamTransport
 from kapi.server.connection_errors import ConnectionErrors
 from kapi.server.connection_owner import Swept
+from kapi.server.delegation import Delegate
 from kapi.server.http1 import Channel
 from kapi.server.http2 import Http2
 from kapi.server.http2_stream import Stream, StreamRequest
 from kapi.server.limits import HANDSHAKE_TIMEOUT, MAX_STREAMS, max_connections
-from kapi.server.request import APIRequest
 from kapi.server.runner import RequestRunner
+from kapi.server.site import Site
 
 log = Logger()
 _SWEEP_SECONDS = 1.0  # between two sweeps
@@ -61,7 +63,7 @@ class Negotiator(protocol.Protocol):
         else:
             channel = Channel()
             channel.owner = owner
-            channel.requestFactory = owner.request_class
+            channel.requestFactory = owner.requestFactory
             channel.makeConnection(self.transport)
         self.channel = channel
         owner.watched.discard(self)
@@ -104,13 +106,13 @@ class Negotiator(protocol.Protocol):
             self.transport.loseConnection()
 
 
-class Connections(protocol.ServerFactory):
-    """All connections of a listening port."""
+class Connections(Site):
+    """The site of a listening port: it bounds and ends all connections."""
 
     noisy = False
 
-    def __init__(self, runner: RequestRunner, max_streams: int = MAX_STREAMS) -> None:
-        self.runner = runner
+    def __init__(self, outermost: Delegate, reactor: IReactorTime, max_streams: int = MAX_STREAMS) -> None:
+        super().__init__(outermost, reactor)
         self.max_streams = max_streams or MAX_STREAMS
         self.open: set[Negotiator] = set()
         #: connections with a deadline: not the idle watches of thousands of clients
@@ -128,13 +130,14 @@ class Connections(protocol.ServerFactory):
         #: seconds, see _LAST_REQUEST_SECONDS
         self.last_request = _LAST_REQUEST_SECONDS
         #: reactor seconds, as of the last sweep
-        self.now = runner.reactor.seconds()
+        self.now = reactor.seconds()
         self._unswept: list[Swept] = []
-        self._sweeper = Repeated(self._sweep, runner.reactor, "looking at the deadlines of connections")
-        self.request_class: type[APIRequest] = type("BoundRequest", (APIRequest,), {"runner": runner})
-        self.stream_request_class: Callable[[Stream], StreamRequest] = type(
-            "BoundStreamRequest", (StreamRequest, self.request_class), {}
-        )
+        self._sweeper = Repeated(self._sweep, reactor, "looking at the deadlines of connections")
+        self.stream_request_class: Callable[[Stream], StreamRequest]  # from ``run_by`` on
+
+    def run_by(self, runner: RequestRunner) -> None:
+        super().run_by(runner)
+        self.stream_request_class = type("BoundStreamRequest", (StreamRequest, self.requestFactory), {})
 
     def startFactory(self) -> None:
         self._sweeper.start(_SWEEP_SECONDS, now=True)
@@ -144,7 +147,7 @@ class Connections(protocol.ServerFactory):
         self.errors.flush()
 
     def _sweep(self) -> None:
-        before, self.now = self.now, self.runner.reactor.seconds()
+        before, self.now = self.now, self.reactor.seconds()
         if self.now - before > _BUSY_SECONDS:
             return  # this process was busy: first read what clients have sent meanwhile
         if not self._unswept:
@@ -164,14 +167,14 @@ class Connections(protocol.ServerFactory):
                 self.watched.discard(connection)
         del self._unswept[-_MAX_SWEPT_AT_ONCE:]
         if self._unswept:
-            self.runner.reactor.callLater(0, self._sweep_some)
+            self.reactor.callLater(0, self._sweep_some)
 
     @property
     def full(self) -> bool:
         """Whether no descriptors are left for further connections."""
         return len(self.open) >= max_connections()
 
-    def buildProtocol(self, addr: object) -> Negotiator | None:
+    def buildProtocol(self, addr: object) -> Negotiator | None:  # type: ignore[override]
         """The protocol of a new connection; None ends it."""
         if self.full:
             self.errors.add("full", addr, "no descriptors to spare", self.now)
@@ -187,7 +190,7 @@ class Connections(protocol.ServerFactory):
         the Deferred fires when the time for it is over.
         """
         self.closing = True
-        now = self.runner.reactor.seconds()
+        now = self.reactor.seconds()
         if self._closing_since is None:
             self._closing_since = now
         late = now - self._closing_since >= self.last_request
@@ -200,7 +203,7 @@ class Connections(protocol.ServerFactory):
                 connection.leave_soon()
         waited: Deferred[None] = Deferred()
         if spared:
-            self.runner.reactor.callLater(self.last_request, waited.callback, None)
+            self.reactor.callLater(self.last_request, waited.callback, None)
             waited.addCallback(lambda _: self.close_idle())
         else:
             waited.callback(None)

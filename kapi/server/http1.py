@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from twisted.internet.error import ConnectionAborted
-from twisted.internet.interfaces import IAddress, IPullProducer, IPushProducer
+from twisted.internet.interfaces import IAddress, IPullProducer, IPushProducer, ISSLTransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -343,6 +343,9 @@ class Channel(Protocol):
     def getHost(self) -> IAddress:
         host: IAddress = self.transport.getHost()
         return host
+
+    def isSecure(self) -> bool:
+        return ISSLTransport.providedBy(self.transport)
 
     # -- ending
 

@@ -149,12 +149,6 @@ class StreamRequest(APIRequest):
 
     min_counted = 4 * 1024  # a connection has many streams whose bodies may stop
 
-    def abort(self) -> None:
-        """Ends an answer in the middle, so that the client does not take it for complete."""
-        stream: Stream | None = getattr(self, "channel", None)
-        if stream is not None:
-            stream.connection.reset(stream.number)
-
     def write(self, data: bytes) -> None:
         """Headers before the first data."""
         stream: Stream | None = getattr(self, "channel", None)

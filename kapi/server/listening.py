@@ -124,7 +124,8 @@ class Port:
         shared: bool = False,
     ) -> None:
         listen(listener)
-        port: Any = reactor.adoptStreamPort(listener.fileno(), listener.family, connections)
+        factory: Any = connections
+        port: Any = reactor.adoptStreamPort(listener.fileno(), listener.family, factory)
         pending = connections.runner.pending
         bound = {"create": staticmethod(contexts.connection), "scheduler": scheduler, "pending": pending}
         port.transport = type("BoundConnection", (TLSConnection,), bound)

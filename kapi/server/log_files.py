@@ -17,25 +17,24 @@ from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
-from kapi.server.generic import GenericServer
 from kapi.server.health import PLAIN
+from kapi.server.routing import Routes
 
-DIRECTORY = "/var/log"
+DIRECTORY = Path("/var/log")
 _HTML = b"text/html; charset=utf-8"
 _NOSNIFF = ((b"x-content-type-options", b"nosniff"),)
 _MAX_NAME_BYTES = 255  # bytes
 
 
-def install_logs(server: GenericServer, directory: str = DIRECTORY) -> None:
-    files = LogFiles(Path(directory))
-    server.route("/logs", files.handle)
-    server.route_below("/logs", files.handle)
-
-
 class LogFiles:
-    def __init__(self, directory: Path) -> None:
+    """Serves the files below a directory."""
+
+    app = Routes()
+
+    def __init__(self, directory: Path = DIRECTORY) -> None:
         self._directory = directory
 
+    @app.route("/logs", branch=True)
     def handle(self, ctx: RequestContext) -> Response | StreamResponse:
         if ctx.method not in ("GET", "HEAD"):
             raise status.method_not_allowed()

@@ -19,8 +19,8 @@ from kapi.machinery.golang import parse_duration
 from kapi.machinery.time import stamp
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.generic import GenericServer
 from kapi.server.masters import require_masters
+from kapi.server.routing import Routes
 
 PATH = "/kapi/clock"
 MAX_SECONDS = 10 * 365 * 86400.0  # ahead of the process's clock; longer than any expiry
@@ -96,13 +96,13 @@ class MovedClock:
 class ClockEndpoint:
     """GET answers the time; POST with ``{"advance": "90s"}`` advances it.  ``sweep`` deletes expired objects."""
 
+    app = Routes()
+
     def __init__(self, clock: MovedClock, sweep: Callable[[], Awaitable[object]]) -> None:
         self._clock = clock
         self._sweep = sweep
 
-    def install(self, server: GenericServer) -> None:
-        server.route(PATH, self.answer, methods=("GET", "POST"), listed=False)
-
+    @app.route(PATH, methods=("GET", "POST"), listed=False)
     async def answer(self, ctx: RequestContext) -> Response:
         """Raises StatusError."""
         require_masters(ctx, "the clock is for members of system:masters")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.delegation import Answer, PostStartHook, PreShutdownHook
+from kapi.server.delegation import PostStartHook, PreShutdownHook
 from kapi.server.health import PLAIN, Check
-
-if TYPE_CHECKING:
-    from twisted.web.resource import IResource
+from kapi.server.routing import Answer, Leaf, Routes
 
 
 class NotFound:
@@ -19,16 +16,14 @@ class NotFound:
 
     name = "not-found"
 
-    @functools.cached_property
-    def _leaf(self) -> IResource:
-        from kapi.server.tree import End
+    def resource(self) -> Leaf:
+        return self.end()
 
-        return End(self.handle)
+    def apps(self) -> Sequence[Routes]:
+        return ()
 
-    def resource(self) -> IResource:
-        return self._leaf
-
-    end = resource
+    def end(self) -> Leaf:
+        return Leaf(self.handle)
 
     def handle(self, ctx: RequestContext) -> Answer:
         return Response(404, b"404 page not found\n", PLAIN, ((b"x-content-type-options", b"nosniff"),))

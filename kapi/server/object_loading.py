@@ -23,8 +23,8 @@ from kapi.registry.errors import interpret
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema.decode import decode
-from kapi.server.generic import GenericServer
 from kapi.server.masters import require_masters
+from kapi.server.routing import Routes
 from kapi.store.errors import KeyExists, RevisionConflict, StoreError
 
 PATH = "/kapi/objects"
@@ -36,14 +36,14 @@ _MAX_TURNS = 3  # of the reactor until loaded definitions are served
 class LoadEndpoint:
     """Handles POST of a List; ``tables`` are those of all served resources."""
 
+    app = Routes()
+
     def __init__(self, tables: Sequence[ResourceTable], reactor: IReactorTime, now: Callable[[], str]) -> None:
         self._tables = tables
         self._reactor = reactor
         self._now = now
 
-    def install(self, server: GenericServer) -> None:
-        server.route(PATH, self.answer, methods=("POST",), listed=False)
-
+    @app.route(PATH, methods=("POST",), listed=False)
     async def answer(self, ctx: RequestContext) -> Response:
         """Answers how many objects were loaded, and why others were not.  Raises StatusError."""
         require_masters(ctx, "objects are taken as they are from members of system:masters")

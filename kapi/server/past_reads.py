@@ -22,8 +22,8 @@ from kapi.machinery.golang import NumberError, parse_uint, quote
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.generic import GenericServer
 from kapi.server.masters import require_masters
+from kapi.server.routing import Routes
 from kapi.store.errors import Compacted
 from kapi.store.interface import CREATED, DELETED, Change
 
@@ -45,12 +45,11 @@ class History(Protocol):
 class PastReads:
     """``tables`` are those of all resources in the store of ``history``."""
 
+    app = Routes()
+
     def __init__(self, tables: Sequence[ResourceTable], history: History) -> None:
         self._tables = tables
         self._history = history
-
-    def install(self, server: GenericServer) -> None:
-        server.route(PATH, self.changes, methods=("GET",), listed=False)
 
     def around(self, handler: Handler) -> Handler:
         """``handler``, with reads at an earlier revision answered here.  Raises StatusError."""
@@ -93,6 +92,7 @@ class PastReads:
             return respond_object(ctx, scope, 200, None, scope.served(entry), media)
         return respond_object(ctx, scope, 200, scope.from_storage(entry.object), None, media, entry.object)
 
+    @app.route(PATH, methods=("GET",), listed=False)
     async def changes(self, ctx: RequestContext) -> Response:
         """Objects that were created, updated or deleted after ``from``, up to ``to``.  Raises StatusError."""
         require_masters(ctx, "changes of everything are for members of system:masters")

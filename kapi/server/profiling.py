@@ -15,8 +15,8 @@ from kapi.machinery.golang import NumberError, parse_int
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
-from kapi.server.generic import GenericServer
 from kapi.server.profile import Sampler, encode
+from kapi.server.routing import Routes
 from kapi.store.address import without_passwords
 
 _PLAIN = b"text/plain; charset=utf-8"
@@ -30,14 +30,38 @@ _PROFILES = {
 }
 
 
-class Profiler:
-    """Takes CPU profiles, one at a time."""
+class Verbosity(Protocol):
+    """The log flags, whose ``v`` can be changed."""
 
-    def __init__(self, reactor: Reactor) -> None:
+    v: int
+
+
+class Profiling:
+    """Takes CPU profiles, one at a time.  ``logs`` are the log flags, whose ``v`` can be changed."""
+
+    app = Routes()
+
+    def __init__(self, reactor: Reactor, logs: Verbosity) -> None:
         self._reactor = reactor
+        self._logs = logs
         self._thread = threading.get_ident()  # the reactor's thread, in which the server is built
         self._busy = False
 
+    @app.route("/debug/pprof", listed=False)
+    def to_the_index(self, ctx: RequestContext) -> Response:
+        return Response(301, b"", _PLAIN, ((b"location", b"/debug/pprof/"),))
+
+    @app.route("/debug/pprof/", listed=False)
+    def index(self, ctx: RequestContext) -> Response:
+        rows = "".join(f"<li><a href='{name}'>{name}</a>: {text}</li>\n" for name, text in _PROFILES.items())
+        page = f"<html><title>/debug/pprof/</title><body><ul>\n{rows}</ul></body></html>\n"
+        return Response(200, page.encode(), _HTML)
+
+    @app.route("/debug/pprof/cmdline", listed=False)
+    def command_line(self, ctx: RequestContext) -> Response:
+        return Response(200, "\0".join(map(without_passwords, sys.argv)).encode(), _PLAIN, _NOSNIFF)
+
+    @app.route("/debug/pprof/profile", listed=False)
     async def profile(self, ctx: RequestContext) -> Response:
         try:
             seconds = float(ctx.first("seconds") or DEFAULT_SECONDS)
@@ -62,41 +86,15 @@ class Profiler:
         headers = ((b"content-disposition", b'attachment; filename="profile"'), *_NOSNIFF)
         return Response(200, body, b"application/octet-stream", headers)
 
-
-def _index(ctx: RequestContext) -> Response:
-    rows = "".join(f"<li><a href='{name}'>{name}</a>: {text}</li>\n" for name, text in _PROFILES.items())
-    return Response(200, f"<html><title>/debug/pprof/</title><body><ul>\n{rows}</ul></body></html>\n".encode(), _HTML)
-
-
-def _cmdline(ctx: RequestContext) -> Response:
-    return Response(200, "\0".join(map(without_passwords, sys.argv)).encode(), _PLAIN, _NOSNIFF)
-
-
-class Verbosity(Protocol):
-    """The log flags, whose ``v`` can be changed."""
-
-    v: int
-
-
-def install_profiling(server: GenericServer, reactor: Reactor, logs: Verbosity) -> None:
-    """``logs`` are the log flags, whose ``v`` can be changed."""
-    server.route(
-        "/debug/pprof", lambda ctx: Response(301, b"", _PLAIN, ((b"location", b"/debug/pprof/"),)), listed=False
-    )
-    server.route("/debug/pprof/", _index, listed=False)
-    server.route("/debug/pprof/cmdline", _cmdline, listed=False)
-    server.route("/debug/pprof/profile", Profiler(reactor).profile, listed=False)
-
-    def verbosity(ctx: RequestContext) -> Response:
+    @app.route("/debug/flags/v", listed=False)
+    def verbosity(self, ctx: RequestContext) -> Response:
         if ctx.method != "PUT":
             return Response(405, b"unrecognized http method\n", _PLAIN)
         text = ctx.http.content.getvalue().decode("utf-8", "replace").strip()
         try:
-            logs.v = parse_int(text, 32)
+            self._logs.v = parse_int(text, 32)
         except NumberError as error:
             raise status.bad_request(
                 f'failed to set klog.logging.verbosity {text}: strconv.ParseInt: parsing "{text}": {error}'
             ) from None
         return Response(200, f"successfully set klog.logging.verbosity to {text}".encode(), _PLAIN)
-
-    server.route("/debug/flags/v", verbosity, listed=False)

@@ -12,9 +12,10 @@ from typing import Any
 from twisted.internet.error import ConnectionAborted
 from twisted.internet.interfaces import IAddress, IDelayedCall
 from twisted.python.failure import Failure
-from twisted.web import http
+from twisted.web import http, server
 from twisted.web.http_headers import Headers
 
+from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest, Waiting
 from kapi.request.pending import MIN_COUNTED_BYTES, PendingBytes
 from kapi.request.response import CLOSE, SLICE
@@ -32,12 +33,15 @@ _KEPT_HEADERS = (b"User-Agent", b"X-Forwarded-For", b"X-Real-Ip")
 _NO_ARGUMENTS: dict[bytes, list[bytes]] = {}
 #: looked up once: twisted.web.http is a proxy module, because of its deprecated names
 _BODYLESS_CODES = frozenset(http.NO_BODY_CODES)
+_finish, _write = http.Request.finish, http.Request.write
 
 
-class APIRequest(http.Request):
-    """``runner`` is set by the factory on a subclass."""
+class APIRequest(server.Request):
+    """``runner`` is set by the site on a subclass."""
 
     runner: RequestRunner
+    context: RequestContext | None = None  # while the resource is rendered
+    defaultContentType = None
     body_size = 0  # bytes received; more than MAX_BODY are counted but not kept
     min_counted = MIN_COUNTED_BYTES  # of a body
     body_refused = False  # too many bytes wait for slow clients already
@@ -67,6 +71,15 @@ class APIRequest(http.Request):
         self.queued = False
         self._parsePOSTFormSubmission = False
         self.transport = channel.transport
+
+    @functools.cached_property
+    def _adapterCache(self) -> dict[str, object]:  # type: ignore[override]
+        """Made when it is needed, by Klein."""
+        return {}
+
+    def getRequestHostname(self) -> bytes:
+        """Asked by Klein.  No route depends on the host, which is whatever the client sends."""
+        return b"kapi"
 
     @property
     def client(self) -> IAddress:
@@ -212,7 +225,11 @@ class APIRequest(http.Request):
         self.process()
 
     def process(self) -> None:
+        """Runs the filters; the resource is looked for after them."""
         self.runner.serve(self)
+
+    def finish(self) -> None:
+        _finish(self)  # without the encoders of server.Request
 
     def shrink(self) -> None:
         """Frees what is no longer needed once a long answer has begun."""
@@ -252,9 +269,9 @@ class APIRequest(http.Request):
 
     def abort(self) -> None:
         """Ends an answer in the middle, so that the client does not take it for complete."""
-        channel: Any = self.channel
+        channel: Any = getattr(self, "channel", None)
         if channel is not None:
-            channel.transport.abortConnection()
+            (getattr(channel, "abortConnection", None) or channel.transport.abortConnection)()
 
     def chunk_writer(self) -> Callable[[bytes], None] | None:
         """A function that sends data already framed as chunks; None when this answer is not chunked."""
@@ -271,10 +288,13 @@ class APIRequest(http.Request):
             self.sentLength += len(data)
             channel.transport.write(data)  # type: ignore[union-attr]
             return
-        if self.startedWriting or self.finished or self._disconnected or not getattr(channel, "single_write", False):
-            super().write(data)
+        if self.startedWriting or self.finished or self._disconnected:
+            _write(self, data)
             return
         self.startedWriting = 1
+        if not getattr(channel, "single_write", False):
+            self._write_first(data)
+            return
         head = self._head
         if head:
             self._head, self._follows = b"", True
@@ -320,6 +340,16 @@ class APIRequest(http.Request):
         if self.clientproto == b"HTTP/1.0" and self.channel.persistent:
             return lines + b"Connection: keep-alive\r\n"
         return lines
+
+    def _write_first(self, data: bytes) -> None:
+        """Headers and first data, to a channel that frames answers itself."""
+        channel: Any = self.channel
+        channel.writeHeaders(self.clientproto, b"%d" % self.code, self.code_message, self.responseHeaders)
+        if self.method == b"HEAD" or self.code in _BODYLESS_CODES:
+            self.write = _discard  # type: ignore[method-assign]
+        elif data:
+            self.sentLength = len(data)
+            channel.write(data)
 
     def begin(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> None:
         """Sends these headers with the first part of a body of ``size`` bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
 
 import orjson
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -13,9 +14,8 @@ from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.each import costly
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
-from kapi.server.generic import GenericServer
-from kapi.server.health import HealthChecks
 from kapi.server.metrics import Metrics
+from kapi.server.routing import Routes
 
 MAJOR, MINOR = "1", "36"
 VERSION = {
@@ -35,44 +35,48 @@ VERSION = {
 }
 
 
-def nothing(ctx: RequestContext) -> Response:
-    """Raises NotFound for a path below a fixed path, so that no delegate answers it."""
-    raise status.no_such_resource()
+class Version:
+    """The version of the API that is served."""
 
+    app = Routes()
 
-def install_version(server: GenericServer) -> None:
-    body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
+    def __init__(self) -> None:
+        self._body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
 
-    def version(ctx: RequestContext) -> Response:
+    @app.route("/version", branch=True)
+    def version(self, ctx: RequestContext) -> Response:
+        if ctx.path.rstrip("/") != "/version":
+            raise status.no_such_resource()
+        if ctx.method != "GET":
+            raise status.method_not_allowed()
         if not route_accepts(ctx.header("accept") or "", ("application/json",)):
             raise status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: application/json", details={})
-        return Response(200, body, JSON)
-
-    server.route("/version", version, methods=("GET",))
-    server.route("/version/", version, methods=("GET",), listed=False)
-    server.route_below("/version", lambda ctx: nothing(ctx) if ctx.path.rstrip("/") != "/version" else version(ctx))
+        return Response(200, self._body, JSON)
 
 
-def install_health(server: GenericServer, endpoints: list[HealthChecks]) -> None:
-    for checks in endpoints:
-        server.route(checks.path, checks.handle)
-        server.route_below(checks.path, checks.handle)
-    server.more_paths.append(lambda: [path for checks in endpoints for path in checks.paths])
+class Exposition:
+    """The metrics."""
 
+    app = Routes()
 
-def install_metrics(server: GenericServer, metrics: Metrics) -> None:
-    async def exposition(ctx: RequestContext) -> Response:
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    @app.route("/metrics")
+    async def metrics(self, ctx: RequestContext) -> Response:
         await in_slices
-        return Response(200, b"".join(costly(metrics.exposition())), CONTENT_TYPE_LATEST.encode())
-
-    server.route("/metrics", exposition)
+        return Response(200, b"".join(costly(self._metrics.exposition())), CONTENT_TYPE_LATEST.encode())
 
 
-def install_index(server: GenericServer) -> None:
-    """/ and /index.html list every path."""
+class Index:
+    """The list of all paths; ``paths`` returns them."""
 
-    def index(ctx: RequestContext) -> Response:
-        return Response(200, orjson.dumps({"paths": server.listed_paths()}, option=orjson.OPT_INDENT_2), JSON)
+    app = Routes()
 
-    server.route("/", index, listed=False)
-    server.route("/index.html", index, listed=False)
+    def __init__(self, paths: Callable[[], list[str]]) -> None:
+        self._paths = paths
+
+    @app.route("/", listed=False)
+    @app.route("/index.html", listed=False)
+    def index(self, ctx: RequestContext) -> Response:
+        return Response(200, orjson.dumps({"paths": self._paths()}, option=orjson.OPT_INDENT_2), JSON)

@@ -17,7 +17,7 @@ from kapi.machinery.golang import NumberError, parse_duration, parse_uint, quote
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.runtime import work
-from kapi.server.generic import GenericServer
+from kapi.server.routing import Routes
 from kapi.watchcache.split_caches import AnyCaches
 
 PATH = "/kapi/settled"
@@ -30,15 +30,15 @@ _POLL_SECONDS = 0.01  # between two checks
 class Settled:
     """Answers when all work is done.  ``requests`` counts the requests under way."""
 
+    app = Routes()
+
     def __init__(self, caches: AnyCaches, requests: RequestWaitGroup, reactor: IReactorTime) -> None:
         self._caches = caches
         self._requests = requests
         self._reactor = reactor
         self._waiting = 0  # requests to this very path
 
-    def install(self, server: GenericServer) -> None:
-        server.route(PATH, self.handle, methods=("GET",), listed=False)
-
+    @app.route(PATH, methods=("GET",), listed=False)
     async def handle(self, ctx: RequestContext) -> Response:
         """Waits until all work is done.  Raises BadRequest, and Timeout with what is left."""
         revision = _revision(ctx)

@@ -1,147 +1,68 @@
-"""Adapts requests of any twisted.web Site to the runner.
+"""The site of a server: its resources are the tree of Klein apps (upstream: apiserver ``server/handler.go``, APIServerHandler).
 
-The Site has read the whole request, over whatever transport it serves.
+A request has passed the filters when its resource is looked for.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable
+from functools import cached_property
 
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress, IPullProducer, IPushProducer
+from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
-from twisted.web.http_headers import Headers
-from twisted.web.resource import Resource
-from twisted.web.server import NOT_DONE_YET
+from twisted.web import server
+from twisted.web.resource import IResource
 
-from kapi.request.http import HTTPRequest, Waiting
-from kapi.request.target import origin_form
-from kapi.server.request import MAX_BODY, set_headers, write_plainly
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.delegation import Delegate
+from kapi.server.request import APIRequest
+from kapi.server.routing import LookUp, Rendered
+from kapi.server.runner import RequestRunner
 
 
-class SiteResource(Resource):
-    """A resource that passes each request to ``answer``."""
+class Site(server.Site):
+    """A site whose root is the outermost server of a chain."""
 
-    isLeaf = True
+    #: tests switch it off: then every request goes through the Klein apps
+    short_cut = True
 
-    def __init__(self, answer: Callable[[HTTPRequest], object]) -> None:
-        super().__init__()
-        self._answer = answer
+    runner: RequestRunner  # from ``run_by`` on
+    requestFactory: type[APIRequest]
 
-    def render(self, request: Any) -> int:
+    def __init__(self, outermost: Delegate, reactor: IReactorTime) -> None:
+        super().__init__(outermost.resource(), reactor=reactor)
+        self._outermost = outermost
+
+    def run_by(self, runner: RequestRunner) -> None:
+        """Has requests run by ``runner``: the filters, which call ``answer`` in the end."""
+        self.runner = runner
+        self.requestFactory = type("BoundRequest", (APIRequest,), {"runner": runner, "site": self})
+
+    @cached_property
+    def _look_up(self) -> LookUp:
+        return LookUp(self._outermost.apps(), self._outermost.end())
+
+    def getResourceFor(self, request: Rendered) -> IResource:
+        """The resource of a request, and the one place where the tree is cut short."""
+        path = request.context.path
+        found = self._look_up.find(path) if self.short_cut else None
+        if found is not None:
+            return found
+        if path.startswith("//"):  # matches no route, as upstream, though it is authorized like a path with one slash
+            return self._outermost.end()
+        resource: IResource = self.resource  # a leaf of twisted.web: each app matches the whole path
+        return resource
+
+    def answer(self, ctx: RequestContext) -> Response | Awaitable[Response]:
+        """The answer of the tree to a request that has passed the filters.  Raises what its handler raises."""
+        request = ctx.http
+        before, request.context = request.context, ctx
         try:
-            http = SiteRequest(request)
-        except ValueError:
-            request.setResponseCode(400)
-            request.finish()
-        else:
-            self._answer(http)
-        return NOT_DONE_YET
-
-
-class SiteRequest:
-    """An HTTPRequest over a request of a Site.  Raises ValueError for an invalid request target."""
-
-    def __init__(self, request: Any) -> None:
-        self._request = request
-        self._producer: IPushProducer | IPullProducer | None = None
-        self.gone = False  # the client has left
-        self.waiting: Waiting | None = None  # an answer that has not come yet: notified when the client leaves
-        self.method: bytes = request.method
-        self.uri = _below(request)
-        self.clientproto: bytes = request.clientproto
-        self.transport = request.transport
-        self.requestHeaders: Headers = request.requestHeaders
-        self.responseHeaders: Headers = request.responseHeaders
-        size = request.content.seek(0, io.SEEK_END)
-        self.body_too_large = size > MAX_BODY
-        request.content.seek(0)
-        self.content = io.BytesIO(b"" if self.body_too_large else request.content.read())
-        # headers of the Site that kapi sets itself
-        for name in (b"content-type", b"server"):
-            self.responseHeaders.removeHeader(name)
-        request.notifyFinish().addErrback(self._client_gone)
-
-    def _client_gone(self, _: Failure) -> None:
-        self.gone = True
-        producer, self._producer = self._producer, None
-        waiting, self.waiting = self.waiting, None
-        if waiting is not None:
-            waiting.client_gone()
-        if producer is not None:
-            producer.stopProducing()  # over HTTP/2 Twisted does not do it
-
-    @property
-    def sentLength(self) -> int:
-        """Bytes of the answer's body."""
-        return int(self._request.sentLength)
-
-    @property
-    def finished(self) -> bool:
-        return bool(self._request.finished)
-
-    def getHeader(self, name: str) -> str | None:
-        values: list[str] | None = self._request.requestHeaders.getRawHeaders(name)
-        return values[0] if values else None
-
-    def getClientAddress(self) -> IAddress:
-        address: IAddress = self._request.getClientAddress()
-        return address
-
-    def notifyFinish(self) -> Deferred[None]:
-        finish: Deferred[None] = self._request.notifyFinish()
-        return finish
-
-    def setResponseCode(self, code: int, message: bytes | None = None) -> None:
-        self._request.setResponseCode(code, message)
-
-    def write(self, data: bytes) -> None:
-        if not self.gone:
-            self._request.write(data)
-
-    def begin(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> None:
-        """Sets the headers of an answer with a body of so many bytes."""
-        set_headers(self, fields, size)
-
-    def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        """Sends a complete answer with these headers."""
-        write_plainly(self, fields, body)
-
-    def finish(self) -> None:
-        if not self.gone:
-            self._request.finish()
-
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        if self.gone:
-            producer.stopProducing()
-            return
-        self._producer = producer
-        self._request.registerProducer(producer, streaming)
-
-    def unregisterProducer(self) -> None:
-        self._producer = None
-        if not self.gone:
-            self._request.unregisterProducer()
-
-    def shrink(self) -> None:
-        """Frees the body once a long answer has begun."""
-        self.content = io.BytesIO()
-
-    def abort(self) -> None:
-        """Ends an answer in the middle, so that the client does not take it for complete."""
-        if not self.gone:
-            channel = self._request.channel
-            (getattr(channel, "abortConnection", None) or channel.transport.abortConnection)()
-
-
-def _below(request: Any) -> bytes:
-    """Path and query relative to the mount point of the resource.  Raises ValueError."""
-    found = origin_form(request.method, request.uri)
-    if found is None:
-        raise ValueError("the request target is none")
-    path, mark, query = found[0].partition(b"?")
-    mounted = len(request.prepath)  # segments of the path that led here
-    below = path.split(b"/", mounted + 1)[mounted + 1 :] if mounted else [path[1:]]
-    return b"/" + b"".join(below) + mark + query
+            request.render(self.getResourceFor(request))  # type: ignore[arg-type]
+        finally:
+            request.context = before
+        found, ctx.answer = ctx.answer, None
+        if isinstance(found, Failure):
+            found.raiseException()
+        return found  # type: ignore[return-value]  # what a handler has returned

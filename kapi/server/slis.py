@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.generic import GenericServer
 from kapi.server.health import HealthChecks
+from kapi.server.routing import Routes
 
 _TYPE = b"text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _GAUGE = (
@@ -26,10 +26,13 @@ _TOTAL = (
 class HealthIndicators:
     """Counts outcomes by check and endpoint."""
 
+    app = Routes()
+
     def __init__(self, endpoints: Sequence[HealthChecks]) -> None:
         self._endpoints = tuple(endpoints)
         self._totals: dict[tuple[str, str, str], int] = {}
 
+    @app.route("/metrics/slis")
     def exposition(self, ctx: RequestContext) -> Response:
         gauges = []
         for endpoint in self._endpoints:
@@ -45,7 +48,3 @@ class HealthIndicators:
         ]
         text = _GAUGE + "".join(gauges) + _TOTAL + "".join(totals)
         return Response(200, text.encode(), _TYPE)
-
-
-def install_slis(server: GenericServer, endpoints: Sequence[HealthChecks]) -> None:
-    server.route("/metrics/slis", HealthIndicators(endpoints).exposition)

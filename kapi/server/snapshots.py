@@ -19,9 +19,8 @@ from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.delegation import Answer
-from kapi.server.generic import GenericServer
 from kapi.server.masters import require_masters
+from kapi.server.routing import Answer, Routes
 from kapi.store.memory import Snapshot
 from kapi.store.value import Value
 
@@ -36,6 +35,8 @@ _PREFIX = PATH + "/"
 class Snapshots:
     """Snapshots by name.  ``take(name)`` returns the state of a logical cluster, or raises NotFound."""
 
+    app = Routes()
+
     def __init__(self, take: Callable[[str], Snapshot]) -> None:
         self._take = take
         self._known: dict[str, Snapshot] = {}
@@ -47,10 +48,7 @@ class Snapshots:
             raise status.NotFound(f"there is no snapshot {quote(name)}")
         return found
 
-    def install(self, server: GenericServer) -> None:
-        server.route(PATH, self.answer, listed=False)
-        server.route_below(PATH, self.answer)
-
+    @app.route(PATH, branch=True, listed=False)
     def answer(self, ctx: RequestContext) -> Answer:
         """GET describes all snapshots, or one (``?content=1``: its file).  PUT takes one from a cluster or a file.
 

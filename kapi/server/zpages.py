@@ -105,10 +105,10 @@ def install_statusz(server: GenericServer, clock: Callable[[], float] = time.tim
         }
         return "\n" + "".join(f"{name}: {value}\n" for name, value in lines.items())
 
-    server.route("/statusz", Page("statusz", text, fields).handle)
+    server.app.route("/statusz")(Page("statusz", text, fields).handle)
 
 
 def install_flagz(server: GenericServer, settings: Mapping[str, str]) -> None:
     """``settings`` are the values of all flags, without secrets."""
     text = "".join(f"{name}={value}\n" for name, value in sorted(settings.items()))
-    server.route("/flagz", Page("flagz", lambda: text, lambda: {"flags": dict(settings)}).handle)
+    server.app.route("/flagz")(Page("flagz", lambda: text, lambda: {"flags": dict(settings)}).handle)

@@ -57,8 +57,8 @@ class _Request(MemoryRequest):
         super().write(data)
 
     def _flow(self, wait: bool) -> None:
-        if self._producer is not None:
-            (self._producer.pauseProducing if wait else self._producer.resumeProducing)()
+        if self.producer is not None:
+            (self.producer.pauseProducing if wait else self.producer.resumeProducing)()
 
     def _closed(self) -> None:
         if not self.gone:

@@ -1,83 +1,77 @@
-"""An HTTP request in memory, with the part of twisted.web's Request that endpoints and filters use."""
+"""A request in memory: the server's own, over a channel that collects the answer."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from typing import cast
 
 import orjson
-from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IPushProducer
 from twisted.python.failure import Failure
-from twisted.web.http_headers import Headers
 
 from kapi.machinery.tree import Object, Tree
-from kapi.request.http import HTTPRequest
-from kapi.scheduling.deferred_answer import DeferredAnswer
-from kapi.server.request import set_headers, write_plainly
+from kapi.server.request import APIRequest
 
 
-class MemoryRequest:
-    """Collects the answer: ``code``, ``responseHeaders`` and ``written``.  ``finished`` is set at its end."""
+class MemoryChannel:
+    """Collects the bytes of an answer's body."""
 
-    clientproto = b"HTTP/1.1"
+    factory = None
 
-    def __init__(
-        self, method: str, uri: str, headers: dict[str, str] | None = None, body: bytes = b"", transport: object = None
-    ) -> None:
-        self.method = method.encode()
-        self.uri = uri.encode()
-        self.requestHeaders = Headers()
-        for name, value in (headers or {}).items():
-            self.requestHeaders.setRawHeaders(name, [value])
-        self.responseHeaders = Headers()
-        self.content = io.BytesIO(body)
-        self.transport = transport
-        self.body_too_large = False
-        self.code = 200
+    transport: object = None
+
+    def __init__(self) -> None:
         self.chunks: list[bytes] = []
-        self.finished = False
-        self.gone = False
-        self.waiting: DeferredAnswer | None = None
-        self._producer: IPushProducer | None = None
-        self._notifications: list[Deferred[None]] = []
+        self.producer: IPushProducer | None = None
 
-    def getHeader(self, name: str) -> str | None:
-        values = self.requestHeaders.getRawHeaders(name)
-        return values[0] if values else None
-
-    def setResponseCode(self, code: int, message: bytes | None = None) -> None:
-        self.code = code
+    def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: object) -> None:
+        """Does nothing: the request has them."""
 
     def write(self, data: bytes) -> None:
         self.chunks.append(data)
 
-    def begin(self, fields: Sequence[tuple[bytes, bytes]], size: int) -> None:
-        set_headers(cast(HTTPRequest, self), fields, size)
-
-    def write_whole(self, fields: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
-        write_plainly(cast(HTTPRequest, self), fields, body)
-
-    def finish(self) -> None:
-        self.finished = True
-        waiting, self._notifications = self._notifications, []
-        for notification in waiting:
-            notification.callback(None)
-
-    def notifyFinish(self) -> Deferred[None]:
-        notification: Deferred[None] = Deferred()
-        self._notifications.append(notification)
-        return notification
-
     def registerProducer(self, producer: IPushProducer, streaming: bool) -> None:
-        self._producer = producer
-        while not streaming and self._producer is not None:
+        self.producer = producer
+        while not streaming and self.producer is not None:
             producer.resumeProducing()
 
     def unregisterProducer(self) -> None:
-        self._producer = None
+        self.producer = None
+
+    def requestDone(self, request: object) -> None:
+        """Does nothing: no request follows."""
+
+    def getPeer(self) -> None:
+        """There is no address."""
+
+    getHost = getPeer
+
+    def isSecure(self) -> bool:
+        return True
+
+
+class MemoryRequest(APIRequest):
+    """Has the answer in ``code``, ``responseHeaders`` and ``written``; ``finished`` is set at its end."""
+
+    def __init__(
+        self,
+        method: str,
+        uri: str,
+        headers: dict[str, str] | None = None,
+        body: bytes = b"",
+        channel: MemoryChannel | None = None,
+    ) -> None:
+        channel = channel or MemoryChannel()
+        super().__init__(channel)
+        self.chunks = channel.chunks
+        self.method, self.uri, self.clientproto = method.encode(), uri.encode(), b"HTTP/1.1"
+        for name, value in (headers or {}).items():
+            self.requestHeaders.setRawHeaders(name.encode(), [value.encode()])
+        self.content = io.BytesIO(body)
+        self.body_size = len(body)
+
+    def shrink(self) -> None:
+        """Keeps everything for the test."""
 
     def abort(self) -> None:
         """Called by the server to end an incomplete answer."""
@@ -85,16 +79,7 @@ class MemoryRequest:
 
     def disconnect(self) -> None:
         """Simulates that the client closes its connection."""
-        self.gone = True
-        self.content.close()
-        if self._producer is not None:
-            self._producer.stopProducing()
-            self._producer = None
-        if self.waiting is not None:
-            self.waiting.client_gone()
-        waiting, self._notifications = self._notifications, []
-        for notification in waiting:
-            notification.errback(Failure(ConnectionDone()))
+        self.connectionLost(Failure(ConnectionDone()))
 
     @property
     def written(self) -> bytes:
@@ -112,8 +97,8 @@ class MemoryRequest:
 
     def header(self, name: str) -> str:
         """A response header, "" when there is none."""
-        values = self.responseHeaders.getRawHeaders(name)
-        return values[0] if values else ""
+        values = self.responseHeaders.getRawHeaders(name) or [""]
+        return values[0]
 
     @property
     def warnings(self) -> list[str]:

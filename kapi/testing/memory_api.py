@@ -5,7 +5,7 @@ No sockets, no files, no authentication; time is a Twisted ``Clock``.  The test 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -18,20 +18,20 @@ from kapi.authorization.interface import Authorizer
 from kapi.core.handlers import built_in_handlers
 from kapi.core.install import install, switched_off
 from kapi.endpoints.connect.kubelet import KubeletSettings
-from kapi.endpoints.dispatch import ResourceTable
 from kapi.filters.chain import FilterChain
 from kapi.filters.received import received_timestamp
 from kapi.filters.request_info import request_info
-from kapi.machinery import status
 from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
-from kapi.request.http import HTTPRequest
 from kapi.request.reactor import Reactor
-from kapi.request.response import Response
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
+from kapi.server.generic import GenericServer
+from kapi.server.http import Connections
+from kapi.server.not_found import NotFound
+from kapi.server.routes import Version
 from kapi.server.runner import RequestRunner
 from kapi.store.memory import MemoryStore
 from kapi.testing.http import MemoryRequest
@@ -62,14 +62,19 @@ class MemoryAPI:
         self.environment = Environment(clock=self.clock.seconds)
         self.environment.authorizer = authorizer or AlwaysAllow()
         self.registry = Registry(self.store, self.caches, AdmissionChain(list(plugins)), self.environment)
-        self.table = ResourceTable()
+        self.server = GenericServer("kube-apiserver", NotFound())
+        self.server.app.include(Version())
+        self.table = self.server.table
         self.rows = list(rows)
         install(self.table, self.registry, self.rows)
         self.registry.stores.off = switched_off(self.registry)
+        self.server.fixed_groups = frozenset(self.table.groups())
         reactor = cast(Reactor, self.clock)  # without threads and network, which are not used
         self.table.handlers.update(built_in_handlers(self.registry, reactor, KubeletSettings()))
-        chain = FilterChain([received_timestamp(self.clock.seconds), request_info, self._identify], self._dispatch)
-        self.runner = RequestRunner(chain, reactor)
+        self.site = Connections(self.server, reactor)
+        filters = [received_timestamp(self.clock.seconds), request_info, self._identify]
+        self.runner = RequestRunner(FilterChain(filters, self.site.answer), reactor)
+        self.site.run_by(self.runner)
 
     @classmethod
     async def started(cls, rows: Iterable[Resource] = BUILT_IN, *, authorizer: Authorizer | None = None) -> MemoryAPI:
@@ -79,13 +84,6 @@ class MemoryAPI:
 
     def _identify(self, ctx: RequestContext) -> None:
         ctx.user = self.user
-
-    def _dispatch(self, ctx: RequestContext) -> Response | Awaitable[Response]:
-        served = ctx.info is not None and ctx.info.is_resource and not ctx.path.startswith("//")
-        answer = self.table.handle(ctx) if served else None
-        if answer is None:
-            raise status.no_such_resource()
-        return answer
 
     def ask(
         self, method: str, uri: str, body: object = None, *, headers: dict[str, str] | None = None, type: str = ""
@@ -99,7 +97,7 @@ class MemoryAPI:
             given.setdefault("Content-Type", type or "application/json")
         data = body if isinstance(body, bytes) else b"" if body is None else _encoded(body)
         request = MemoryRequest(method, uri, given, data)
-        self.runner.serve(cast(HTTPRequest, request))  # it has what the runner uses
+        self.runner.serve(request)
         return request
 
     def turn(self, seconds: float = 0.0) -> None:

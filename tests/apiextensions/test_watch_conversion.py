@@ -173,12 +173,12 @@ def test_a_watch_that_times_out_meanwhile_just_ends(converted: MemoryAPI, webhoo
 def test_a_client_that_is_slow_as_well_gets_on_when_both_are_ready(converted: MemoryAPI, webhook: Webhook) -> None:
     request = watch(converted)
     store(converted, 1)
-    request._producer.pauseProducing()
+    request.producer.pauseProducing()
     store(converted, 2)
     webhook.answer()
     converted.turn()
     assert told(request) == [("ADDED", 1024)] and not webhook.calls
-    request._producer.resumeProducing()
+    request.producer.resumeProducing()
     converted.turn()
     webhook.answer()
     assert told(request) == [("ADDED", 1024), ("ADDED", 2048)]
@@ -187,9 +187,9 @@ def test_a_client_that_is_slow_as_well_gets_on_when_both_are_ready(converted: Me
 def test_a_slow_client_that_reads_again_waits_for_the_webhook(converted: MemoryAPI, webhook: Webhook) -> None:
     request = watch(converted)
     store(converted, 1)
-    request._producer.pauseProducing()
+    request.producer.pauseProducing()
     store(converted, 2)
-    request._producer.resumeProducing()
+    request.producer.resumeProducing()
     converted.turn()
     assert told(request) == []
     while webhook.calls:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kapi.assembly.chain import answer_by
 from kapi.assembly.prepared import PreparedServer
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.status import NotFound
 from kapi.options.errors import ConfigError
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
@@ -140,11 +139,6 @@ def test_every_special_endpoint_of_a_row_is_there(plain: PreparedServer) -> None
             assert named <= server.table.handlers.keys()
 
 
-def test_nobody_answers_is_an_error_of_the_api() -> None:
-    with pytest.raises(NotFound):
-        answer_by(lambda ctx: None)(request())
-
-
 # prepared server
 
 
@@ -180,7 +174,7 @@ def test_flags_add_paths(tmp_path: Path, flag: str, path: str) -> None:
     found = []
     for number, given in enumerate((flag, off.get(flag, "--v=0"))):
         chain = assembled(tmp_path / str(number), given).chain
-        found.append(path in {**chain.aggregator.exact, **chain.core.exact})
+        found.append(path in {**chain.aggregator.app.endpoints, **chain.core.app.endpoints})
     assert found == [True, False]
 
 
@@ -190,11 +184,11 @@ def test_further_filters_come_before_all_and_behind_all(plain: PreparedServer) -
     def step(name: str) -> Any:
         return lambda ctx: seen.append(name)
 
-    server = dataclasses.replace(plain, filters=(step("filter"),))
-
-    def way(ctx: RequestContext) -> Response:
-        seen.append("way")
+    def answer(ctx: RequestContext) -> Response:
+        seen.append("site")
         return Response(200)
 
-    server.handler_chain(way, before=[step("before")], behind=[step("behind")]).handle(request())
-    assert seen == ["before", "filter", "behind", "way"]
+    site: Any = SimpleNamespace(answer=answer)
+    server = dataclasses.replace(plain, filters=(step("filter"),), site=site)
+    server.handler_chain(before=[step("before")], behind=[step("behind")]).handle(request())
+    assert seen == ["before", "filter", "behind", "site"]

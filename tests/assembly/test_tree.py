@@ -1,29 +1,31 @@
-"""The short cut through the chain and the tree of Klein resources choose the same server and the same handler."""
+"""The look-up and the tree of Klein apps choose the same server and the same handler."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from klein import Klein
+from twisted.internet.task import Clock
 from twisted.web.resource import IResource
 
 from kapi.endpoints.dispatch import ResourceTable
-from kapi.machinery.status import BadRequest, NotFound
+from kapi.machinery.status import BadRequest, MethodNotAllowed, NotFound
 from kapi.request.context import RequestContext
 from kapi.request.parse import parse_request_info
 from kapi.request.response import Response
-from kapi.server.delegation import Answer, Handler
 from kapi.server.generic import GenericServer
 from kapi.server.not_found import NotFound as NotServed
-from kapi.server.tree import descend
+from kapi.server.routing import Answer, Endpoint, Handler
+from kapi.server.site import Site
 from kapi.testing.http import MemoryRequest
 from tests.assembly.assembled import assembled
 
-Way = Callable[[GenericServer, RequestContext], Answer]
+MOUNT = "/<path:__rest__>"  # of the next server
 REMOTE = "/apis/remote.example/v1"
 UNKNOWN = [
     "/", "*", "/index.html", "/nothing", "/nothing/", "/nothing/at/all", "//", "//metrics", "//api/v1/pods", "///api", "/api",
@@ -56,11 +58,14 @@ def chain(outermost: GenericServer) -> Iterator[GenericServer]:
         server = server.delegate
 
 
-def short_cut(server: GenericServer, ctx: RequestContext) -> Answer:
-    return server.handle(ctx)
+def site(server: GenericServer, short_cut: bool) -> Site:
+    """Requests take the look-up, or go from app to app."""
+    made = Site(server, Clock())
+    made.short_cut = short_cut
+    return made
 
 
-WAYS: tuple[Way, Way] = (short_cut, descend)
+WAYS = pytest.mark.parametrize("short_cut", [True, False], ids=["look-up", "tree"])
 
 
 class Asked:
@@ -71,12 +76,13 @@ class Asked:
         self.seen: list[str] = []
         self._passes = passes
         for server in chain(outermost):
-            for table in (server.exact, server.below):
-                for path in table:
-                    patch.setitem(table, path, self._handler(f"{server.name} {path}"))
+            for rule, endpoint in list(server.app.endpoints.items()):
+                if rule != MOUNT and endpoint.handler != server.api:
+                    patch.setitem(server.app.endpoints, rule, Endpoint(self._handler(f"{server.name} {rule}")))
             if server.discovery is not None:
                 patch.setattr(server, "discovery", self._handler(f"{server.name} discovery"))
             patch.setattr(server.table, "handle", self._table(server.name, server.table))
+        self._sites = {short_cut: site(outermost, short_cut) for short_cut in (True, False)}
         patch.setattr(outermost, "_lister", SimpleNamespace(get=self._service))
         patch.setattr(outermost, "_proxy", SimpleNamespace(handle=lambda ctx, name: self._answer(f"proxy {name}")))
 
@@ -107,7 +113,7 @@ class Asked:
 
         return handle
 
-    def by(self, way: Way, method: str, path: str) -> list[str] | None:
+    def by(self, short_cut: bool, method: str, path: str) -> list[str] | None:
         """The names of those who were asked, and how it ended; None for a request that gets no further than its filters."""
         ctx = RequestContext(MemoryRequest(method, "/"), method, path, {})
         try:
@@ -116,7 +122,7 @@ class Asked:
             return None
         self.seen = []
         try:
-            answer = way(self.outermost, ctx)
+            answer = self._sites[short_cut].answer(ctx)
         except NotFound as error:
             return [*self.seen, error.message]
         assert isinstance(answer, Response) and isinstance(answer.body, bytes)
@@ -127,9 +133,9 @@ def served_paths(outermost: GenericServer) -> Iterator[str]:
     """Of every kind that a server of the chain has: all paths that its row allows, and some it does not."""
     yield from outermost.listed_paths()
     for server in chain(outermost):
-        yield from server.exact
-        for prefix in server.below:
-            yield from (prefix, prefix + "x", prefix + "x/y")
+        for rule in server.app.endpoints:
+            prefix, below, _ = rule.partition("<")
+            yield from (prefix, prefix + "x", prefix + "x/y") if below else (rule,)
         for scope in server.table.scopes():
             row = scope.resource
             base = f"/apis/{row.group}/{row.version}" if row.group else f"/api/{row.version}"
@@ -146,19 +152,21 @@ def test_both_ways_ask_the_same(server: GenericServer, passes: bool, monkeypatch
     paths = {*served_paths(server), *UNKNOWN}
     for path in sorted(paths):
         for method in ("GET", "POST"):
-            found = [asked.by(way, method, path) for way in WAYS]
+            found = [asked.by(short_cut, method, path) for short_cut in (True, False)]
             if found[0] != found[1]:
                 different.append(f"{method} {path!r}: {found}")
     assert not different, "\n".join(different)
     assert len(paths) > 1_200
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_each_server_answers_what_is_its_own(server: GenericServer, way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+@WAYS
+def test_each_server_answers_what_is_its_own(
+    server: GenericServer, short_cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = Asked(server, monkeypatch, passes=False)
 
     def last(path: str) -> Any:
-        found = asked.by(way, "GET", path)
+        found = asked.by(short_cut, "GET", path)
         return found and found[-1]
 
     assert last("/api/v1/namespaces/a/pods/b") == "kube-apiserver  v1 pods"
@@ -173,32 +181,87 @@ def test_each_server_answers_what_is_its_own(server: GenericServer, way: Way, mo
     assert last("/api/v2/pods") == "the server could not find the requested resource"
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_a_handler_raises_is_raised(way: Way) -> None:
+def ask(server: GenericServer, short_cut: bool, path: str, method: str = "GET") -> Any:
+    """The answer.  Raises what its handler raises."""
+    ctx = RequestContext(MemoryRequest(method, path, {"Host": "a..b"}), method, path, {})
+    ctx.info = parse_request_info(method, path, {})
+    return site(server, short_cut).answer(ctx)
+
+
+@WAYS
+def test_what_a_handler_raises_is_raised(short_cut: bool) -> None:
+    server = GenericServer("test", NotServed())
+
+    @server.app.route("/broken")
     def broken(ctx: RequestContext) -> Answer:
         raise ZeroDivisionError
 
-    server = GenericServer("test", NotServed())
-    server.route("/broken", broken)
-    ctx = RequestContext(MemoryRequest("GET", "/broken"), "GET", "/broken", {})
-    ctx.info = parse_request_info("GET", "/broken", {})
     with pytest.raises(ZeroDivisionError):
-        way(server, ctx)
+        ask(server, short_cut, "/broken")
+
+
+@WAYS
+def test_routes_may_have_converters(short_cut: bool) -> None:
+    """A path below their fixed part takes its way through the tree; all others are looked up."""
+    last = GenericServer("last", NotServed())
+    first = GenericServer("first", last)
+
+    @first.app.route("/things/<int:number>")
+    def thing(ctx: RequestContext, number: int) -> Answer:
+        return Response(200, b"thing %d" % number)
+
+    @first.app.route("/files/<name>.txt")
+    def text(ctx: RequestContext, name: str) -> Answer:
+        return Response(200, name.encode()) if name != "secret" else None
+
+    @last.app.route("/things", branch=True)
+    def things(ctx: RequestContext) -> Answer:
+        return Response(200, f"all {ctx.path}".encode())
+
+    def body(path: str) -> bytes:
+        found: bytes = ask(first, short_cut, path).body
+        return found
+
+    assert body("/things/12") == b"thing 12"
+    assert body("/things/a") == b"all /things/a" and body("/things") == b"all /things"
+    assert body("/files/a.txt") == b"a"
+    assert body("/files/secret.txt") == body("/files/a") == body("/none") == b"404 page not found\n"
+
+
+@WAYS
+def test_a_route_may_have_methods(short_cut: bool) -> None:
+    server = GenericServer("test", NotServed())
+
+    @server.app.route("/one", methods=["GET"])
+    def one(ctx: RequestContext) -> Answer:
+        return Response(200, b"one")
+
+    assert ask(server, short_cut, "/one").body == b"one"
+    with pytest.raises(MethodNotAllowed):
+        ask(server, short_cut, "/one", "POST")
+
+
+@WAYS
+def test_a_slash_at_the_end_makes_another_path(short_cut: bool) -> None:
+    server = GenericServer("test", NotServed())
+    server.app.route("/with/")(lambda ctx: Response(200, b"with"))
+    server.app.route("/without")(lambda ctx: Response(200, b"without"))
+    assert ask(server, short_cut, "/with/").body == b"with" and ask(server, short_cut, "/with").status == 404
+    assert ask(server, short_cut, "/without").body == b"without" and ask(server, short_cut, "/without/").status == 404
 
 
 def test_a_path_is_served_once() -> None:
     server = GenericServer("test", NotServed())
-    server.route("/one", lambda ctx: None)
+    server.app.route("/one")(lambda ctx: None)
     with pytest.raises(ValueError, match="/one is served already"):
-        server.route("/one", lambda ctx: None)
-    server.resource()
+        server.app.route("/one")(lambda ctx: None)
+    assert ask(server, True, "/one").status == 404
     with pytest.raises(ValueError, match="/two comes too late"):
-        server.route("/two", lambda ctx: None)
+        server.app.route("/two")(lambda ctx: None)
 
 
-def test_the_tree_is_made_of_klein_resources(server: GenericServer) -> None:
+def test_the_tree_is_made_of_klein_apps(server: GenericServer) -> None:
     for each in chain(server):
-        assert IResource.providedBy(each.resource())
-        assert {"/api/<rest:rest>", "/apis/<rest:rest>", "/<rest:rest>"} <= {
-            rule.rule for rule in each.app.url_map.iter_rules()
-        }
+        assert isinstance(each.app, Klein) and IResource.providedBy(each.resource())
+        rules = {rule.rule for rule in each.app.url_map.iter_rules()}
+        assert {"/api/<path:__rest__>", "/apis/<path:__rest__>", MOUNT} <= rules

@@ -67,7 +67,7 @@ class SecuredAPI(MemoryAPI):
             impersonation(self.policy.authorizer),
             authorization(self.policy.authorizer),
         ]
-        self.runner = RequestRunner(FilterChain(filters, self._dispatch), self.clock)
+        self.runner = RequestRunner(FilterChain(filters, self.site.answer), self.clock)
         succeed(self.caches.start())
         self.policy.index.follow(self.registry.client)
         self.policy.graph.follow(self.registry.client)

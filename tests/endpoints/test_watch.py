@@ -186,7 +186,7 @@ def test_one_that_never_begins_is_freed_at_once(api: MemoryAPI, monkeypatch: pyt
     try:
         query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
         request = api.ask("GET", f"{MAPS}?watch=1&{query}")
-        request.gone = True
+        request._disconnected = True
         loaded.callback(None)
         assert [ref() for ref in made] == [None]
     finally:

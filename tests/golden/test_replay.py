@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fork_server import NO_SHORT_CUT
 from tests.golden.replaying import differences, replay, tokens_of, without_texts
 from tests.integration.embedded_site import EmbeddedSite
 from tests.integration.server_process import ForkedServer, ServerProcess
@@ -66,7 +67,9 @@ def test_area_keeps_its_floor(area: str) -> None:
 
 
 @pytest.mark.parametrize("areas", [("discovery", "watch"), ("configmaps", "crd")], ids=" and ".join)
-def test_the_tree_in_a_plain_site_answers_the_same(areas: tuple[str, ...]) -> None:
+def test_the_tree_in_a_plain_site_answers_the_same(areas: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the short cut; ``--no-short-cut`` replays all areas so."""
+    monkeypatch.setenv(NO_SHORT_CUT, "1")
     tally = _replayed([file for area in areas for file in sorted((SELECTION / area).glob("*.json"))], EmbeddedSite)
     assert not tally.different, "\n".join(tally.different)
 

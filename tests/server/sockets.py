@@ -24,7 +24,6 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from kapi.server import pki
-from kapi.server.http import Connections
 from kapi.server.listening import Port, bind
 from kapi.server.pulling import Pulls
 from kapi.server.tls import KeyPair, ServerContexts, TLSSettings
@@ -48,7 +47,7 @@ class SocketCase(TestCase):
         self.clock = self.api.clock
         self.files = _files()
         self.api.runner.pulls = Pulls(reactor)  # as the sockets: tests do not move what they are sent by
-        self.connections = Connections(self.api.runner)
+        self.connections = self.api.site
         listener = bind("127.0.0.1", 0, False)
         self.port = listener.getsockname()[1]
         contexts = ServerContexts(TLSSettings(KeyPair(str(self.files.serving), str(self.files.serving_key))))

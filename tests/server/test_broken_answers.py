@@ -101,7 +101,7 @@ class Answers(SynchronousTestCase):
             http = MemoryRequest("GET", "/")
             runner.serve(http)  # type: ignore[arg-type]
             if leaves:
-                http.gone = True
+                http._disconnected = True
             else:
                 clock.advance(6)
                 self.assertEqual(http.code, 504)

@@ -17,6 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.request.pending import Pending
 from kapi.server import request
 from kapi.server.http import Connections
+from kapi.server.not_found import NotFound
 
 HEAD = b"POST /api/v1/x?dryRun=All HTTP/1.1\r\nHost: h\r\nX-Thing:  a b \r\nContent-Type: application/json\r\n"
 
@@ -43,11 +44,18 @@ class Runner:
         http.finish()
 
 
+def connected(runner: Any) -> Any:
+    """A connection to a site whose requests the runner answers."""
+    site = Connections(NotFound(), runner.reactor)
+    site.run_by(runner)
+    return site.buildProtocol(None)
+
+
 class Requests(SynchronousTestCase):
     def connected(self) -> tuple[Runner, Any, StringTransport]:
         """The runner, a connection to it, and what the client gets."""
         runner = Runner()
-        connection: Any = Connections(runner).buildProtocol(None)  # type: ignore[arg-type]
+        connection = connected(runner)
         transport = StringTransport()
         connection.makeConnection(transport)
         return runner, connection, transport

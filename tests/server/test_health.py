@@ -19,6 +19,7 @@ from kapi.server.health import HealthChecks
 from kapi.server.lifecycle import Hooks
 from kapi.server.metrics import Metrics
 from kapi.server.not_found import NotFound
+from kapi.server.site import Site
 from kapi.testing.http import MemoryRequest
 
 
@@ -96,7 +97,7 @@ def test_livez_can_be_patient_with_hooks_that_run() -> None:
     def code(path: str) -> int:
         ctx = RequestContext(MemoryRequest("GET", path), "GET", path, {})
         ctx.info = RequestInfo(False, path, "get")
-        answer: Any = server.handle(ctx)
+        answer: Any = Site(server, clock).answer(ctx)
         status: int = answer.status
         return status
 

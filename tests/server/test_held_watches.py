@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from twisted.trial import unittest
 
-from kapi.request.context import RequestContext
+from kapi.filters.chain import FilterChain
 from kapi.server.fault_injection import FaultInjection
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
@@ -19,10 +19,7 @@ class FaultyAPI(MemoryAPI):
     def __init__(self, *given: Any, **options: Any) -> None:
         super().__init__(*given, **options)
         self.faults = FaultInjection(self.clock)
-        self._answer = self.faults.around(super()._dispatch)
-
-    def _dispatch(self, ctx: RequestContext) -> Any:
-        return self._answer(ctx)
+        self.runner.chain = FilterChain(self.runner.chain.filters, self.faults.around(self.site.answer))
 
 
 class TestHeldWatches(unittest.TestCase):
@@ -84,9 +81,9 @@ class TestHeldWatches(unittest.TestCase):
     def test_a_client_that_reads_again_does_not_release_it(self) -> None:
         watch = self.watch()
         name = self.rule()
-        watch._producer.pauseProducing()
+        watch.producer.pauseProducing()
         self.put("one")
-        watch._producer.resumeProducing()
+        watch.producer.resumeProducing()
         self.assertEqual(self.names(watch), [])
         self.api.faults.remove(name)
         self.assertEqual(self.names(watch), ["one"])

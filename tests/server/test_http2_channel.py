@@ -167,7 +167,7 @@ class Answers(ChannelCase):
             return Response(200, b"{}")
 
         runner = RequestRunner(FilterChain([], answer), reactor, gather=True)
-        self.connections.runner = self.connections.request_class.runner = runner
+        self.connections.run_by(runner)
         client = await self.client2()
         streams = [client.begin("GET", MAPS) for _ in range(5)]
         await self.until(lambda: len(waiting) == 5)

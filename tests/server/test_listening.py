@@ -52,7 +52,8 @@ class SharedSocket(SocketCase):
             self.addCleanup(client.close)
         contexts = ServerContexts(TLSSettings(KeyPair(str(self.files.serving), str(self.files.serving_key))))
         for number, shared in enumerate((listener.dup(), listener)):
-            connections = (FullConnections if number == full else Connections)(self.api.runner)
+            connections = (FullConnections if number == full else Connections)(self.api.server, self.clock)
+            connections.run_by(self.api.runner)
             build = connections.buildProtocol
 
             def counted(address: Any, number: int = number, build: Any = build) -> Any:

@@ -10,12 +10,11 @@ from twisted.internet.task import Clock
 
 from kapi.filters.chain import FilterChain
 from kapi.filters.request_info import request_info
-from kapi.request.context import RequestContext
-from kapi.request.response import Response
 from kapi.server.generic import GenericServer
-from kapi.server.log_files import install_logs
+from kapi.server.log_files import LogFiles
 from kapi.server.not_found import NotFound
 from kapi.server.runner import RequestRunner
+from kapi.server.site import Site
 from kapi.testing.http import MemoryRequest
 from tests.integration.server_process import ForkedServer, api_request
 
@@ -33,15 +32,9 @@ def logs(tmp_path: Path) -> Path:
 
 def ask(directory: Path, path: str, method: str = "GET") -> MemoryRequest:
     server = GenericServer("logs", NotFound())
-    install_logs(server, str(directory))
-
-    def handle(ctx: RequestContext) -> Response:
-        answer = server.handle(ctx)
-        assert isinstance(answer, Response)
-        return answer
-
+    server.app.include(LogFiles(directory))
     request = MemoryRequest(method, path, {}, b"")
-    RequestRunner(FilterChain([request_info], handle), Clock()).serve(request)  # type: ignore[arg-type]
+    RequestRunner(FilterChain([request_info], Site(server, Clock()).answer), Clock()).serve(request)  # type: ignore[arg-type]
     return request
 
 

@@ -15,6 +15,7 @@ from kapi.request.flow import Flow, Level
 from kapi.request.pending import Pending
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.server.http import Connections
+from kapi.server.not_found import NotFound
 from kapi.server.tls_connection import TLSConnection
 from tests.server.sockets import SocketCase, ask
 
@@ -100,8 +101,9 @@ class Broken(Late):
 class Sweeps(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
+        self.connections = Connections(NotFound(), self.clock)
         runner: Any = SimpleNamespace(reactor=self.clock, pending=Pending(self.clock.seconds))
-        self.connections = Connections(runner)
+        self.connections.runner = runner
         self.ended: list[object] = []
         self.connections.startFactory()
         self.addCleanup(self.connections.stopFactory)

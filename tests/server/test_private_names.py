@@ -30,7 +30,7 @@ KNOWN: dict[str, set[str]] = {
     "kapi.client.websocket": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
     "kapi.endpoints.exchange": {"twisted.web.http._ChunkedTransferDecoder"},
-    "kapi.server.request": {"_disconnected", "_parsePOSTFormSubmission"},
+    "kapi.server.request": {"_adapterCache", "_disconnected", "_parsePOSTFormSubmission"},
     "kapi.server.stalls": {"_poller"},
     "kapi.server.tls": {"OpenSSL._util"},
     "kapi.server.tls_connection": {"_aborting", "_postLoseConnection", "_writeDisconnected"},

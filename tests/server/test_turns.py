@@ -150,10 +150,10 @@ class Competition(SocketCase):
         self.served: list[str] = []
         fair = priority_and_fairness(controller, lambda resource: None, reactor)
         chain = FilterChain(
-            [received_timestamp(self.clock.seconds), request_info, self.identify, fair], self.api._dispatch
+            [received_timestamp(self.clock.seconds), request_info, self.identify, fair], self.api.site.answer
         )
         runner = RequestRunner(chain, reactor, gather=True, scheduler=scheduler)
-        self.connections.runner = self.connections.request_class.runner = runner
+        self.connections.run_by(runner)
         self.listening._port.transport.scheduler = scheduler
 
     async def _stop(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 import yaml
+from twisted.internet.task import Clock
 
 from kapi.machinery.status import NotAcceptable
 from kapi.request.context import RequestContext
@@ -14,6 +15,7 @@ from kapi.request.info import RequestInfo
 from kapi.request.response import Response
 from kapi.server.generic import GenericServer
 from kapi.server.not_found import NotFound
+from kapi.server.site import Site
 from kapi.server.zpages import install_flagz, install_statusz
 from kapi.testing.http import MemoryRequest
 
@@ -22,8 +24,8 @@ from kapi.testing.http import MemoryRequest
 def server() -> GenericServer:
     made = GenericServer("test", NotFound())
     now = iter([1_700_000_000.0, *[1_700_003_725.5] * 10])
-    made.route("/healthz", lambda ctx: None)
-    made.route("/openapi/v2", lambda ctx: None)
+    for path in ("/healthz", "/openapi/v2"):
+        made.app.route(path)(lambda ctx: None)
     install_statusz(made, lambda: next(now))
     install_flagz(made, {"v": "2", "advertise-address": "192.0.2.1"})
     return made
@@ -32,7 +34,7 @@ def server() -> GenericServer:
 def ask(server: GenericServer, path: str, accept: str = "") -> tuple[Response, RequestContext]:
     ctx = RequestContext(MemoryRequest("GET", path, {"Accept": accept} if accept else {}), "GET", path, {})
     ctx.info = RequestInfo(False, path, "get")
-    answer: Any = server.handle(ctx)
+    answer: Any = Site(server, Clock()).answer(ctx)
     return answer, ctx
 
 

@@ -13,7 +13,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.core.handlers import built_in_handlers
 from kapi.endpoints.connect.kubelet import KubeletSettings
-from kapi.testing.http import MemoryRequest
+from kapi.testing.http import MemoryChannel, MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.certificates import self_signed
 
@@ -49,8 +49,9 @@ class Owner:
         raise AssertionError("nobody took the connection")
 
 
-class Channel:
+class Channel(MemoryChannel):
     def __init__(self) -> None:
+        super().__init__()
         self.transport = StringTransport()
         self.transport.wrappedProtocol = Owner()  # type: ignore[attr-defined]
         self.transport.registerProducer(self, True)  # as twisted.web does for a request that is being answered
@@ -99,8 +100,7 @@ class ConnectCase(TestCase):
     @inlineCallbacks
     def ask(self, method: str, path: str, headers: dict[str, str] | None = None, answer: bytes = b"") -> Any:
         self.factory.answer = answer
-        request = MemoryRequest(method, path, {"User-Agent": "tests/1", **(headers or {})})
-        request.channel = Channel()  # type: ignore[attr-defined]
+        request = MemoryRequest(method, path, {"User-Agent": "tests/1", **(headers or {})}, channel=Channel())
         done: Deferred[None] = request.notifyFinish()
         self.api.runner.serve(request)
         if not request.finished:

@@ -123,9 +123,10 @@ class ConnectTests(ConnectCase):
     @inlineCallbacks
     def test_exec_becomes_a_tunnel(self) -> Any:
         self.factory.answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\nhi"
-        request = MemoryRequest("POST", f"{PODS}/p/exec?command=sh&command=-c&stdin=1&stdout=true", UPGRADE)
         channel = Channel()
-        request.channel = channel  # type: ignore[attr-defined]
+        request = MemoryRequest(
+            "POST", f"{PODS}/p/exec?command=sh&command=-c&stdin=1&stdout=true", UPGRADE, channel=channel
+        )
         self.api.runner.serve(request)
         while b"early" not in self.factory.received:
             yield self.pause()
@@ -148,8 +149,7 @@ class ConnectTests(ConnectCase):
         """A request to upgrade has no deadline, and a POST of one writes nothing here."""
         for method in ("GET", "POST"):
             self.factory.received = b""
-            request = MemoryRequest(method, f"{PODS}/p/exec?command=sh&stdin=1", UPGRADE)
-            request.channel = Channel()  # type: ignore[attr-defined]
+            request = MemoryRequest(method, f"{PODS}/p/exec?command=sh&stdin=1", UPGRADE, channel=Channel())
             self.api.runner.serve(request)
             while b"/exec/" not in self.factory.received:
                 yield self.pause()
@@ -166,9 +166,8 @@ class ConnectTests(ConnectCase):
     def test_a_tunnel_may_have_a_limit(self) -> Any:
         self.use(KubeletSettings(tls=TLS(ca=self.pem), bytes_per_second=100))
         self.factory.answer = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n"
-        request = MemoryRequest("POST", f"{PODS}/p/exec?command=sh&stdin=1", UPGRADE)
         channel = Channel()
-        request.channel = channel  # type: ignore[attr-defined]
+        request = MemoryRequest("POST", f"{PODS}/p/exec?command=sh&stdin=1", UPGRADE, channel=channel)
         self.api.runner.serve(request)
         while b"early" not in self.factory.received:
             yield self.pause()
@@ -187,7 +186,7 @@ class ConnectTests(ConnectCase):
         refusal = b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno"
         request = yield self.ask("POST", f"{PODS}/p/exec?command=sh&stdout=true", UPGRADE, refusal)
         self.assertEqual((request.code, request.written), (403, b"no"))
-        self.assertEqual(request.channel.transport.value(), b"")
+        self.assertEqual(request.transport.value(), b"")
         while self.factory.connections[0].connected:
             yield self.pause()
 

@@ -15,8 +15,10 @@ from twisted.web.test.requesthelper import DummyRequest
 from kapi.filters.chain import FilterChain
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.server.mounted import MountedResource
+from kapi.server.not_found import NotFound
 from kapi.server.runner import RequestRunner
-from kapi.server.site import SiteRequest
+from kapi.server.site import Site
 
 
 class Leaving(SynchronousTestCase):
@@ -31,7 +33,9 @@ class Leaving(SynchronousTestCase):
         request: Any = DummyRequest([])
         request.method, request.uri, request.clientproto = method, b"/", b"HTTP/1.1"
         request.transport, request.content = None, io.BytesIO()
-        RequestRunner(FilterChain([], handle), Clock()).serve(SiteRequest(request))
+        site = Site(NotFound(), Clock())
+        site.run_by(RequestRunner(FilterChain([], handle), Clock()))
+        MountedResource(site.requestFactory).render(request)
         return request, waiting
 
     def test_a_read_that_waits_is_given_up(self) -> None:
