@@ -21,6 +21,8 @@ from twisted.logger import Logger
 from kapi.assembly.server import assemble
 from kapi.client.name_lookups import NameLookups
 from kapi.foundation import Foundation
+from kapi.observability.pending_metrics import pending_families
+from kapi.observability.stalls import StallMonitor
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
@@ -33,15 +35,13 @@ from kapi.server.lifecycle import bounded
 from kapi.server.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
 from kapi.server.memory import MemoryReturn
 from kapi.server.notify import StartExtension, notify
-from kapi.server.pending_metrics import pending_families
 from kapi.server.runner import RequestRunner
 from kapi.server.signals import leave_at_signals, on_signal, stop_at_signals, stop_reactor
-from kapi.server.stalls import StallMonitor
 from kapi.server.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
 from kapi.service import APIService
 
 if TYPE_CHECKING:
-    from kapi.server.debug_socket import DebugSocket
+    from kapi.observability.debug_socket import DebugSocket
 
 log = Logger()
 _LAST_BYTES = 3.0  # seconds for the last bytes of answers to leave, and for the last requests of busy connections
@@ -64,7 +64,7 @@ class App(APIService):
         path = options.features.debug_socket_path
         self._debug: DebugSocket | None = None
         if path:
-            from kapi.server.debug_socket import DebugSocket  # imported only when it is used
+            from kapi.observability.debug_socket import DebugSocket  # imported only when it is used
 
             self._debug = DebugSocket(path, reactor, options.logs)
         self.connections: Connections

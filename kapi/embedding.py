@@ -19,6 +19,7 @@ from kapi.assembly.server import assemble
 from kapi.endpoints.tunnel import wants_upgrade
 from kapi.foundation import Foundation
 from kapi.machinery import status
+from kapi.observability.pending_metrics import pending_families
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
@@ -26,7 +27,6 @@ from kapi.request.reactor import Reactor, installed_reactor
 from kapi.request.response import Response
 from kapi.server.listening import default_address
 from kapi.server.mounted import MountedResource
-from kapi.server.pending_metrics import pending_families
 from kapi.server.runner import RequestRunner
 from kapi.service import APIService
 

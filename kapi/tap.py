@@ -159,7 +159,7 @@ def run(arguments: Sequence[str], prepared: Callable[[App | Supervisor], object]
 
     ``prepared`` is called with the service before it starts.
     """
-    from kapi.server.logging import begin_log
+    from kapi.observability.logging import begin_log
 
     running = installed_reactor()
     app = make_service_from_flags(arguments, running, stays=True)

@@ -20,10 +20,10 @@ from twisted.python.logfile import LogFile
 from twisted.python.usage import Options
 from twisted.scripts.twistd import ServerOptions  # type: ignore[attr-defined]
 
+from kapi.observability.log_stream import Stream
+from kapi.observability.logging import observer
 from kapi.options.errors import ConfigError
 from kapi.request.reactor import Reactor
-from kapi.server.log_stream import Stream
-from kapi.server.logging import observer
 from kapi.server.signals import on_signal
 
 if TYPE_CHECKING:

@@ -301,7 +301,7 @@ def _main() -> None:
     import kapi.dropin.etcd
     import kapi.dropin.kube_apiserver
     import kapi.kubectl.main
-    import kapi.server.logging
+    import kapi.observability.logging
     import kapi.tap
 
     for plugin in pkgutil.walk_packages(kapi.admission.__path__, "kapi.admission."):

@@ -27,18 +27,18 @@ from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.host_user import host_user
 from kapi.request.user import SYSTEM_MASTERS
-from kapi.server.fault_injection import FaultInjection
 from kapi.server.lifecycle import Hooks, run_hooks
-from kapi.server.moved_clock import ClockEndpoint, MovedClock
 from kapi.server.not_found import NotFound
-from kapi.server.object_loading import LoadEndpoint
-from kapi.server.past_reads import PastReads
 from kapi.server.routes import Index
 from kapi.server.routing import Answer
-from kapi.server.settled import Settled
 from kapi.server.site import Site
 from kapi.store.memory import MemoryStore
 from kapi.store.sweeper import Sweeper
+from kapi.testbed.fault_injection import FaultInjection
+from kapi.testbed.moved_clock import ClockEndpoint, MovedClock
+from kapi.testbed.object_loading import LoadEndpoint
+from kapi.testbed.past_reads import PastReads
+from kapi.testbed.settled import Settled
 from kapi.watchcache.lazy_caches import SharedScopes
 
 #: paths that the process's server answers for a cluster: none that show other clusters or change the process

@@ -36,10 +36,10 @@ from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.runtime import work
-from kapi.server.moved_clock import MovedClock
-from kapi.server.past_reads import OPTION as AS_OF
 from kapi.store.memory import MemoryStore
 from kapi.store.table import Table
+from kapi.testbed.moved_clock import MovedClock
+from kapi.testbed.past_reads import OPTION as AS_OF
 from kapi.watchcache.lazy_caches import LazyCaches
 
 log = Logger()

@@ -14,11 +14,11 @@ from kapi.machinery.uid import new_uid
 from kapi.registry.identities import Identities
 from kapi.runtime import work
 from kapi.runtime.persistent import Persistent
-from kapi.server.clusters import Clusters
 from kapi.server.generic import GenericServer
-from kapi.server.moved_clock import MovedClock
 from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.value import Value
+from kapi.testbed.clusters import Clusters
+from kapi.testbed.moved_clock import MovedClock
 
 _IDENTIFIED = ("core/namespaces/", "core/serviceaccounts/")  # need a uid of their own: tokens name it
 _READY_TIMEOUT = 30.0  # seconds for the controllers to create the initial objects

@@ -15,13 +15,14 @@ from twisted.logger import Logger
 from kapi.admission.metrics import Meter as AdmissionMeter
 from kapi.assembly.egress import select_egress
 from kapi.assembly.metrics import build_metrics
-from kapi.assembly.tracing import Tracing, build_tracing
 from kapi.audit.metrics import Meter as AuditMeter
 from kapi.authorization.build import Authorization, AuthorizationSettings, build_authorization
 from kapi.console.pages import PATHS as CONSOLE_PATHS
 from kapi.filters.metrics import IdentityMeter
 from kapi.filters.shutdown import RequestWaitGroup
 from kapi.machinery.gvk import GroupResource
+from kapi.observability.metrics import Metrics
+from kapi.observability.tracing import Tracing, build_tracing
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalPolicy
 from kapi.options.options import Options
@@ -29,7 +30,6 @@ from kapi.request.reactor import Reactor
 from kapi.runtime.work import run_by
 from kapi.scheduling.slices import Slices
 from kapi.scheduling.thread_scheduler import ThreadScheduler
-from kapi.server.metrics import Metrics
 from kapi.server.pki import Files
 from kapi.store.interface import Store
 from kapi.store.redis_store import RedisStore

@@ -18,6 +18,9 @@ from kapi.controllers.servicerepair.controller import FAILURES
 from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
+from kapi.observability.build_metrics import build_families
+from kapi.observability.metrics import Metrics, store_requests
+from kapi.observability.metrics_shape import Shape
 from kapi.options.options import Options
 from kapi.registry.allocators import metrics as allocators
 from kapi.registry.allocators.ports import NodePorts
@@ -28,9 +31,6 @@ from kapi.request.reactor import Reactor
 from kapi.runtime import workqueue_metrics
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.structural.metrics import RATCHETING
-from kapi.server.build_metrics import build_families
-from kapi.server.metrics import Metrics, store_requests
-from kapi.server.metrics_shape import Shape
 from kapi.store.encryption import kms_metrics
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import StorageSize, size_families

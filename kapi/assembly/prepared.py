@@ -19,27 +19,28 @@ from kapi.endpoints.connect.proxy import is_proxied
 from kapi.filters.chain import Filter, FilterChain
 from kapi.filters.chain import Handler as FilteredHandler
 from kapi.machinery import status
+from kapi.observability.log_files import LogFiles
+from kapi.observability.metrics import Exposition
+from kapi.observability.profiling import Profiling
+from kapi.observability.slis import HealthIndicators
+from kapi.observability.zpages import install_flagz, install_statusz
 from kapi.request.context import RequestContext
 from kapi.runtime.persistent import Persistent
-from kapi.server.fault_injection import FaultInjection
 from kapi.server.generic import GenericServer
 from kapi.server.health import Check, HealthChecks
 from kapi.server.http import Connections
 from kapi.server.lifecycle import Hooks
-from kapi.server.log_files import LogFiles
-from kapi.server.profiling import Profiling
-from kapi.server.routes import Exposition, Index, Version
+from kapi.server.routes import Index, Version
 from kapi.server.routing import Answer, Handler
-from kapi.server.settled import Settled
-from kapi.server.slis import HealthIndicators
-from kapi.server.zpages import install_flagz, install_statusz
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import store_id
+from kapi.testbed.fault_injection import FaultInjection
+from kapi.testbed.settled import Settled
 from kapi.watchcache.caches import Caches
 
 if TYPE_CHECKING:
-    from kapi.server.clusters import Clusters
-    from kapi.server.past_reads import PastReads
+    from kapi.testbed.clusters import Clusters
+    from kapi.testbed.past_reads import PastReads
 
 #: upstream has separate hooks for these; here they are done when the informers are synced
 _INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
@@ -96,7 +97,7 @@ def prepare_run(
         # imported only when it is used
         from kapi.assembly.cluster_chain import Shared, shared_scopes
         from kapi.assembly.clusters import install_clusters
-        from kapi.server.past_reads import PastReads
+        from kapi.testbed.past_reads import PastReads
         from kapi.watchcache.recent_changes import RecentChanges
 
         past = PastReads(chain.tables, RecentChanges(storage.caches.parts[0]))

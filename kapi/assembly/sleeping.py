@@ -35,8 +35,8 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.request.user import ALL_UNAUTHENTICATED, ANONYMOUS, UserInfo
 from kapi.resources.definition import Lister
-from kapi.server.moved_clock import MovedClock
 from kapi.store.memory import MemoryStore
+from kapi.testbed.moved_clock import MovedClock
 
 _ANONYMOUS_NAMES = (ANONYMOUS.encode(), ALL_UNAUTHENTICATED.encode())
 _BINDINGS = (f"{GROUP}/clusterrolebindings/", f"{GROUP}/rolebindings/")

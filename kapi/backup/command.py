@@ -20,11 +20,11 @@ from twisted.python.failure import Failure
 from kapi.backup.archive import PKI, Archive, ArchiveError, StoredPart, Writer
 from kapi.clock import use_monotonic_clock
 from kapi.foundation import Foundation, egress_to_stores
+from kapi.observability.logging import observer
 from kapi.options.errors import ConfigError, complain
 from kapi.options.help import show
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor, installed_reactor
-from kapi.server.logging import observer
 from kapi.server.pki import Files, write_private
 from kapi.server.routes import VERSION
 from kapi.store.address import Address, parse

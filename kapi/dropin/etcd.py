@@ -23,9 +23,9 @@ from twisted.python.failure import Failure
 from kapi.clock import use_monotonic_clock
 from kapi.dropin.etcd_flags import EtcdFlags, from_command_line, help_text
 from kapi.dropin.etcd_port import VERSION, ClientPort
+from kapi.observability.logging import text_observer
 from kapi.options.errors import ConfigError, read_file
 from kapi.request.reactor import Reactor, installed_reactor
-from kapi.server.logging import text_observer
 from kapi.server.signals import stop_at_signals, stop_reactor
 from kapi.store.connection import ConnectionFactory
 from kapi.store.embedded import EmbeddedValkey

@@ -3,6 +3,6 @@
 Here belong the parts that docs/explanation/time.rst shows in the order in which a request meets them: the thread's time by
 shares (``shares``, ``thread_scheduler``), long computations in slices, answers that wait and their deadlines, and answers that
 leave together.  Not here: seats and queues (``kapi.flowcontrol``), the checkpoints of pure functions
-(``kapi.machinery.checkpoint``), and what watches the thread (``kapi.server.stalls``).
+(``kapi.machinery.checkpoint``), and what watches the thread (``kapi.observability.stalls``).
 Start reading with ``thread_scheduler.py`` and ``deferred_answer.py``.
 """

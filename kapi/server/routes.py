@@ -1,4 +1,4 @@
-"""The fixed paths of the outermost server: /, /version, /metrics, health (upstream: apiserver ``server/routes``)."""
+"""The fixed paths of the outermost server: / and /version (upstream: apiserver ``server/routes``)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import platform
 from collections.abc import Callable
 
 import orjson
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from kapi.codecs.accept import route_accepts
 from kapi.machinery import status
-from kapi.machinery.checkpoint import in_slices
-from kapi.machinery.each import costly
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
-from kapi.server.metrics import Metrics
 from kapi.server.routing import Routes
 
 MAJOR, MINOR = "1", "36"
@@ -52,20 +48,6 @@ class Version:
         if not route_accepts(ctx.header("accept") or "", ("application/json",)):
             raise status.NotAcceptable("406: Not Acceptable\n\nAvailable representations: application/json", details={})
         return Response(200, self._body, JSON)
-
-
-class Exposition:
-    """The metrics."""
-
-    app = Routes()
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    @app.route("/metrics")
-    async def metrics(self, ctx: RequestContext) -> Response:
-        await in_slices
-        return Response(200, b"".join(costly(self._metrics.exposition())), CONTENT_TYPE_LATEST.encode())
 
 
 class Index:

@@ -30,7 +30,7 @@ from kapi.testing.replay import replay
 Manifest = Object | str | Path
 _MANAGER = "kapi-testing"
 MAX_REQUEST = 2_000_000  # bytes of a snapshot that are sent in one request
-ANNOTATION = "kapi/cluster"  # of audit events: the name of the logical cluster (kapi.server.clusters)
+ANNOTATION = "kapi/cluster"  # of audit events: the name of the logical cluster (kapi.testbed.clusters)
 _CRD = "CustomResourceDefinition"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kapi.machinery.tree import Object, Tree
 
-CONTENT_TYPE = "kapi/content-type"  # annotation of a patch's event (kapi.server.clusters)
+CONTENT_TYPE = "kapi/content-type"  # annotation of a patch's event (kapi.testbed.clusters)
 METHODS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE", "deletecollection": "DELETE"}
 _CONNECTS = frozenset(["attach", "exec", "portforward", "proxy"])
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

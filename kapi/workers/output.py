@@ -12,7 +12,7 @@ from typing import Protocol
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from kapi.server.log_stream import Write, writer_without_waiting
+from kapi.observability.log_stream import Write, writer_without_waiting
 
 _LOOK_SECONDS = 0.05  # between two looks whether the pipe takes more
 MAX_END_SECONDS = 5.0  # for who reads nothing when the supervisor ends

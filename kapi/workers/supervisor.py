@@ -31,11 +31,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.foundation import Foundation
+from kapi.observability.log_stream import Stream
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
 from kapi.server.listening import ListenError, bind, local_url
-from kapi.server.log_stream import Stream
 from kapi.server.notify import StartExtension, notify
 from kapi.server.signals import on_signal, stop_at_signals, stop_reactor
 from kapi.store.errors import StoreError

@@ -105,10 +105,10 @@ def main() -> None:
     from kapi.app import App
     from kapi.clock import use_monotonic_clock
     from kapi.foundation import Foundation
+    from kapi.observability.logging import begin_log
     from kapi.options.errors import complain
     from kapi.options.options import Options
     from kapi.request.reactor import installed_reactor
-    from kapi.server.logging import begin_log
 
     reactor = installed_reactor()
     use_monotonic_clock(reactor)

@@ -8,7 +8,7 @@ import pytest
 
 from kapi.core.handlers import built_in_handlers
 from kapi.endpoints.connect.kubelet import KubeletSettings
-from kapi.server.metrics import Metrics
+from kapi.observability.metrics import Metrics
 from tests.authorization.secured import SecuredAPI
 from tests.filters.requests import request
 

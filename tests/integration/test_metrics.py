@@ -13,7 +13,7 @@ import yaml
 from tests.integration.server_process import ForkedServer, ServerProcess, api_request
 from tests.waiting import until
 
-LINES = (Path(__file__).parents[1] / "server" / "upstream_metrics.txt").read_text().splitlines()[1:]
+LINES = (Path(__file__).parents[1] / "observability" / "upstream_metrics.txt").read_text().splitlines()[1:]
 
 
 _WATCH_LIST = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from twisted.internet.task import Clock
 
+from kapi.observability.metrics import Metrics
+from kapi.observability.pending_metrics import pending_families
 from kapi.request.pending import STALL_SECONDS, HeldBytes, Pending, PendingBytes
-from kapi.server.metrics import Metrics
-from kapi.server.pending_metrics import pending_families
 
 
 class Answer:

@@ -11,13 +11,13 @@ from twisted.internet.task import Clock
 
 from kapi.assembly.config import LifecycleSignals
 from kapi.assembly.prepared import install_routes
+from kapi.observability.metrics import Metrics
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 from kapi.server.generic import GenericServer
 from kapi.server.health import HealthChecks
 from kapi.server.lifecycle import Hooks
-from kapi.server.metrics import Metrics
 from kapi.server.not_found import NotFound
 from kapi.server.site import Site
 from kapi.testing.http import MemoryRequest

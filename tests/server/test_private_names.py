@@ -31,7 +31,7 @@ KNOWN: dict[str, set[str]] = {
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
     "kapi.endpoints.exchange": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.server.request": {"_adapterCache", "_disconnected", "_parsePOSTFormSubmission"},
-    "kapi.server.stalls": {"_poller"},
+    "kapi.observability.stalls": {"_poller"},
     "kapi.server.tls": {"OpenSSL._util"},
     "kapi.server.tls_connection": {"_aborting", "_postLoseConnection", "_writeDisconnected"},
     "kapi.store.connection": {"_reader", "_ready"},

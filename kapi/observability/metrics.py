@@ -1,0 +1,136 @@
+"""The metrics of one process under upstream's names (upstream: component-base ``metrics/legacyregistry``).
+
+Values that change with each request are plain numbers, turned into metric families only at a scrape: a prometheus-client child
+costs a lock for each increment.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Set
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.samples import Sample
+
+from kapi.machinery.checkpoint import in_slices
+from kapi.machinery.each import costly
+from kapi.machinery.meters import Histogram as LabelledHistogram
+from kapi.observability.meta_metrics import with_meta
+from kapi.observability.metrics_shape import Shape
+from kapi.observability.request_metrics import LATENCY, RequestMetrics
+from kapi.request.context import RequestContext
+from kapi.request.response import Response
+from kapi.server.routing import Routes
+
+_SAMPLES_PER_PIECE = 1000  # samples: some 6 ms
+_HEADER_LINES = 2  # help and type
+
+
+class FunctionCollector:
+    """Families that a function makes at a scrape: gauges over state that is kept elsewhere."""
+
+    def __init__(self, make: Callable[[], Iterable[Metric]]) -> None:
+        self._make = make
+
+    def collect(self) -> Iterable[Metric]:
+        return self._make()
+
+
+class Metrics:
+    """The registry of a process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.shape: Shape | None = None  # what of it is shown; None: everything
+        self.requests = RequestMetrics()
+        self.store = LabelledHistogram(
+            "etcd_request_duration_seconds",
+            "[ALPHA] Etcd request latency in seconds for each operation and object type.",
+            ("operation", "group", "resource"),
+            LATENCY,
+        )
+        self.requests.on_forgotten = self._forget
+        for collector in (
+            self.requests,
+            self.store,
+            ProcessCollector(registry=None),
+            PlatformCollector(registry=None),
+            GCCollector(registry=_Sink()),  # type: ignore[arg-type]
+        ):
+            self.registry.register(collector)
+
+    def _forget(self, resources: Set[tuple[str, str]]) -> None:
+        """Of what the store took for resources that are not served any more."""
+        for labels in [labels for labels in self.store.rows if labels[1:] in resources]:
+            del self.store.rows[labels]
+
+    def add(self, make: Callable[[], Iterable[Metric]]) -> None:
+        """Adds families over foreign state."""
+        self.registry.register(FunctionCollector(make))
+
+    def exposition(self) -> Iterator[bytes]:
+        """The body of /metrics in pieces; each is made when it is asked for."""
+        shape = self.shape
+        for family in with_meta(self.registry.collect(), shape):
+            shown = family if shape is None else shape.shaped(family)
+            if shown is not None:
+                yield from _pieces(shown)
+
+
+def _pieces(family: Metric) -> Iterator[bytes]:
+    """The text of a family; what follows the first piece repeats no header."""
+    samples = family.samples
+    yield generate_latest(_Families(_part(family, samples[:_SAMPLES_PER_PIECE])))
+    for start in range(_SAMPLES_PER_PIECE, len(samples), _SAMPLES_PER_PIECE):
+        text = generate_latest(_Families(_part(family, samples[start : start + _SAMPLES_PER_PIECE])))
+        yield text.split(b"\n", _HEADER_LINES)[_HEADER_LINES]
+
+
+def _part(family: Metric, samples: list[Sample]) -> Metric:
+    part = copy.copy(family)
+    part.samples = samples
+    return part
+
+
+class _Families:
+    """What the client library takes for a registry."""
+
+    def __init__(self, *families: Metric) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def store_requests(durations: LabelledHistogram) -> Iterator[Metric]:
+    """How many there were, of the durations."""
+    family = CounterMetricFamily(
+        "etcd_requests_total",
+        "[ALPHA] Etcd request counts for each operation and object type.",
+        labels=["operation", "group", "resource"],
+    )
+    for labels, row in durations.rows.items():
+        family.add_metric(list(labels), sum(row[:-1]))
+    yield family
+
+
+class _Sink:
+    """Takes the registration that GCCollector makes by itself."""
+
+    def register(self, collector: object) -> None: ...
+
+
+class Exposition:
+    """The metrics."""
+
+    app = Routes()
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    @app.route("/metrics")
+    async def metrics(self, ctx: RequestContext) -> Response:
+        await in_slices
+        return Response(200, b"".join(costly(self._metrics.exposition())), CONTENT_TYPE_LATEST.encode())

@@ -1,0 +1,142 @@
+"""Measures how long the reactor was busy without polling its sockets: meanwhile no request is served.
+
+Each turn is measured between two polls.  A poll returns a bounded number of sockets; the kernel returns the others with the next
+polls.  Long turns are counted.  Very long ones are logged, with the request and the stack that another thread saw; that thread
+samples four times a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from types import FrameType
+from typing import Any
+
+from prometheus_client.core import HistogramMetricFamily, Metric
+from twisted.logger import Logger
+
+from kapi.observability.request_metrics import Histogram
+from kapi.request.context import RequestContext
+
+log = Logger()
+MIN_STALL_SECONDS = 0.01  # shorter turns are not counted
+MIN_LOGGED_SECONDS = 0.25  # shorter turns are not logged
+_LOG_INTERVAL_SECONDS = 10.0  # between two log lines
+_BOUNDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+MAX_SOCKETS = 128  # of one poll: a thousand connections that end at once would make a turn of 50 ms
+_MAX_FRAMES = 25  # innermost frames of a logged stack
+
+
+class StallMonitor:
+    """A prometheus collector.  ``install`` begins to measure; ``timer`` gives seconds."""
+
+    def __init__(self, timer: Callable[[], float] = perf_counter) -> None:
+        self.turns = Histogram(_BOUNDS)
+        self.busy_since = 0.0  # 0 while the reactor waits for something to do
+        self.timer = timer
+        self._seen: tuple[float, str, str] | None = None  # (busy since, request, stack)
+        self._logged = float("-inf")
+        self._unlogged = 0
+        self._stopped = threading.Event()
+        self._reactor_thread = 0
+
+    def install(self, reactor: Any) -> None:
+        """Measures a reactor with epoll, does nothing with others; called in the reactor's thread.
+
+        Where no thread can be started, requests and stacks of long turns stay unknown.
+        """
+        poller = getattr(reactor, "_poller", None)
+        if poller is None:
+            return
+        reactor._poller = _Measured(poller, self)
+        self._reactor_thread = threading.get_ident()
+        try:
+            threading.Thread(target=self._watch, name="stalls", daemon=True).start()
+        except RuntimeError as error:  # the limit of processes, which also counts threads
+            log.warn("the stacks of long turns will not be known: {error}", error=error)
+        reactor.addSystemEventTrigger("after", "shutdown", self._stopped.set)
+
+    def ended(self, now: float) -> None:
+        """A turn has ended."""
+        since, self.busy_since = self.busy_since, 0.0
+        seconds = now - since
+        if seconds < MIN_STALL_SECONDS or not since:
+            return
+        self.turns.observe(seconds)
+        seen, self._seen = self._seen, None
+        if seconds < MIN_LOGGED_SECONDS:
+            return
+        if now - self._logged < _LOG_INTERVAL_SECONDS:
+            self._unlogged += 1
+            return
+        request, stack = ("unknown", "") if seen is None or seen[0] != since else seen[1:]
+        log.warn(
+            "The reactor was busy for {seconds:.2f} s without serving anybody; request: {request}; not logged: {more}\n{stack}",
+            seconds=seconds,
+            request=request,
+            more=self._unlogged,
+            stack=stack,
+        )
+        self._logged, self._unlogged = now, 0
+
+    def look(self, stack: Callable[[], FrameType | None]) -> float:
+        """Records request and stack when the turn lasts too long.  Returns the seconds until the next call."""
+        since = self.busy_since
+        if not since or self._seen is not None and self._seen[0] == since:
+            return MIN_LOGGED_SECONDS
+        left = since + MIN_LOGGED_SECONDS - self.timer()
+        if left > 0:
+            return left
+        frame = stack()
+        if frame is not None and self.busy_since == since:
+            self._seen = since, _request_of(frame), "".join(traceback.format_stack(frame)[-_MAX_FRAMES:])
+        return MIN_LOGGED_SECONDS
+
+    def _watch(self) -> None:
+        pause = MIN_LOGGED_SECONDS
+        while not self._stopped.wait(pause):
+            pause = self.look(lambda: sys._current_frames().get(self._reactor_thread))
+
+    def collect(self) -> Iterator[Metric]:
+        family = HistogramMetricFamily(
+            "kapi_reactor_stall_seconds",
+            "Turns of the reactor that took over 10 ms, during which nothing else was served.",
+            labels=[],
+        )
+        family.add_metric([], self.turns.buckets(), self.turns.total)
+        yield family
+
+
+class _Measured:
+    """Wraps the epoll object of Twisted's reactor (its private attribute ``_poller``) to measure the time between polls."""
+
+    def __init__(self, poller: Any, monitor: StallMonitor) -> None:
+        self._poll = poller.poll
+        self.register, self.modify, self.unregister = poller.register, poller.modify, poller.unregister
+        self._monitor = monitor
+        self._timer = monitor.timer
+
+    def poll(self, timeout: float, events: int) -> Any:
+        monitor = self._monitor
+        now = self._timer()
+        if now - monitor.busy_since >= MIN_STALL_SECONDS:
+            monitor.ended(now)
+        monitor.busy_since = 0.0
+        try:
+            return self._poll(timeout, min(events, MAX_SOCKETS))
+        finally:
+            monitor.busy_since = self._timer()
+
+
+def _request_of(frame: FrameType) -> str:
+    """A description of the request that a stack belongs to, with the same fields as the request log."""
+    at: FrameType | None = frame
+    while at is not None:
+        ctx = at.f_locals.get("ctx") if "ctx" in at.f_code.co_varnames else None
+        if isinstance(ctx, RequestContext):
+            return f"{ctx.method} {ctx.path} (audit id {ctx.audit_id})"
+        at = at.f_back
+    return "none"

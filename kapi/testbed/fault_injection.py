@@ -1,0 +1,133 @@
+"""Fault injection for tests: refusals, latency, lost answers, watches that end or are held back, outdated lists.
+
+Only with ``--enable-fault-injection``; ``/kapi/faults`` is for members of system:masters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import orjson
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from kapi.endpoints.body import raw_body
+from kapi.filters.chain import Handler
+from kapi.machinery import status
+from kapi.request.context import RequestContext
+from kapi.request.http import HTTPRequest
+from kapi.request.response import Response, StreamResponse
+from kapi.server.routing import Routes
+from kapi.testbed.fault_rules import CUT, EXPIRED, Rule, Rules, decoded
+from kapi.testbed.held_watches import HeldWatches
+from kapi.testbed.masters import require_masters
+
+PATH = "/kapi/faults"
+_REASONS = {
+    kind.code: kind.reason
+    for kind in (
+        status.Forbidden, status.NotFound, status.Conflict, status.Expired, status.TooManyRequests, status.InternalError,
+        status.ServiceUnavailable, status.Timeout,
+    )
+}  # fmt: skip
+
+
+class FaultInjection:
+    app = Routes()
+
+    def __init__(self, reactor: IReactorTime) -> None:
+        self._reactor = reactor
+        self.rules = Rules()
+        self._held = HeldWatches(reactor, self.rules)
+
+    @app.route(PATH, methods=("GET", "POST", "DELETE"), listed=False)
+    def answer(self, ctx: RequestContext) -> Response:
+        """GET lists all rules, POST adds one, DELETE (``?name=``) removes one or all.  Raises StatusError."""
+        require_masters(ctx, "faults are for members of system:masters")
+        if ctx.method == "POST":
+            try:
+                name = self.add(raw_body(ctx))
+            except ValueError as error:
+                raise status.bad_request(f"no rule: {error}") from None
+            return Response(201, orjson.dumps({"name": name}))
+        if ctx.method == "DELETE" and not self.remove(ctx.first("name")):
+            raise status.NotFound("there is no such rule")
+        return Response(200, orjson.dumps({"rules": self.rules.all()}))
+
+    def add(self, data: bytes) -> str:
+        """Adds a rule from JSON and returns its name.  Raises ValueError with the reason."""
+        rule = decoded(data)
+        name = self.rules.add(rule)
+        if rule.meets_running:
+            self._held.hold(rule)
+        return name
+
+    def remove(self, name: str = "") -> bool:
+        """Removes one rule, or all.  Returns False when there is none with this name."""
+        removed = self.rules.remove(name)
+        for rule in removed:
+            self._held.release(rule)
+        return bool(removed) or not name
+
+    def around(self, handler: Handler) -> Handler:
+        """``handler``, with faults as the rules say."""
+        rules = self.rules
+
+        def handle(ctx: RequestContext) -> Response | Awaitable[Response]:
+            rule = None
+            if rules and ctx.info is not None:
+                user = "" if ctx.user is None else ctx.user.name
+                rule = rules.find(ctx.info, user, ctx.header("user-agent") or "")
+            if ctx.info is not None and ctx.info.verb == "watch":
+                self._held.follow(ctx, rule if rule is not None and rule.meets_running else None)
+            return handler(ctx) if rule is None else self._fault(rule, ctx, handler)
+
+        return handle
+
+    async def _fault(self, rule: Rule, ctx: RequestContext, handler: Handler) -> Response:
+        assert ctx.info is not None
+        if rule.seconds:
+            await deferLater(self._reactor, rule.seconds)
+        if rule.when == "before":
+            self._refuse(rule, ctx)
+        watch = ctx.info.verb == "watch"
+        if watch and rule.watch == EXPIRED and not rule.watch_seconds:
+            return Response(200, orjson.dumps({"type": "ERROR", "object": _status(rule, 410).status}) + b"\n")
+        if rule.list_revision and ctx.info.verb == "list" and not ctx.first("resourceVersion"):
+            ctx.query["resourceVersion"] = [str(rule.list_revision)]
+            ctx.query["resourceVersionMatch"] = ["Exact"]
+        result = handler(ctx)
+        answer = result if isinstance(result, Response) else await result
+        if rule.when == "after":
+            try:
+                self._refuse(rule, ctx)
+            except status.StatusError:
+                answer.drop()
+                raise
+        if watch and rule.watch == CUT and isinstance(answer, StreamResponse):
+            return self._cut(rule, answer)
+        return answer
+
+    def _refuse(self, rule: Rule, ctx: RequestContext) -> None:
+        """Raises the StatusError of the rule, or closes the connection."""
+        if rule.close:
+            ctx.http.abort()
+            raise status.service_unavailable("the connection is closed")
+        if rule.status:
+            raise _status(rule, rule.status)
+
+    def _cut(self, rule: Rule, answer: StreamResponse) -> Response:
+        async def run(http: HTTPRequest) -> None:
+            call = self._reactor.callLater(rule.watch_seconds, http.abort)
+            try:
+                await answer.run(http)
+            finally:
+                if call.active():
+                    call.cancel()
+
+        return StreamResponse(run, answer.status, answer.content_type, answer.headers, answer.drop)
+
+
+def _status(rule: Rule, code: int) -> status.StatusError:
+    details = {"retryAfterSeconds": rule.retry_after_seconds} if rule.retry_after_seconds else None
+    return status.StatusError(rule.message, code=code, reason=_REASONS.get(code, ""), details=details)

@@ -1,0 +1,120 @@
+"""The figures of requests: one text for all histograms, and a service level without the time of others."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from prometheus_client.exposition import generate_latest
+from twisted.internet.task import Clock
+
+from kapi.machinery.meters import Counter
+from kapi.observability.metrics import Metrics
+from kapi.observability.metrics_shape import Shape
+from kapi.options.options import Options
+from kapi.request.context import RequestContext
+from kapi.request.info import RequestInfo
+
+
+class Server:
+    def __init__(self) -> None:
+        self.clock, self.metrics = Clock(), Metrics()
+        self.count = self.metrics.requests.filter(lambda *_: True)
+
+    def request(self, took: float, waited: float = 0.0, resource: str = "pods") -> None:
+        ctx: Any = RequestContext(SimpleNamespace(sentLength=10, getHeader=lambda _: None), "GET", "/api/v1/pods", {})
+        ctx.reactor = self.clock
+        ctx.received = self.clock.seconds()
+        ctx.info = RequestInfo(is_resource=True, path="", verb="list", version="v1", resource=resource)
+        self.count(ctx)
+        self.clock.advance(took)
+        if waited:
+            ctx.add_wait(waited)
+        for finish in ctx.finishers:
+            finish(ctx, 201)
+
+    def lines(self, name: str) -> dict[str, float]:
+        """Value by bound; "sum" and "count" beside them."""
+        found = {}
+        for line in b"".join(self.metrics.exposition()).decode().splitlines():
+            if line.startswith(f"{name}_bucket"):
+                found[line.partition('le="')[2].partition('"')[0]] = float(line.rpartition(" ")[2])
+            elif line.startswith((f"{name}_sum", f"{name}_count")):
+                found[line.partition("{")[0].rpartition("_")[2]] = float(line.rpartition(" ")[2])
+        return found
+
+
+def test_a_service_level_does_not_count_what_others_took() -> None:
+    server = Server()
+    server.request(0.15)
+    server.request(2.9, waited=2.5)
+    total = server.lines("apiserver_request_duration_seconds")
+    level = server.lines("apiserver_request_sli_duration_seconds")
+    assert (total["0.2"], total["2.0"], total["3.0"], total["count"], total["sum"]) == (1, 1, 2, 2, 3.05)
+    assert (level["0.2"], level["0.4"], level["count"], round(level["sum"], 6)) == (1, 2, 2, 0.55)
+    assert next(iter(level)) == "0.05"
+
+
+def test_bounds_are_written_as_the_client_library_does() -> None:
+    server = Server()
+    server.request(0.001)
+    bounds = list(server.lines("apiserver_response_sizes"))
+    assert bounds[:2] == ["1000.0", "10000.0"] and "1e+09" in bounds
+
+
+def test_metrics_can_be_switched_off_and_labels_be_held_to_some_values() -> None:
+    server = Server()
+    server.request(0.1)
+    flags = [
+        "--disabled-metrics=apiserver_response_sizes",
+        "--allow-metric-labels=apiserver_request_total,code=200,404",
+    ]
+    options = Options.from_command_line(flags).metrics
+    server.metrics.shape = Shape(options.disabled_metrics, options.labels)
+    text = b"".join(server.metrics.exposition()).decode()
+    assert "apiserver_response_sizes" not in text
+    (line,) = [line for line in text.splitlines() if line.startswith("apiserver_request_total{")]
+    assert 'code="unexpected"' in line and line.endswith(" 1.0")
+
+
+def test_a_large_family_is_made_in_pieces() -> None:
+    metrics = Metrics()
+    many = Counter("many_total", "[ALPHA] Of many.", ("number",))
+    for number in range(2_500):
+        many.add(str(number))
+    metrics.registry.register(many)
+    pieces = list(metrics.exposition())
+    assert max(piece.count(b"\n") for piece in pieces) <= 1_002
+    assert b"".join(piece for piece in pieces if b"many_total{" in piece) == generate_latest(Only(many))
+
+
+class Only:
+    """A registry of one collector."""
+
+    def __init__(self, collector: Counter) -> None:
+        self.collect = collector.collect
+
+
+def test_nothing_stays_of_resources_that_are_not_served_any_more() -> None:
+    """A client may define resources, ask for them and delete them without end, each under another name."""
+    server, served = Server(), {"pods"}
+    server.count = server.metrics.requests.filter(lambda group, version, resource, sub: resource in served)
+    server.request(0.1)
+    for number in range(10_000):
+        name = f"things{number}"
+        served.add(name)
+        server.metrics.store.observe(0.1, "get", "", name)
+        server.request(0.1, resource=name)
+        served.remove(name)
+    server.request(0.1)
+    assert len(server.metrics.requests.series) < 2_100
+    assert len(server.metrics.store.rows) < 2_100
+    lines = [line for line in b"".join(server.metrics.exposition()).decode().splitlines() if 'resource="pods"' in line]
+    assert [line for line in lines if line.startswith("apiserver_request_total") and line.endswith(" 2.0")]
+
+
+def test_what_is_served_keeps_its_figures_however_much_it_is() -> None:
+    server = Server()
+    for number in range(5_000):
+        server.request(0.1, resource=f"things{number}")
+    assert len(server.metrics.requests.series) == 5_000
