@@ -26,19 +26,19 @@ from kapi.observability.stalls import StallMonitor
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
-from kapi.server import pki
-from kapi.server.collecting import Collector
-from kapi.server.freeing import Freeing
-from kapi.server.http import Connections
-from kapi.server.kubeconfig import write_admin
-from kapi.server.lifecycle import bounded
-from kapi.server.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
-from kapi.server.memory import MemoryReturn
-from kapi.server.notify import StartExtension, notify
-from kapi.server.runner import RequestRunner
-from kapi.server.signals import leave_at_signals, on_signal, stop_at_signals, stop_reactor
-from kapi.server.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
 from kapi.service import APIService
+from kapi.serving import pki
+from kapi.serving.collecting import Collector
+from kapi.serving.freeing import Freeing
+from kapi.serving.http import Connections
+from kapi.serving.kubeconfig import write_admin
+from kapi.serving.lifecycle import bounded
+from kapi.serving.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
+from kapi.serving.memory import MemoryReturn
+from kapi.serving.notify import StartExtension, notify
+from kapi.serving.runner import RequestRunner
+from kapi.serving.signals import leave_at_signals, on_signal, stop_at_signals, stop_reactor
+from kapi.serving.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
 
 if TYPE_CHECKING:
     from kapi.observability.debug_socket import DebugSocket

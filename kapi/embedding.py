@@ -25,10 +25,10 @@ from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor, installed_reactor
 from kapi.request.response import Response
-from kapi.server.listening import default_address
-from kapi.server.mounted import MountedResource
-from kapi.server.runner import RequestRunner
 from kapi.service import APIService
+from kapi.serving.listening import default_address
+from kapi.serving.mounted import MountedResource
+from kapi.serving.runner import RequestRunner
 
 _log = Logger()
 _NOT_UPGRADED = (

@@ -23,10 +23,10 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
 from kapi.request.repeated import Repeated
-from kapi.server import pki
-from kapi.server.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
-from kapi.server.routes import VERSION
-from kapi.server.runner import RequestRunner
+from kapi.serving import pki
+from kapi.serving.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
+from kapi.serving.routes import VERSION
+from kapi.serving.runner import RequestRunner
 from kapi.store.errors import StoreError
 
 _log = Logger()

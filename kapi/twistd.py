@@ -24,7 +24,7 @@ from kapi.observability.log_stream import Stream
 from kapi.observability.logging import observer
 from kapi.options.errors import ConfigError
 from kapi.request.reactor import Reactor
-from kapi.server.signals import on_signal
+from kapi.serving.signals import on_signal
 
 if TYPE_CHECKING:
     from kapi.app import App

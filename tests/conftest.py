@@ -166,7 +166,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda *_: None)
     if config.getoption("no_short_cut"):
-        from kapi.server.site import Site
+        from kapi.serving.site import Site
 
         Site.short_cut = False
         os.environ[fork_server.NO_SHORT_CUT] = "1"

@@ -277,7 +277,7 @@ def _run(order: dict[str, Any]) -> None:
     """Is that program from now on."""
     from twisted.internet import reactor
 
-    import kapi.server.site
+    import kapi.serving.site
 
     program = importlib.import_module(order["program"])
 
@@ -290,7 +290,7 @@ def _run(order: dict[str, Any]) -> None:
     os.umask(order["umask"])
     tempfile.tempdir = None  # as the environment says
     if os.environ.get(NO_SHORT_CUT):
-        kapi.server.site.Site.short_cut = False
+        kapi.serving.site.Site.short_cut = False
     sys.argv = [program.__file__ or "", *order["arguments"]]
     program.main()
 

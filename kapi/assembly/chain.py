@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from twisted.internet.ssl import PrivateCertificate
 
-from kapi.aggregator.server import AggregatorServer
-from kapi.apiextensions.serving import CustomResources
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.policy import Policy
 from kapi.assembly.storage import BuiltIn, Storage
-from kapi.core.handlers import built_in_handlers
-from kapi.core.install import install
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.dispatch import Endpoint, ResourceTable
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.posted_review import ReviewServices
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.registry.registry import Registry
-from kapi.server.delegation import Delegate
-from kapi.server.generic import GenericServer
+from kapi.servers.aggregator.server import AggregatorServer
+from kapi.servers.apiextensions.serving import CustomResources
+from kapi.servers.core.handlers import built_in_handlers
+from kapi.servers.core.install import install
+from kapi.serving.delegation import Delegate
+from kapi.serving.generic import GenericServer
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.host_user import host_user
 from kapi.request.user import SYSTEM_MASTERS
-from kapi.server.lifecycle import Hooks, run_hooks
-from kapi.server.not_found import NotFound
-from kapi.server.routes import Index
-from kapi.server.routing import Answer
-from kapi.server.site import Site
+from kapi.serving.lifecycle import Hooks, run_hooks
+from kapi.serving.not_found import NotFound
+from kapi.serving.routes import Index
+from kapi.serving.routing import Answer
+from kapi.serving.site import Site
 from kapi.store.memory import MemoryStore
 from kapi.store.sweeper import Sweeper
 from kapi.testbed.fault_injection import FaultInjection

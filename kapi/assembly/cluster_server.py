@@ -17,8 +17,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.admission.interface import AdmissionChain
-from kapi.apiextensions.serving import GROUP as EXTENSIONS_GROUP
-from kapi.apiextensions.serving import PLURAL as DEFINITIONS
 from kapi.assembly.cluster_chain import ClusterChain, Shared
 from kapi.assembly.config import Reloaders
 from kapi.assembly.filters import build_handler_chain
@@ -26,7 +24,6 @@ from kapi.assembly.sleeping import KnownUserFirst
 from kapi.authorization.build import build_authorization
 from kapi.authorization.node.lazy_graph import LazyNodeGraph
 from kapi.authorization.rbac.lazy_index import LazyPolicyIndex
-from kapi.core.install import AGGREGATOR_GROUP
 from kapi.endpoints.lazy_table import LazyTable
 from kapi.filters.chain import Filter, FilterChain, Handler
 from kapi.machinery import status
@@ -36,6 +33,9 @@ from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.runtime import work
+from kapi.servers.apiextensions.serving import GROUP as EXTENSIONS_GROUP
+from kapi.servers.apiextensions.serving import PLURAL as DEFINITIONS
+from kapi.servers.core.install import AGGREGATOR_GROUP
 from kapi.store.memory import MemoryStore
 from kapi.store.table import Table
 from kapi.testbed.moved_clock import MovedClock

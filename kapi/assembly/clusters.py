@@ -14,7 +14,7 @@ from kapi.machinery.uid import new_uid
 from kapi.registry.identities import Identities
 from kapi.runtime import work
 from kapi.runtime.persistent import Persistent
-from kapi.server.generic import GenericServer
+from kapi.serving.generic import GenericServer
 from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.value import Value
 from kapi.testbed.clusters import Clusters

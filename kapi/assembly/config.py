@@ -30,7 +30,7 @@ from kapi.request.reactor import Reactor
 from kapi.runtime.work import run_by
 from kapi.scheduling.slices import Slices
 from kapi.scheduling.thread_scheduler import ThreadScheduler
-from kapi.server.pki import Files
+from kapi.serving.pki import Files
 from kapi.store.interface import Store
 from kapi.store.redis_store import RedisStore
 

@@ -32,7 +32,7 @@ from kapi.flowcontrol.metrics import Meter as FlowMeter
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
-from kapi.server.generic import GenericServer
+from kapi.serving.generic import GenericServer
 
 
 def flow_control(config: CompletedConfig, storage: Storage, core: GenericServer) -> Filter | None:

@@ -31,7 +31,7 @@ from kapi.options.options import Options
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.pki import Files
+from kapi.serving.pki import Files
 
 if TYPE_CHECKING:
     from kapi.authentication.service_account.signer import ExternalSigner

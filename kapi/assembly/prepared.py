@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kapi.aggregator.metrics import unavailable_services
 from kapi.assembly.chain import Outgoing, ServerChain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.filters import build_handler_chain, flow_control
@@ -26,12 +25,13 @@ from kapi.observability.slis import HealthIndicators
 from kapi.observability.zpages import install_flagz, install_statusz
 from kapi.request.context import RequestContext
 from kapi.runtime.persistent import Persistent
-from kapi.server.generic import GenericServer
-from kapi.server.health import Check, HealthChecks
-from kapi.server.http import Connections
-from kapi.server.lifecycle import Hooks
-from kapi.server.routes import Index, Version
-from kapi.server.routing import Answer, Handler
+from kapi.servers.aggregator.metrics import unavailable_services
+from kapi.serving.generic import GenericServer
+from kapi.serving.health import Check, HealthChecks
+from kapi.serving.http import Connections
+from kapi.serving.lifecycle import Hooks
+from kapi.serving.routes import Index, Version
+from kapi.serving.routing import Answer, Handler
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import store_id
 from kapi.testbed.fault_injection import FaultInjection

@@ -13,7 +13,7 @@ from kapi.assembly.controllers import install_controllers
 from kapi.assembly.policy import build_policy
 from kapi.assembly.prepared import PreparedServer, prepare_run
 from kapi.assembly.storage import open_storage
-from kapi.server.not_found import NotFound
+from kapi.serving.not_found import NotFound
 
 
 def assemble(given: Config) -> PreparedServer:

@@ -9,7 +9,6 @@ from kapi.admission.interface import AdmissionChain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.encryption import install_encryption
 from kapi.authorization.build import Authorization
-from kapi.core.install import AGGREGATOR_GROUP, EXTENSIONS_GROUP, core_rows, register, rows_of, served, switched_off
 from kapi.machinery.gvk import GroupResource
 from kapi.options.options import Options
 from kapi.registry.allocators.install import install as install_allocators
@@ -21,6 +20,15 @@ from kapi.registry.escalation import install_escalation_checks
 from kapi.registry.pod_certificate_signing import install_signing_checks
 from kapi.registry.registry import Registry
 from kapi.resources.definition import Resource
+from kapi.servers.core.install import (
+    AGGREGATOR_GROUP,
+    EXTENSIONS_GROUP,
+    core_rows,
+    register,
+    rows_of,
+    served,
+    switched_off,
+)
 from kapi.store.interface import Store
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.metrics import families

@@ -25,8 +25,8 @@ from kapi.options.errors import ConfigError, complain
 from kapi.options.help import show
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor, installed_reactor
-from kapi.server.pki import Files, write_private
-from kapi.server.routes import VERSION
+from kapi.serving.pki import Files, write_private
+from kapi.serving.routes import VERSION
 from kapi.store.address import Address, parse
 from kapi.store.append_only_files import DIRECTORY
 from kapi.store.dump import Contents, Dump, Take

@@ -14,7 +14,7 @@ import orjson
 from kapi.registry.authors import Authors
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
-from kapi.server.generic import GenericServer
+from kapi.serving.generic import GenericServer
 
 ROOT = "/kapi/console"
 _FILES = {

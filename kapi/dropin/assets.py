@@ -18,7 +18,7 @@ from pathlib import Path
 
 import yaml
 
-from kapi.server.routes import VERSION
+from kapi.serving.routes import VERSION
 from kapi.testing.kubectl import kubectl_path
 
 #: program -> module that it runs

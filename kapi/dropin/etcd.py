@@ -26,7 +26,7 @@ from kapi.dropin.etcd_port import VERSION, ClientPort
 from kapi.observability.logging import text_observer
 from kapi.options.errors import ConfigError, read_file
 from kapi.request.reactor import Reactor, installed_reactor
-from kapi.server.signals import stop_at_signals, stop_reactor
+from kapi.serving.signals import stop_at_signals, stop_reactor
 from kapi.store.connection import ConnectionFactory
 from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreError, UnsuitableStore

@@ -26,7 +26,7 @@ from kapi.options.errors import ConfigError, complain
 from kapi.options.flags import Flag, FlagSet, integer, parse, string
 from kapi.options.help import show, usage
 from kapi.options.options import Options
-from kapi.server.pki import Files
+from kapi.serving.pki import Files
 
 if TYPE_CHECKING:
     from kapi.app import App
@@ -196,7 +196,7 @@ def make_directory() -> Path:
 
 def publish_certificate(files: Files, place: Path) -> None:
     """Writes the generated pair to the directory; the certificate's file has its CA, too, so that clients can verify it."""
-    from kapi.server.pki import write_private
+    from kapi.serving.pki import write_private
 
     place.mkdir(parents=True, exist_ok=True)
     write_private(place / _PAIR[1], files.serving_key.read_bytes())

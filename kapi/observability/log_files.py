@@ -17,8 +17,8 @@ from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
-from kapi.server.health import PLAIN
-from kapi.server.routing import Routes
+from kapi.serving.health import PLAIN
+from kapi.serving.routing import Routes
 
 DIRECTORY = Path("/var/log")
 _HTML = b"text/html; charset=utf-8"

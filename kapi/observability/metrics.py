@@ -22,7 +22,7 @@ from kapi.observability.metrics_shape import Shape
 from kapi.observability.request_metrics import LATENCY, RequestMetrics
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.routing import Routes
+from kapi.serving.routing import Routes
 
 _SAMPLES_PER_PIECE = 1000  # samples: some 6 ms
 _HEADER_LINES = 2  # help and type

@@ -16,7 +16,7 @@ from kapi.observability.profile import Sampler, encode
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
-from kapi.server.routing import Routes
+from kapi.serving.routing import Routes
 from kapi.store.address import without_passwords
 
 _PLAIN = b"text/plain; charset=utf-8"

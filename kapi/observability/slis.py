@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.health import HealthChecks
-from kapi.server.routing import Routes
+from kapi.serving.health import HealthChecks
+from kapi.serving.routing import Routes
 
 _TYPE = b"text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 _GAUGE = (

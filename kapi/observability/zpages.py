@@ -15,8 +15,8 @@ from kapi.machinery.time import stamp
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
-from kapi.server.generic import GenericServer
-from kapi.server.routes import MAJOR, MINOR, VERSION
+from kapi.serving.generic import GenericServer
+from kapi.serving.routes import MAJOR, MINOR, VERSION
 
 _COMPONENT = "kube-apiserver"
 _PLAIN = b"text/plain; charset=utf-8"

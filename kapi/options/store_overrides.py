@@ -24,7 +24,7 @@ def store_overrides(items: Sequence[str], main: Sequence[str]) -> dict[GroupReso
 
     ``group/*`` means all resources of a group without an entry of their own.  Raises ConfigError with all errors.
     """
-    from kapi.core.install import core_rows  # the catalogue is large, and needed here only with the flag
+    from kapi.servers.core.install import core_rows  # the catalogue is large, and needed here only with the flag
 
     errors: list[str] = []
     stored = {GroupResource(row.group, row.plural): row.storage_resource for row in core_rows() if not row.handler}

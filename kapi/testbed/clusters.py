@@ -25,7 +25,7 @@ from kapi.registry.identities import MAX_SEED_LENGTH, Identities
 from kapi.request.context import RequestContext
 from kapi.request.repeated import Repeated
 from kapi.request.response import Response
-from kapi.server.routing import Answer, Routes
+from kapi.serving.routing import Answer, Routes
 from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.sweeper import INTERVAL_SECONDS, Sweeper
 from kapi.testbed.logical_cluster import Gate, LogicalCluster, Make, Served

@@ -17,7 +17,7 @@ from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
-from kapi.server.routing import Routes
+from kapi.serving.routing import Routes
 from kapi.testbed.fault_rules import CUT, EXPIRED, Rule, Rules, decoded
 from kapi.testbed.held_watches import HeldWatches
 from kapi.testbed.masters import require_masters

@@ -19,7 +19,7 @@ from kapi.machinery.golang import parse_duration
 from kapi.machinery.time import stamp
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.routing import Routes
+from kapi.serving.routing import Routes
 from kapi.testbed.masters import require_masters
 
 PATH = "/kapi/clock"

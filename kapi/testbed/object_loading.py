@@ -23,7 +23,7 @@ from kapi.registry.errors import interpret
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.schema.decode import decode
-from kapi.server.routing import Routes
+from kapi.serving.routing import Routes
 from kapi.store.errors import KeyExists, RevisionConflict, StoreError
 from kapi.testbed.masters import require_masters
 

@@ -22,7 +22,7 @@ from kapi.machinery.golang import NumberError, parse_uint, quote
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.routing import Routes
+from kapi.serving.routing import Routes
 from kapi.store.errors import Compacted
 from kapi.store.interface import CREATED, DELETED, Change
 from kapi.testbed.masters import require_masters

@@ -17,7 +17,7 @@ from kapi.machinery.golang import NumberError, parse_duration, parse_uint, quote
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.runtime import work
-from kapi.server.routing import Routes
+from kapi.serving.routing import Routes
 from kapi.watchcache.split_caches import AnyCaches
 
 PATH = "/kapi/settled"

@@ -19,7 +19,7 @@ from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.server.routing import Answer, Routes
+from kapi.serving.routing import Answer, Routes
 from kapi.store.memory import Snapshot
 from kapi.store.value import Value
 from kapi.testbed.masters import require_masters

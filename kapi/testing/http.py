@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IPushProducer
 from twisted.python.failure import Failure
 
 from kapi.machinery.tree import Object, Tree
-from kapi.server.request import APIRequest
+from kapi.serving.request import APIRequest
 
 
 class MemoryChannel:

@@ -15,8 +15,6 @@ from twisted.internet.task import Clock
 from kapi.admission.interface import AdmissionChain, Plugin
 from kapi.authorization.fixed import AlwaysAllow
 from kapi.authorization.interface import Authorizer
-from kapi.core.handlers import built_in_handlers
-from kapi.core.install import install, switched_off
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.filters.chain import FilterChain
 from kapi.filters.received import received_timestamp
@@ -28,11 +26,13 @@ from kapi.request.reactor import Reactor
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
-from kapi.server.generic import GenericServer
-from kapi.server.http import Connections
-from kapi.server.not_found import NotFound
-from kapi.server.routes import Version
-from kapi.server.runner import RequestRunner
+from kapi.servers.core.handlers import built_in_handlers
+from kapi.servers.core.install import install, switched_off
+from kapi.serving.generic import GenericServer
+from kapi.serving.http import Connections
+from kapi.serving.not_found import NotFound
+from kapi.serving.routes import Version
+from kapi.serving.runner import RequestRunner
 from kapi.store.memory import MemoryStore
 from kapi.testing.http import MemoryRequest
 from kapi.watchcache.caches import Caches

@@ -35,9 +35,9 @@ from kapi.observability.log_stream import Stream
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
-from kapi.server.listening import ListenError, bind, local_url
-from kapi.server.notify import StartExtension, notify
-from kapi.server.signals import on_signal, stop_at_signals, stop_reactor
+from kapi.serving.listening import ListenError, bind, local_url
+from kapi.serving.notify import StartExtension, notify
+from kapi.serving.signals import on_signal, stop_at_signals, stop_reactor
 from kapi.store.errors import StoreError
 from kapi.store.shared_revisions import make_shared_file
 from kapi.workers.output import Output

@@ -24,7 +24,7 @@ from zope.interface import implementer
 
 from kapi.options.errors import ConfigError
 from kapi.request.reactor import Reactor
-from kapi.server.signals import stop_reactor
+from kapi.serving.signals import stop_reactor
 from kapi.store.shared_revisions import SharedRevisions, take_slot
 
 if TYPE_CHECKING:

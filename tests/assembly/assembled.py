@@ -11,7 +11,7 @@ from kapi.assembly.prepared import PreparedServer
 from kapi.assembly.server import assemble
 from kapi.foundation import Foundation
 from kapi.options.options import Options
-from kapi.server import pki
+from kapi.serving import pki
 
 
 def assembled(directory: Path, *flags: str) -> PreparedServer:

@@ -18,10 +18,10 @@ from kapi.machinery.status import BadRequest, MethodNotAllowed, NotFound
 from kapi.request.context import RequestContext
 from kapi.request.parse import parse_request_info
 from kapi.request.response import Response
-from kapi.server.generic import GenericServer
-from kapi.server.not_found import NotFound as NotServed
-from kapi.server.routing import Answer, Endpoint, Handler
-from kapi.server.site import Site
+from kapi.serving.generic import GenericServer
+from kapi.serving.not_found import NotFound as NotServed
+from kapi.serving.routing import Answer, Endpoint, Handler
+from kapi.serving.site import Site
 from kapi.testing.http import MemoryRequest
 from tests.assembly.assembled import assembled
 

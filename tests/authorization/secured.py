@@ -21,7 +21,7 @@ from kapi.filters.request_info import request_info
 from kapi.registry.claim_status import install_claim_checks
 from kapi.registry.escalation import install_escalation_checks
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
-from kapi.server.runner import RequestRunner
+from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.rsa_keys import rsa_key

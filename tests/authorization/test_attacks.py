@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kapi.core.handlers import built_in_handlers
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.observability.metrics import Metrics
+from kapi.servers.core.handlers import built_in_handlers
 from tests.authorization.secured import SecuredAPI
 from tests.filters.requests import request
 

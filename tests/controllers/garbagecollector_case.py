@@ -8,7 +8,6 @@ import orjson
 from twisted.internet.defer import execute
 from twisted.trial.unittest import TestCase
 
-from kapi.apiextensions.serving import CustomResources
 from kapi.controllers.core_events import CoreEventRecorder
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
@@ -16,6 +15,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
 from kapi.resources.catalogue import BUILT_IN
+from kapi.servers.apiextensions.serving import CustomResources
 from kapi.testing.memory_api import MemoryAPI
 
 MERGE = "application/merge-patch+json"

@@ -14,11 +14,11 @@ from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
 from kapi.controllers.namespaces.controller import NamespaceController
 from kapi.controllers.resourcequota.controller import ResourceQuotaController
-from kapi.core.install import install
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
+from kapi.servers.core.install import install
 from kapi.store.errors import StoreUnavailable
 from tests.watchcache.split import SplitRegistry
 

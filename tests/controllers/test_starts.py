@@ -16,14 +16,14 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from kapi.admission.interface import AdmissionChain, Attributes, Plugin, denied
-from kapi.aggregator.backend import Backends
-from kapi.aggregator.controller import APIServiceController
 from kapi.controllers.bootstrap.controller import BootstrapController
 from kapi.controllers.flowschemas.controller import FlowSchemaController
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.registry.allocators.install import install
 from kapi.runtime.persistent import PATIENCE_SECONDS, Persistent
+from kapi.servers.aggregator.backend import Backends
+from kapi.servers.aggregator.controller import APIServiceController
 from kapi.store.errors import StoreUnavailable
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.assembly.assembled import assembled

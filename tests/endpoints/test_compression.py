@@ -18,7 +18,7 @@ from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.writer import MIN_GZIP_BYTES
 from kapi.filters.chain import FilterChain
 from kapi.request.response import Document
-from kapi.server.runner import RequestRunner
+from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 
 

@@ -13,7 +13,7 @@ from kapi.codecs.negotiation import MediaType
 from kapi.endpoints import encoding
 from kapi.endpoints.writer import LARGE, SliceProducer
 from kapi.request.pending import MIN_COUNTED_BYTES, STALL_SECONDS, Pending
-from kapi.server.request import APIRequest
+from kapi.serving.request import APIRequest
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
 from kapi.watchcache.caches import MAX_DECODED_BYTES

@@ -10,15 +10,15 @@ import orjson
 import pytest
 from msgspec import Raw
 
-from kapi.apiextensions.columns import table as columns_of
-from kapi.apiextensions.outline import outline
-from kapi.apiextensions.rows import Rows
 from kapi.endpoints.openapi.custom import custom_schemas
 from kapi.endpoints.openapi.schemas import V2, V3
 from kapi.endpoints.transform import table
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource
+from kapi.servers.apiextensions.columns import table as columns_of
+from kapi.servers.apiextensions.outline import outline
+from kapi.servers.apiextensions.rows import Rows
 from tests.growth.counting import lines, steepest, stretches
 from tests.growth.work import WORK, Work
 

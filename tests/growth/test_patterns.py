@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 import kapi
-from kapi.aggregator import objects
-from kapi.apiextensions import jsonpath
 from kapi.cel.library import urls
 from kapi.codecs import json_reading
 from kapi.machinery import golang, pem, quantity
 from kapi.resources.shared import env, key_pairs, volume_sources
 from kapi.schema.structural import field_path, formats
+from kapi.servers.aggregator import objects
+from kapi.servers.apiextensions import jsonpath
 from kapi.testing import process
 from tests.extras import imported
 

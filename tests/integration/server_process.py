@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self, cast
 
-from kapi.server.pki import Files, write_private
+from kapi.serving.pki import Files, write_private
 from kapi.testing.process import KapiProcess
 from tests import fork_server
 

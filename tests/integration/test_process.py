@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from kapi.server import pki
+from kapi.serving import pki
 from tests import fork_server
 from tests.integration.server_process import ForkedServer, ServerProcess, api_request, run_to_end
 from tests.store.servers import Server, free_port

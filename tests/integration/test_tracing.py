@@ -129,7 +129,7 @@ def test_without_a_rate_nobody_else_is_traced(traced: tuple[ServerProcess, Colle
 
 
 def test_other_servers_are_told(traced: tuple[ServerProcess, Collector], tmp_path: Path) -> None:
-    """Webhooks and kubelets, each with the span that asks them; for aggregated servers see tests/aggregator."""
+    """Webhooks and kubelets, each with the span that asks them; for aggregated servers see tests/servers/aggregator."""
     server, collector = traced
     backend = Backend(tmp_path)
 

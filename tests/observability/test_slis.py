@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.observability.slis import HealthIndicators
-from kapi.server.health import HealthChecks
+from kapi.serving.health import HealthChecks
 from tests.filters.requests import request
 
 

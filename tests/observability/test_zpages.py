@@ -14,9 +14,9 @@ from kapi.observability.zpages import install_flagz, install_statusz
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 from kapi.request.response import Response
-from kapi.server.generic import GenericServer
-from kapi.server.not_found import NotFound
-from kapi.server.site import Site
+from kapi.serving.generic import GenericServer
+from kapi.serving.not_found import NotFound
+from kapi.serving.site import Site
 from kapi.testing.http import MemoryRequest
 
 

@@ -11,11 +11,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from kapi.core.install import core_rows, served
 from kapi.machinery.tree import Object
 from kapi.options.options import Options
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.previews import PREVIEWS
+from kapi.servers.core.install import core_rows, served
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 CANDIDATES = "/apis/coordination.k8s.io/v1beta1/namespaces/default/leasecandidates"

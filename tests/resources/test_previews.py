@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from kapi.core.install import core_rows
-from kapi.core.install import served as rows_served
 from kapi.machinery.tree import Object
 from kapi.options.options import Options
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 from kapi.resources.previews import PREVIEWS
+from kapi.servers.core.install import core_rows
+from kapi.servers.core.install import served as rows_served
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 NETWORKING, RESOURCE = "/apis/networking.k8s.io", "/apis/resource.k8s.io"

@@ -18,7 +18,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
 from kapi.scheduling import answer_batch
 from kapi.scheduling.answer_batch import MAX_ANSWERS, Answer, AnswerBatch
-from kapi.server.runner import RequestRunner
+from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 
 

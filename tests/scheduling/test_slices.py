@@ -19,7 +19,7 @@ from kapi.request.flow import Flow, Level
 from kapi.request.response import Response
 from kapi.scheduling.slices import Worker
 from kapi.scheduling.thread_scheduler import ThreadScheduler
-from kapi.server.runner import RequestRunner
+from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 from tests.scheduling.turns import Turns
 

@@ -13,7 +13,7 @@ import h2.exceptions
 import pytest
 from h2.errors import ErrorCodes
 
-from kapi.server import limits
+from kapi.serving import limits
 from tests.integration.server_process import ServerProcess
 from tests.security.attacker import Attacker, cpu, memory
 from tests.waiting import MAX_WAIT, until
@@ -95,7 +95,7 @@ def test_heads_that_never_end_are_not_waited_for(admin: Attacker) -> None:
         connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n")
         end = time.monotonic() + MAX_WAIT
         with pytest.raises((OSError, ssl.SSLError, EOFError)):
-            while time.monotonic() < end:  # tests/server/test_connections.py shows when
+            while time.monotonic() < end:  # tests/serving/test_connections.py shows when
                 connection.sendall(b"X: y\r\n")
                 connection.settimeout(1)
                 with suppress(TimeoutError):

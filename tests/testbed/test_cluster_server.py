@@ -16,7 +16,7 @@ from twisted.logger import globalLogPublisher
 from kapi.assembly.cluster_chain import ClusterChain
 from kapi.assembly.cluster_server import ClusterServer
 from kapi.codecs.split import encode_halves
-from kapi.server.runner import RequestRunner
+from kapi.serving.runner import RequestRunner
 from kapi.store.memory import Snapshot
 from kapi.store.value import Value
 from kapi.testbed.clusters import Clusters

@@ -8,12 +8,12 @@ from typing import Any
 from twisted.internet.task import Clock
 
 from kapi.admission.interface import AdmissionChain
-from kapi.core.install import install
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
 from kapi.resources.catalogue import BUILT_IN
+from kapi.servers.core.install import install
 from kapi.store.interface import Change, Follower, StoredObject
 from kapi.store.memory import MemoryStore
 from kapi.watchcache.caches import Caches

@@ -11,8 +11,8 @@ from twisted.internet.task import deferLater
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import TestCase
 
-from kapi.core.handlers import built_in_handlers
 from kapi.endpoints.connect.kubelet import KubeletSettings
+from kapi.servers.core.handlers import built_in_handlers
 from kapi.testing.http import MemoryChannel, MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.certificates import self_signed

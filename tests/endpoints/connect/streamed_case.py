@@ -14,10 +14,10 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.threads import deferToThread
 
 from kapi.client import dialer
-from kapi.core.handlers import built_in_handlers
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.connect.proxy import is_proxied
-from tests.server.sockets import Client2, SocketCase
+from kapi.servers.core.handlers import built_in_handlers
+from tests.serving.sockets import Client2, SocketCase
 
 PODS = "/api/v1/namespaces/default/pods"
 MEGA = 1 << 20

@@ -11,19 +11,19 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.threads import deferToThread
 
-from kapi.aggregator.availability import Target
-from kapi.aggregator.backend import Backend, Backends
-from kapi.aggregator.proxy import ReverseProxy
 from kapi.client import dialer
-from kapi.core.handlers import built_in_handlers
 from kapi.endpoints import tunnel
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.filters.chain import FilterChain
 from kapi.request import departure
 from kapi.request.user import UserInfo
+from kapi.servers.aggregator.availability import Target
+from kapi.servers.aggregator.backend import Backend, Backends
+from kapi.servers.aggregator.proxy import ReverseProxy
+from kapi.servers.core.handlers import built_in_handlers
 from tests.certificates import self_signed
-from tests.server.sockets import SocketCase, until_seen
-from tests.server.test_leaving import close, reset
+from tests.serving.sockets import SocketCase, until_seen
+from tests.serving.test_leaving import close, reset
 
 PODS = "/api/v1/namespaces/default/pods"
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n"

@@ -13,8 +13,8 @@ from kapi.endpoints.connect.proxy import is_proxied
 from kapi.endpoints.exchange import Exchange
 from kapi.filters.chain import FilterChain
 from tests.endpoints.connect.streamed_case import LARGE, MEGA, PIECE, PODS, StreamedCase
-from tests.server.sockets import rest, send_and_read, until_seen
-from tests.server.test_leaving import reset
+from tests.serving.sockets import rest, send_and_read, until_seen
+from tests.serving.test_leaving import reset
 
 
 @pytest.mark.parametrize(

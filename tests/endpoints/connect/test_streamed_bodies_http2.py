@@ -9,7 +9,7 @@ import h2.exceptions
 from twisted.internet.threads import deferToThread
 
 from tests.endpoints.connect.streamed_case import LARGE, MEGA, PIECE, PODS, StreamedCase
-from tests.server.sockets import Client2
+from tests.serving.sockets import Client2
 from tests.waiting import MAX_WAIT
 
 

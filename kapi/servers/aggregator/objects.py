@@ -1,0 +1,255 @@
+"""A client for objects of the servers behind APIServices, for controllers of this process."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from io import BytesIO
+from typing import cast
+
+import orjson
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IPushProducer, IReactorTime
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent, IResponse
+
+from kapi.client.collected import Collected, abort
+from kapi.client.head import identity_headers
+from kapi.codecs import json_pieces
+from kapi.machinery import status
+from kapi.machinery.gvk import GroupResource, GroupVersion
+from kapi.machinery.tree import Object
+from kapi.request.user import LOOPBACK_USER
+from kapi.servers.aggregator.backend import Backends
+from kapi.servers.aggregator.registration import service_name
+
+MAX_ANSWER_BYTES = MAX_EVENT_BYTES = 16 * 1024 * 1024
+PAGE_SIZE = 100  # objects of a page of a list
+TIMEOUT_SECONDS = 30.0  # of a request
+WATCH_SECONDS = 300  # timeoutSeconds of a watch
+_NEEDED_VERBS = frozenset(["list", "watch", "get", "patch", "delete"])
+
+
+class RemoteObjects:
+    """Makes requests as the loopback user.  ``backends`` has the server of each APIService, by its name."""
+
+    def __init__(self, reactor: IReactorTime, backends: Backends) -> None:
+        self._reactor = reactor
+        self._backends = backends
+
+    @cached_property
+    def _agent(self) -> IAgent:
+        return self._backends.agent(self._reactor)
+
+    async def request(
+        self, key: str, method: str, path: str, body: object = None, media: str = "application/json"
+    ) -> Object:
+        """The decoded answer.  Raises StatusError: that of the server, or ServiceUnavailable when it cannot be reached."""
+        request: Deferred[Object] = Deferred.fromCoroutine(self._request(key, method, path, body, media))
+        request.addTimeout(TIMEOUT_SECONDS, self._reactor)
+        try:
+            return await request
+        except (CancelledError, status.StatusError):
+            raise
+        except Exception as error:  # whatever the network does
+            raise status.service_unavailable(f"{key}: {str(error) or type(error).__name__}") from error
+
+    async def _request(self, key: str, method: str, path: str, body: object, media: str) -> Object:
+        answer = await self._send(key, method, path, body, media)
+        collected = Collected(MAX_ANSWER_BYTES)
+        answer.deliverBody(collected)
+        try:
+            data = await collected.done
+        finally:
+            collected.close()
+        try:
+            tree = json_pieces.loads(data)
+        except ValueError:
+            tree = {"message": data[:200].decode("latin-1")}
+        if answer.code >= 400:
+            raise _refused(answer.code, str(tree.get("message", "")))
+        return tree  # type: ignore[no-any-return]
+
+    async def follow(self, key: str, path: str, on_line: Callable[[bytes], None]) -> None:
+        """Calls ``on_line`` with each line until the server ends the answer.  Raises as ``request``, and what it raises."""
+        answer = await self._send(key, "GET", path, None, "")
+        if answer.code >= 400:
+            lines = _Lines()
+            answer.deliverBody(lines)
+            lines.close()
+            raise _refused(answer.code, "the watch was refused")
+        lines = _Lines()
+        answer.deliverBody(lines)
+        try:
+            while (line := await lines.next()) is not None:
+                on_line(line)
+        finally:
+            lines.close()
+
+    async def _send(self, key: str, method: str, path: str, body: object, media: str) -> IResponse:
+        uri, host = self._backends.request(key, path.encode())
+        headers = Headers({b"Accept": [b"application/json"], b"Host": [host]})
+        for name, value in identity_headers(LOOPBACK_USER):
+            headers.addRawHeader(name, value)
+        producer = None
+        if body is not None:
+            headers.addRawHeader(b"Content-Type", media.encode())
+            from twisted.web.client import FileBodyProducer  # for those alone who use it
+
+            producer = FileBodyProducer(BytesIO(orjson.dumps(body)))
+        return await self._agent.request(method.encode(), uri, headers, producer)
+
+
+class _Lines(Protocol):
+    """The lines of a body; the connection is paused while a line has not been taken."""
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque()
+        self._rest: list[bytes] = []  # of a line that has not ended
+        self._size = 0  # bytes of the rest
+        self._waiting: Deferred[None] | None = None
+        self._end: Failure | None = None  # of the body
+        self._over = False
+
+    async def next(self) -> bytes | None:
+        """The next line without its end; None at the end of the body.  Raises ValueError for one that is too long."""
+        while not self._lines:
+            if self._end is not None:
+                if self._end.check(ValueError):
+                    self._end.raiseException()
+                return None
+            self._waiting = Deferred()
+            await self._waiting
+        line = self._lines.popleft()
+        if not self._lines and not self._over:
+            self._producer.resumeProducing()
+        return line
+
+    @property
+    def _producer(self) -> IPushProducer:
+        return cast(IPushProducer, self.transport)
+
+    def close(self) -> None:
+        """Aborts the connection."""
+        if not self._over:
+            self._over = True
+            abort(self.transport)
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._over:
+            return
+        first, *others = data.split(b"\n")
+        self._rest.append(first)
+        self._size += len(first)
+        for other in others:
+            if self._size:
+                self._lines.append(b"".join(self._rest))
+            self._rest, self._size = [other], len(other)
+        if self._size > MAX_EVENT_BYTES:
+            self.close()
+            self._notify(Failure(ValueError("an event is too long")))
+        elif self._lines:
+            self._producer.pauseProducing()
+            self._notify(None)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._over = True
+        self._notify(reason)
+
+    def _notify(self, end: Failure | None) -> None:
+        self._end = self._end or end
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
+
+
+def _refused(code: int, message: str) -> status.StatusError:
+    kind = {404: status.NotFound, 409: status.Conflict}.get(code)
+    return status.generic(message, code) if kind is None else kind(message)
+
+
+class RemoteResource:
+    """One resource of another server, in one version."""
+
+    def __init__(self, objects: RemoteObjects, group_version: GroupVersion, entry: Object) -> None:
+        self._objects = objects
+        self._key = service_name(group_version)
+        self._root = f"/apis/{group_version.group}/{group_version.version}"
+        self._plural = str(entry["resource"])
+        self.resource = GroupResource(group_version.group, self._plural)
+        self.namespaced = entry.get("scope") == "Namespaced"
+
+    def _path(self, namespace: str = "", name: str = "", **query: str) -> str:
+        place = f"/namespaces/{urllib.parse.quote(namespace, safe='')}" if namespace else ""
+        tail = f"/{urllib.parse.quote(name, safe='')}" if name else ""
+        asked = f"?{urllib.parse.urlencode(query)}" if query else ""
+        return f"{self._root}{place}/{self._plural}{tail}{asked}"
+
+    async def get(self, name: str, namespace: str = "") -> Object:
+        return await self._objects.request(self._key, "GET", self._path(namespace, name))
+
+    async def page(self, continue_: str = "") -> Object:
+        """One page of the list over all namespaces."""
+        query = {"limit": str(PAGE_SIZE), **({"continue": continue_} if continue_ else {})}
+        return await self._objects.request(self._key, "GET", self._path(**query))
+
+    async def patch(self, name: str, patch: Object, namespace: str = "") -> None:
+        path = self._path(namespace, name)
+        await self._objects.request(self._key, "PATCH", path, patch, "application/merge-patch+json")
+
+    async def delete(self, name: str, namespace: str, options: Object) -> None:
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
+        await self._objects.request(self._key, "DELETE", self._path(namespace, name), body)
+
+    async def watch(self, revision: str, on_event: Callable[[str, Object], None]) -> None:
+        """Returns when the server ends the watch.  Raises StatusError for an ERROR event."""
+
+        def on_line(line: bytes) -> None:
+            event = json_pieces.loads(line)
+            if event["type"] == "ERROR":
+                raise status.generic(str(event["object"].get("message", "")), int(event["object"].get("code") or 500))
+            on_event(event["type"], event["object"])
+
+        query = {"watch": "1", "resourceVersion": revision, "timeoutSeconds": str(WATCH_SECONDS)}
+        await self._objects.follow(self._key, self._path(**query, allowWatchBookmarks="true"), on_line)
+
+
+class RemoteResources:
+    """The resources of other servers that discovery knows; ``remote`` has the form of aggregated discovery."""
+
+    def __init__(self, objects: RemoteObjects, remote: Mapping[GroupVersion, list[Object]]) -> None:
+        self._objects = objects
+        self._remote = remote
+        #: called when ``remote`` has changed
+        self.listeners: list[Callable[[], None]] = []
+
+    def changed(self) -> None:
+        for listener in list(self.listeners):
+            listener()
+
+    def all(self) -> list[RemoteResource]:
+        """The resources that can be watched and changed, each in its first version."""
+        found: dict[GroupResource, RemoteResource] = {}
+        for group_version, entry in self._entries():
+            if _NEEDED_VERBS <= set(entry.get("verbs") or ()):
+                made = RemoteResource(self._objects, group_version, entry)
+                found.setdefault(made.resource, made)
+        return list(found.values())
+
+    def find(self, group_version: GroupVersion, kind: str) -> RemoteResource | None:
+        for entry in self._remote.get(group_version, ()):
+            if (entry.get("responseKind") or {}).get("kind") == kind:
+                return RemoteResource(self._objects, group_version, entry)
+        return None
+
+    def of(self, resource: GroupResource) -> RemoteResource | None:
+        return next((one for one in self.all() if one.resource == resource), None)
+
+    def _entries(self) -> Iterator[tuple[GroupVersion, Object]]:
+        for group_version in sorted(self._remote):
+            for entry in self._remote[group_version]:
+                yield group_version, entry

@@ -1,0 +1,110 @@
+"""The proxy to the servers behind APIServices (upstream: kube-aggregator ``handler_proxy.go``).
+
+The backend reads the user from request headers, which it trusts because of the proxy's client certificate.  Redirects are
+neither followed nor sent to the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent, IBodyProducer, IResponse
+
+from kapi.endpoints.proxy_handler import PLAIN, Destination, NotPassedOn, ProxyHandler
+from kapi.request.context import RequestContext
+from kapi.request.reactor import Reactor
+from kapi.request.response import Response
+from kapi.servers.aggregator.backend import Backend, Backends
+
+if TYPE_CHECKING:
+    from twisted.web.client import HTTPConnectionPool
+
+UNAVAILABLE = b"service unavailable\n"
+#: servers that a request may have come through.  Two servers that are each behind an APIService of the other pass it on in a
+#: circle, with a connection for each round, until a probe has found out
+MAX_HOPS = 16
+LOOP = b"the request has come through too many servers: APIServices of these servers lead in a circle\n"
+IDLE_SECONDS = 240.0  # after which an idle connection to a backend is closed
+
+
+def unavailable() -> Response:
+    """The answer (503) while no endpoint of the service is available."""
+    return Response(503, UNAVAILABLE, PLAIN, ((b"x-content-type-options", b"nosniff"),))
+
+
+class ReverseProxy:
+    """Proxies requests.  ``backends`` has the server of each APIService, by its name.
+
+    ``failed`` is called with the name of an APIService whose server could not be reached; ``rejects_redirects``: a redirect of
+    the server is an error.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        backends: Backends,
+        failed: Callable[[str], None] = lambda key: None,
+        rejects_redirects: bool = True,
+    ) -> None:
+        self._handler = ProxyHandler(reactor, rejects_redirects=rejects_redirects)
+        self._reactor = reactor
+        self._failed = failed
+        self.backends = backends
+        self._pool: HTTPConnectionPool | None = None
+
+    @cached_property
+    def _agent(self) -> IAgent:
+        from twisted.web.client import Agent, HTTPConnectionPool  # imported only when it is used
+
+        self._pool = pool = HTTPConnectionPool(self._reactor, persistent=True)
+        pool.cachedConnectionTimeout = int(IDLE_SECONDS)
+        pool.retryAutomatically = False  # a request may have had its effect
+        agent: IAgent = Agent.usingEndpointFactory(self._reactor, self.backends, pool)
+        return agent
+
+    def close(self) -> Deferred[None]:
+        if self._pool is None:
+            return succeed(None)
+        closing: Deferred[None] = self._pool.closeCachedConnections()
+        return closing
+
+    def handle(self, ctx: RequestContext, key: str) -> Response | Awaitable[Response]:
+        """The backend's answer; 503 when it cannot be reached, 508 when the request came through too many servers."""
+        backend = self.backends.get(key)
+        if backend is None or ctx.user is None:
+            return unavailable()
+        if (ctx.header("x-forwarded-for") or "").count(",") >= MAX_HOPS:
+            return Response(508, LOOP, PLAIN, ((b"x-content-type-options", b"nosniff"),))
+        return self._pass_on(ctx, key, self._destination(ctx, key, backend))
+
+    async def _pass_on(self, ctx: RequestContext, key: str, destination: Destination) -> Response:
+        try:
+            return await self._handler.handle(ctx, destination)
+        except NotPassedOn as problem:
+            if problem.is_backends_fault:
+                self._failed(key)
+            return Response(503, f"{problem}\n".encode(), PLAIN)
+
+    def _destination(self, ctx: RequestContext, key: str, backend: Backend) -> Destination:
+        target = backend.pick()
+
+        def ask(method: bytes, headers: Headers, body: IBodyProducer | None) -> Deferred[IResponse]:
+            uri, _ = self.backends.request(key, ctx.http.uri, target)
+            asked: Deferred[IResponse] = self._agent.request(method, uri, headers, body)
+            return asked
+
+        return Destination(
+            uri=ctx.http.uri,
+            host=backend.name.encode(),
+            dialed=(target.host, target.port),
+            connect=lambda: backend.endpoint(self._reactor, target),
+            ask=ask,
+            user=ctx.user,
+            more=[(b"Audit-ID", ctx.audit_id.encode())],
+            forwarded=[(b"X-Forwarded-Proto", b"https"), (b"X-Forwarded-Uri", ctx.http.uri.partition(b"?")[0])],
+            not_back=frozenset([b"audit-id"]),
+        )

@@ -1,0 +1,297 @@
+"""The strategy of a custom resource's version, made from its structural schema (upstream: apiextensions
+``registry/customresource/strategy.go``, ``status_strategy.go``, ``validator.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from kapi.machinery import status, tree
+from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.names import qualified_name
+from kapi.machinery.tree import Object, Tree, equal
+from kapi.resources.apiextensions.embedded import coerce, has_embedded, metadata_errors
+from kapi.resources.definition import Strategy, StrategyContext
+from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
+from kapi.resources.shared.names import subdomain_name
+from kapi.schema.structural.correlation import ABSENT
+from kapi.schema.structural.listtypes import list_errors
+from kapi.schema.structural.pruning import default, drop_nulls, has_defaults
+from kapi.schema.structural.rules import Budget, RuleValidator, validator
+from kapi.schema.structural.structure import Schema
+from kapi.schema.structural.values import value_errors
+
+_INT32_MAX = 2**31 - 1
+_BLOCKING = (
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+)
+_BLOCKED = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"  # noqa: E501
+_STANDARD_FINALIZERS = ("orphan", "foregroundDeletion", "kubernetes")
+_ROOT = Path("")
+
+
+class VersionSchema:
+    """The schema of one version, loaded and compiled on first use; ``size`` is that of its JSON in bytes.
+
+    Of hundreds of definitions few are in use; the others take only the memory of their bytes.
+    """
+
+    def __init__(self, load: Callable[[], Schema | None], size: int = 0) -> None:
+        self._load = load
+        self.size = size
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        return self._load()
+
+    @cached_property
+    def defaults(self) -> bool:
+        return has_defaults(self.schema)
+
+    @cached_property
+    def embedded(self) -> bool:
+        return has_embedded(self.schema)
+
+    @cached_property
+    def rules(self) -> RuleValidator | None:
+        return validator(self.schema)
+
+    def apply_defaults(self, obj: Object) -> None:
+        """Removes nulls of fields that are not nullable and sets defaults, in place."""
+        if self.schema is None:
+            return
+        if self.embedded:
+            coerce(_ROOT, obj, self.schema, drop=True)
+        drop_nulls(obj, self.schema)
+        if self.defaults:
+            default(obj, self.schema)
+
+    def release(self) -> None:
+        """Frees what was made of the schema in steps, as soon as no request uses it."""
+        for name in ("rules", "schema"):
+            made = self.__dict__.get(name)
+            if made is not None:
+                free_in_steps(made, self.size)
+
+
+class CustomResourceStrategy(Strategy):
+    """``api_version`` and ``kind`` are those of the served version, in which the strategy gets objects."""
+
+    allow_unconditional_update = False
+
+    def __init__(
+        self,
+        api_version: str,
+        kind: str,
+        namespaced: bool,
+        schema: VersionSchema,
+        has_status: bool,
+        scale: Object | None,
+    ) -> None:
+        self.api_version = api_version
+        self.kind = kind
+        self.namespaced = namespaced
+        self.schema = schema
+        self.has_status = has_status
+        self.scale = scale
+        self.reset_fields = ("status",) if has_status else ()
+        self.refuses_new: GroupResource | None = None  # set while the definition is being deleted
+
+    def default(self, obj: Object) -> None:
+        self.schema.apply_defaults(obj)
+
+    def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
+        if self.refuses_new is not None:
+            why = "create not allowed while custom resource definition is terminating"
+            raise status.forbidden(self.refuses_new, obj["metadata"].get("name", ""), why)
+        if self.has_status:
+            obj.pop("status", None)
+        obj["metadata"]["generation"] = 1
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        if self.has_status:
+            obj.pop("status", None)
+            if "status" in old:
+                obj["status"] = tree.copy(old["status"])
+        if not equal(_without_metadata(obj), _without_metadata(old)):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors = self._type_meta(obj)
+        if errors:
+            return errors
+        validate_metadata(obj, errors, namespaced=self.namespaced, name=subdomain_name, qualified_finalizers=False)
+        errors.extend(value_errors(obj, self.schema.schema, seconds=ctx.validation_seconds))
+        errors.extend(self._scale_spec(obj))
+        errors.extend(self._scale_status(obj))
+        if self.schema.embedded:
+            errors.extend(metadata_errors(_ROOT, obj, self.schema.schema))
+        errors.extend(list_errors(_ROOT, self.schema.schema, obj))
+        errors.extend(self._rules(errors, obj, ABSENT, None, ctx))
+        return errors
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors = self._type_meta(obj)
+        if not errors:
+            validate_metadata_update(obj, old, errors, qualified_finalizers=False)
+            errors.extend(value_errors(obj, self.schema.schema, None, old, ctx.validation_seconds))
+            errors.extend(self._scale_spec(obj))
+            errors.extend(self._scale_status(obj))
+        if self.schema.embedded:
+            errors.extend(metadata_errors(_ROOT, obj, self.schema.schema))
+        if not list_errors(_ROOT, self.schema.schema, old):
+            errors.extend(list_errors(_ROOT, self.schema.schema, obj))
+        errors.extend(self._rules(errors, obj, old, ctx.warnings.append, ctx))
+        return errors
+
+    def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
+        return _finalizer_warnings(obj, None)
+
+    def warnings_on_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[str]:
+        return [*ctx.warnings, *_finalizer_warnings(obj, old)]
+
+    def _rules(
+        self,
+        errors: list[FieldError],
+        obj: Object,
+        old: Object | None,
+        warn: Callable[[str], None] | None,
+        ctx: StrategyContext,
+    ) -> list[FieldError]:
+        rules = self.schema.rules
+        if rules is None:
+            return []
+        if any(error.type.value[0] in _BLOCKING for error in errors):
+            return [invalid("<nil>", None, _BLOCKED)]
+        return rules.validate(_ROOT, obj, old, Budget(seconds=ctx.validation_seconds), warn)
+
+    def _type_meta(self, obj: Object) -> list[FieldError]:
+        errors = []
+        if obj.get("kind") != self.kind:
+            errors.append(invalid("kind", obj.get("kind", ""), f"must be {self.kind}"))
+        if obj.get("apiVersion") != self.api_version:
+            errors.append(invalid("apiVersion", obj.get("apiVersion", ""), f"must be {self.api_version}"))
+        return errors
+
+    def _scale_spec(self, obj: Object) -> list[FieldError]:
+        return [] if self.scale is None else _replicas(obj, self.scale.get("specReplicasPath") or "")
+
+    def _scale_status(self, obj: Object) -> list[FieldError]:
+        if self.scale is None:
+            return []
+        errors = _replicas(obj, self.scale.get("statusReplicasPath") or "")
+        path = self.scale.get("labelSelectorPath")
+        if path:
+            try:
+                value = _nested(obj, path)
+                if value is not None and not isinstance(value, str):
+                    raise ValueError(_accessor(path, value, "string"))
+            except ValueError as error:
+                errors.append(invalid(path, "", str(error)))
+        return errors
+
+
+class CustomStatusStrategy(CustomResourceStrategy):
+    """The strategy of the status subresource, which changes only the status."""
+
+    def __init__(self, main: CustomResourceStrategy) -> None:
+        super().__init__(main.api_version, main.kind, main.namespaced, main.schema, main.has_status, main.scale)
+        self.reset_fields = ("metadata", "spec")
+
+    def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
+        absent = "status" not in obj
+        state, fields = obj.get("status"), obj["metadata"].get("managedFields")
+        api_version = obj.get("apiVersion")
+        obj.clear()
+        obj.update(tree.copy(old))
+        obj["apiVersion"] = api_version
+        if absent:
+            obj.pop("status", None)
+        else:
+            obj["status"] = state
+        if fields is None:
+            obj["metadata"].pop("managedFields", None)
+        else:
+            obj["metadata"]["managedFields"] = fields
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        schema = self.schema.schema
+        errors = self._type_meta(obj)
+        if not errors:
+            validate_metadata_update(obj, old, errors, qualified_finalizers=False)
+            status_schema = ((schema or {}).get("properties") or {}).get("status")
+            if "status" in obj:
+                before = old.get("status", ABSENT)
+                errors.extend(
+                    value_errors(obj["status"], status_schema, Path("status"), before, ctx.validation_seconds)
+                )
+            errors.extend(self._scale_status(obj))
+        if not list_errors(_ROOT, schema, old):
+            errors.extend(list_errors(_ROOT, schema, obj))
+        errors.extend(self._rules(errors, obj, old, ctx.warnings.append, ctx))
+        return errors
+
+
+def _without_metadata(obj: Object) -> Object:
+    return {key: value for key, value in obj.items() if key not in ("metadata", "apiVersion")}
+
+
+def _nested(obj: Object, path: str) -> Tree:
+    node: Tree = obj
+    for part in path.removeprefix(".").split("."):
+        if node is None:
+            return None
+        if not isinstance(node, dict):
+            raise ValueError(_accessor(path, node, "map[string]interface{}"))
+        node = node.get(part)
+    return node
+
+
+def _accessor(path: str, value: object, expected: str) -> str:
+    names: dict[type, str] = {
+        str: "string",
+        bool: "bool",
+        int: "int64",
+        float: "float64",
+        list: "[]interface {}",
+        dict: "map[string]interface {}",
+    }
+    from kapi.servers.apiextensions.columns import as_text
+
+    return (
+        f"{path} accessor error: {as_text(value)} is of the type {names.get(type(value), 'nil')}, expected {expected}"
+    )
+
+
+def _replicas(obj: Object, path: str) -> list[FieldError]:
+    try:
+        value = _nested(obj, path)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise ValueError(_accessor(path, value, "int64"))
+    except ValueError as error:
+        return [invalid(path, 0, str(error))]
+    if value is not None and value < 0:
+        return [invalid(path, value, "should be a non-negative integer")]
+    if value is not None and value > _INT32_MAX:
+        return [invalid(path, value, f"should be less than or equal to {_INT32_MAX}")]
+    return []
+
+
+def _finalizer_warnings(obj: Object, old: Object | None) -> list[str]:
+    known = set((old or {}).get("metadata", {}).get("finalizers") or ())
+    found: list[str] = []
+    for name in sorted(set(obj["metadata"].get("finalizers") or ()) - known):
+        found.extend(f'metadata.finalizers: "{name}": {text}' for text in qualified_name(name))
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            how = " including a path (/)" if "." in name else ""
+            found.append(
+                f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name{how} to avoid accidental conflicts '
+                "with other finalizer writers"
+            )
+    return found

@@ -1,0 +1,323 @@
+"""Runs one request from the parsed request line to the last byte: chain, answer, finishers.
+
+A request that never waits needs no Deferred.  When the client leaves, a read is cancelled, and so is a computation without
+visible effects.  A write continues: when ended in the middle it would leave related state (allocations, quota) inconsistent.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from kapi.endpoints.errors import status_response, to_status
+from kapi.endpoints.writer import write
+from kapi.filters.chain import FilterChain
+from kapi.filters.panic_recovery import recover
+from kapi.machinery.checkpoint import LARGE, in_slices
+from kapi.machinery.status import StatusError, timeout
+from kapi.machinery.tracebacks import drop_tracebacks
+from kapi.machinery.uid import new_uid
+from kapi.request.context import RequestContext, Stream
+from kapi.request.flow import Flow
+from kapi.request.http import HTTPRequest
+from kapi.request.parse import split_uri
+from kapi.request.pending import MAX_PENDING_BYTES, Pending
+from kapi.request.reactor import RequestReactor
+from kapi.request.response import CLOSE, Response, leaves_whole
+from kapi.scheduling.answer_batch import Answer, AnswerBatch
+from kapi.scheduling.deadlines import Deadlines
+from kapi.scheduling.deferred_answer import READS, TIMEOUT_MESSAGE, DeferredAnswer
+from kapi.scheduling.recorded_answers import RecordedAnswers
+from kapi.scheduling.slices import Slices, Suspended
+from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.serving.pulling import Pulls
+
+_log = Logger()
+
+
+async def _as_coroutine(answer: Awaitable[Response]) -> Response:
+    return await answer
+
+
+#: a request that is not answered yet, with what it waits for
+Running = Coroutine[Deferred[object], object, Response]
+Begun = tuple[Running, Any]
+
+
+class Unflushed(Protocol):
+    """A connection with collected frames that are not written yet."""
+
+    def flush_for_flow(self) -> None:
+        """Writes them."""
+
+
+class _Arrival:
+    """A request whose connection has used up its turn, and which waits for the next."""
+
+    __slots__ = ("_http", "_runner", "flow")
+
+    def __init__(self, runner: RequestRunner, http: HTTPRequest, flow: Flow) -> None:
+        self._runner = runner
+        self._http = http
+        self.flow: Flow | None = flow
+
+    def take_turn(self) -> None:
+        if not self._http.gone:
+            self._runner.answer(self._http)
+
+
+class RequestRunner:
+    """Answers the requests of a listening port.
+
+    With ``gather`` small answers of one turn of the reactor are sent together.  With ``scheduler`` requests that have waited
+    resume in the order of fair queuing.  With ``slices`` long computations do not block others.  ``max_pending`` is the bytes
+    that may wait for all clients together, 0 for no limit.  ``streams_body(uri)`` says whether a request's body is to be
+    forwarded to another server while it comes.
+    """
+
+    def __init__(
+        self,
+        chain: FilterChain,
+        reactor: RequestReactor,
+        *,
+        gather: bool = False,
+        scheduler: ThreadScheduler | None = None,
+        slices: Slices | None = None,
+        max_pending: int = MAX_PENDING_BYTES,
+        streams_body: Callable[[bytes], bool] = lambda uri: False,
+    ) -> None:
+        self.chain = chain
+        self.streams_body = streams_body
+        self.reactor = reactor
+        self._scheduler = scheduler
+        self._slices = slices
+        self._deadlines = Deadlines(reactor)
+        self._answers = AnswerBatch(reactor, self._send_together) if gather else None
+        self.pending = Pending(reactor.seconds, max_pending)
+        self.pulls = Pulls(reactor)
+        self.watches: set[Stream] = set()  # streams to be ended when the server stops
+        #: connections whose frames are flushed after the current batch of answers; None outside of a batch
+        self.unflushed: list[Unflushed] | None = None
+
+    def serve(self, http: HTTPRequest) -> None:
+        """Answers a twisted.web request whose body has been read; later, when its connection's turn is used up."""
+        scheduler = self._scheduler
+        if scheduler is not None and scheduler.late():
+            scheduler.wait(_Arrival(self, http, scheduler.first(http.transport.flows)))
+        else:
+            self.answer(http)
+
+    def answer(self, http: HTTPRequest) -> None:
+        ctx = RequestContext(http, http.method.decode("latin-1"), "", {})
+        ctx.reactor = self.reactor
+        ctx.watches = self.watches
+        ctx.pending = self.pending
+        self._identify(ctx)
+        slices = self._slices
+        outcome: Any
+        if slices is not None and (ctx.method not in READS or len(http.uri) > LARGE):
+            ctx.engaged = len(http.uri) > LARGE
+            outcome = slices.run(self._run, ctx, ctx)
+        else:
+            outcome = self._first(ctx)
+            if type(outcome) is tuple and outcome[1] is in_slices:
+                begun = ctx, outcome[0]
+                ctx.engaged = True
+                outcome = self._continue(begun) if slices is None else slices.run(self._continue, begun, ctx)
+        if isinstance(outcome, Response):  # most answers come from memory: without waiting, and without a timer
+            self._write(ctx, outcome)
+            return
+        if outcome is None:
+            return
+        coroutine, first = (None, outcome) if isinstance(outcome, Suspended) else outcome
+        waiting = DeferredAnswer(ctx, coroutine, first, self._answered, self._deadlines, self._scheduler, self._slices)
+        if not waiting.over:
+            ctx.http.waiting = waiting
+
+    def _first(self, ctx: RequestContext) -> Begun | Response | None:
+        """The first step of a request: the answer, or a coroutine that waits; None when the client has left."""
+        try:
+            try:
+                ctx.path, ctx.query = split_uri(ctx.http.uri)
+            except ValueError:
+                return Response(400, b"400 Bad Request", b"text/plain; charset=utf-8", (CLOSE,))
+            answer = self.chain.handle(ctx)
+            if isinstance(answer, Response):
+                return answer
+            coroutine = answer if inspect.iscoroutine(answer) else _as_coroutine(answer)
+            return coroutine, coroutine.send(None)
+        except StopIteration as stop:
+            response: Response = stop.value
+            return response
+        except Exception:
+            return self._refuse(ctx, Failure())
+
+    def _run(self, ctx: RequestContext) -> Begun | Response | None:
+        """Runs a request until it is answered or has to wait."""
+        outcome = self._first(ctx)
+        if type(outcome) is tuple and outcome[1] is in_slices:
+            return self._continue((ctx, outcome[0]))
+        return outcome
+
+    def _continue(self, begun: tuple[RequestContext, Running]) -> Begun | Response | None:
+        """Continues a request that has asked for slices (``in_slices``)."""
+        ctx, coroutine = begun
+        try:
+            awaited: Any = in_slices
+            while awaited is in_slices:
+                awaited = coroutine.send(None)
+            return coroutine, awaited
+        except StopIteration as stop:
+            response: Response = stop.value
+            return response
+        except Exception:
+            return self._refuse(ctx, Failure())
+
+    @staticmethod
+    def _identify(ctx: RequestContext) -> None:
+        """Sets the audit id: the client's, or a new one; every answer has it as a header."""
+        given = ctx.header("audit-id")
+        ctx.audit_id = given if given else new_uid()
+        ctx.response_headers.append((b"Audit-Id", ctx.audit_id.encode("utf-8", "replace")))
+
+    def _answered(self, ctx: RequestContext, outcome: Response | Failure | None) -> None:
+        ctx.http.waiting = None  # breaks a reference cycle
+        try:
+            response = self._refuse(ctx, outcome) if isinstance(outcome, Failure) else outcome
+            if response is not None:
+                self._write(ctx, response)
+        except Exception:
+            self._broken(Failure(), ctx, 500)
+
+    def _refuse(self, ctx: RequestContext, failure: Failure) -> Response | None:
+        if failure.check(CancelledError):
+            drop_tracebacks(failure.value)
+            self._finish(ctx, 499)
+            return None
+        error = failure.value
+        if not isinstance(error, StatusError):
+            assert error is not None
+            translated = to_status(error)
+            error = translated if translated.code != 500 else recover(ctx, failure)
+        response = status_response(ctx, error)
+        drop_tracebacks(failure.value)  # of the body that was refused, among others
+        return response
+
+    def _write(self, ctx: RequestContext, response: Response) -> None:
+        if self._is_gone(ctx):
+            response.drop()
+            self._finish(ctx, response.status)
+            return
+        try:
+            recorded = ctx.audit.answered(response) if ctx.audit is not None else True
+        except Exception:
+            response.drop()
+            self._broken(Failure(), ctx, response.status)
+            return
+        if not leaves_whole(response):
+            if isinstance(recorded, Deferred) and type(response) is Response:
+                ctx.pause()
+                RecordedAnswers([(ctx, response)], recorded, self._go_on, self._late, self._deadlines)
+            else:
+                self._begin(ctx, response)
+            return
+        ctx.pause()
+        if self._answers is None:
+            self._send_together([(ctx, response)])
+        else:
+            self._answers.add(ctx, response)
+
+    @staticmethod
+    def _is_gone(ctx: RequestContext) -> bool:
+        return bool(ctx.http.gone)
+
+    def _send_together(self, answers: Sequence[Answer]) -> None:
+        """Records complete answers in the audit log, then sends them."""
+        events = [ctx.audit for ctx, _ in answers if ctx.audit is not None]
+        if events:
+            recorded = events[0].complete(events)
+            if isinstance(recorded, Deferred):
+                waiting = [answer for answer in answers if answer[0].audit is not None]
+                RecordedAnswers(waiting, recorded, self._send_all, self._late, self._deadlines)
+                answers = [answer for answer in answers if answer[0].audit is None]
+        self._send_all(answers)
+
+    @staticmethod
+    def _late(ctx: RequestContext) -> Response:
+        return status_response(ctx, timeout(TIMEOUT_MESSAGE))
+
+    def _send_all(self, answers: Sequence[Answer]) -> None:
+        scheduler = self._scheduler
+        measured = scheduler is not None and scheduler.shared()
+        unflushed = self.unflushed = []
+        for ctx, response in answers:
+            ctx.resume()
+            if measured and ctx.flow is not None:
+                before = scheduler.begin(ctx.flow)  # type: ignore[union-attr]
+                self._send_safely(ctx, response)
+                scheduler.end(before)  # type: ignore[union-attr]
+            else:
+                self._send_safely(ctx, response)
+        self.unflushed = None
+        for connection in unflushed:
+            connection.flush_for_flow()
+
+    def _send_safely(self, ctx: RequestContext, response: Response) -> None:
+        try:
+            if not self._is_gone(ctx):
+                write(ctx, response)
+        except Exception:
+            self._broken(Failure(), ctx, response.status)
+        else:
+            self._finish(ctx, response.status)
+
+    def _go_on(self, answers: Sequence[Answer]) -> None:
+        """Sends one that does not leave whole, now that its request is recorded; or an error in its place."""
+        ((ctx, response),) = answers
+        if leaves_whole(response) or self._is_gone(ctx):
+            self._send_all(answers)
+            return
+        ctx.resume()
+        self._begin(ctx, response)
+
+    def _begin(self, ctx: RequestContext, response: Response) -> None:
+        """Begins an answer that is sent in several parts.  Raises nothing."""
+        try:
+            writing = write(ctx, response)
+        except Exception:
+            self._broken(Failure(), ctx, response.status)
+            return
+        if writing is None:
+            self._finish(ctx, response.status)
+            return
+        done: Deferred[None] = writing if isinstance(writing, Deferred) else Deferred.fromCoroutine(writing)  # type: ignore[arg-type]
+        arguments = (ctx, response.status)
+        done.addCallbacks(self._written, self._broken, arguments, errbackArgs=arguments)
+
+    def _written(self, _: object, ctx: RequestContext, code: int) -> None:
+        self._finish(ctx, code)
+
+    def _broken(self, failure: Failure, ctx: RequestContext, code: int) -> None:
+        self._log_lost(failure, ctx)
+        if not (ctx.http.gone or ctx.http.finished):
+            ctx.http.abort()  # the client must neither wait for the rest nor take it for complete
+        self._finish(ctx, code)
+
+    def _log_lost(self, failure: Failure, ctx: RequestContext) -> None:
+        if not failure.check(CancelledError):
+            recover(ctx, failure)
+        drop_tracebacks(failure.value)
+
+    @staticmethod
+    def _finish(ctx: RequestContext, code: int) -> None:
+        finishers, ctx.finishers = ctx.finishers, []
+        for finisher in reversed(finishers):
+            try:
+                finisher(ctx, code)
+            except Exception:  # the others free what the request holds
+                _log.failure("a part of the end of {method} {path} failed", method=ctx.method, path=ctx.path)

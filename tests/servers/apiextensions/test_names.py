@@ -1,0 +1,137 @@
+"""Which names a definition gets: conflicts, what becomes free, what stays held."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.task import Clock
+
+from kapi.machinery.tree import Object
+from kapi.resources.apiextensions.internal import condition, is_true
+from kapi.scheduling.slices import Slices
+from kapi.servers.apiextensions import names
+from tests.growth.counting import lines
+from tests.turns import one_turn
+
+
+def definition(plural: str, kind: str, **more: Any) -> Object:
+    wanted = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List", **more}
+    return {"metadata": {"name": f"{plural}.example.com"}, "spec": {"group": "example.com", "names": wanted}}
+
+
+def accept(crd: Object, taken: names.GroupNames) -> bool:
+    changed = names.accept_names(crd, taken, "now")
+    taken.update(crd)
+    return changed
+
+
+def test_free_names_are_accepted_and_installing_begins() -> None:
+    taken, crd = names.GroupNames(), definition("foos", "Foo", shortNames=["f"])
+    assert accept(crd, taken)
+    assert crd["status"]["acceptedNames"] == crd["spec"]["names"]
+    assert is_true(crd, "NamesAccepted")
+    assert (condition(crd, "Established") or {})["reason"] == "Installing"
+    assert not accept(crd, taken)  # a second look changes nothing
+    assert not taken.waiting
+
+
+def test_what_another_one_holds_is_refused_by_its_name() -> None:
+    taken = names.GroupNames()
+    accept(definition("foos", "Foo", shortNames=["f", "fo"]), taken)
+    second = definition("bars", "Bar", shortNames=["f", "b", "fo"])
+    accept(second, taken)
+    naming = condition(second, "NamesAccepted") or {}
+    assert (naming["status"], naming["reason"]) == ("False", "ShortNamesConflict")
+    assert naming["message"] == '["f" is already in use, "fo" is already in use]'
+    assert "shortNames" not in second["status"]["acceptedNames"]
+    assert second["status"]["acceptedNames"]["plural"] == "bars"
+    assert (condition(second, "Established") or {})["status"] == "False"
+    assert taken.waiting == {"bars.example.com"}
+
+
+def test_kinds_and_resources_are_different_names() -> None:
+    taken = names.GroupNames()
+    accept(definition("foos", "Foo"), taken)
+    third = definition("others", "foos")  # a kind may be called as another's resource
+    third["spec"]["names"]["singular"] = "other"
+    assert accept(third, taken) and is_true(third, "NamesAccepted")
+    fourth = definition("fourths", "Foo", singular="fourth")
+    accept(fourth, taken)
+    assert (condition(fourth, "NamesAccepted") or {})["reason"] == "ListKindConflict"
+    assert (condition(fourth, "NamesAccepted") or {})["message"] == '"FooList" is already in use'
+
+
+def test_a_name_becomes_free_when_its_holder_goes() -> None:
+    taken = names.GroupNames()
+    accept(definition("foos", "Foo", shortNames=["f"]), taken)
+    second = definition("bars", "Bar", shortNames=["f"])
+    accept(second, taken)
+    taken.remove("foos.example.com")
+    assert accept(second, taken)
+    assert is_true(second, "NamesAccepted") and not taken.waiting
+
+
+def test_a_name_that_is_given_up_is_free_and_one_that_is_refused_stays_as_it_was() -> None:
+    taken = names.GroupNames()
+    first, second = definition("foos", "Foo", shortNames=["f"]), definition("bars", "Bar", shortNames=["b"])
+    accept(first, taken)
+    accept(second, taken)
+    second["spec"]["names"]["shortNames"] = ["f"]
+    accept(second, taken)
+    assert second["status"]["acceptedNames"]["shortNames"] == ["b"]  # still its own
+    first["spec"]["names"]["shortNames"] = ["x"]
+    accept(first, taken)
+    assert accept(second, taken)
+    assert second["status"]["acceptedNames"]["shortNames"] == ["f"]
+
+
+def test_a_singular_may_be_the_plural() -> None:
+    taken = names.GroupNames()
+    crd = definition("fish", "Fish", singular="fish", shortNames=["fish"])
+    assert accept(crd, taken)
+    taken.remove("fish.example.com")
+    assert not taken.resources.used_by_others("other.example.com", "fish")
+
+
+def test_thousands_of_short_names_are_held_at_once() -> None:
+    """As few lines as for a thousand: nobody sees a half of them, and nobody waits."""
+    taken = names.GroupNames()
+    many = definition("foos", "Foo", shortNames=[f"n{number}" for number in range(20_000)])
+    accept(many, taken)
+    assert sum(lines(lambda: names.GroupNames().update(many)).values()) < 1000
+    other = definition("bars", "Bar", shortNames=["n7", "b"])
+    accept(other, taken)
+    assert (condition(other, "NamesAccepted") or {})["message"] == '"n7" is already in use'
+    assert not accept(many, taken), "its own names are no conflict"
+    taken.remove("foos.example.com")
+    assert accept(other, taken) and is_true(other, "NamesAccepted")
+
+
+def test_a_definition_may_come_to_have_more_names_and_fewer_again() -> None:
+    taken = names.NameIndex()
+    for count in (3, 2000, 5, 3000, 0):
+        taken.update("a", tuple(f"n{number}" for number in range(count)))
+        assert [taken.used_by_others("b", f"n{number}") for number in (0, 4, 1999)] == [
+            count > 0,
+            count > 4,
+            count > 1999,
+        ]
+        assert not taken.used_by_others("a", "n0")
+
+
+def test_thousands_of_names_are_taken_up_in_steps_and_what_begins_later_counts() -> None:
+    clock, taken = Clock(), names.NameIndex()
+    call = Slices(clock, length=-1.0).call
+    first, second = (tuple(f"{start}{number}" for number in range(5000)) for start in "ab")
+    held, turns = call(taken.update, "one", first), 0
+    while not held.called:
+        assert not taken.used_by_others("two", "a7")
+        one_turn(clock)
+        turns += 1
+    assert turns > 50
+    assert taken.used_by_others("two", "a7")
+    earlier, later = call(taken.update, "one", second), call(taken.update, "one", ("c",))
+    assert later.called
+    while not earlier.called:
+        one_turn(clock)
+    assert [name for name in ("a7", "b7", "c") if taken.used_by_others("two", name)] == ["c"]

@@ -1,0 +1,68 @@
+"""Connections that come at once to a socket that several processes listen on."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.task import deferLater
+
+from kapi.serving.http import Connections
+from kapi.serving.listening import BACKLOG, Port, bind
+from kapi.serving.tls import KeyPair, ServerContexts, TLSSettings
+from tests.serving.sockets import SocketCase
+from tests.waiting import eventually
+
+
+class FullConnections(Connections):
+    full = True
+
+
+class SharedSocket(SocketCase):
+    """Two ports in one process, as two processes have them."""
+
+    async def test_many_connections_are_shared_by_who_listens(self) -> None:
+        taken = self.listen()
+        await eventually(lambda: taken.total() == 10)
+        assert taken == {0: 5, 1: 5}
+
+    async def test_who_has_taken_one_leaves_the_next_to_others_for_a_while(self) -> None:
+        self.patch(Port, "pause", 3600)
+        taken = self.listen()
+        await eventually(lambda: taken.total() >= 2)
+        for _ in range(5):
+            await deferLater(reactor, 0)  # type: ignore[arg-type]
+        assert taken == {0: 1, 1: 1}
+
+    async def test_who_has_no_place_leaves_them_to_others(self) -> None:
+        self.patch(Port, "full_pause", 3600)
+        taken = self.listen(full=1)
+        await eventually(lambda: taken.total() == 10)
+        assert taken[1] <= 1
+
+    def listen(self, full: int | None = None) -> Counter[int]:
+        """How many of ten connections each port has taken so far; one of them may be ``full``."""
+        taken: Counter[int] = Counter()
+        listener = bind("127.0.0.1", 0, False)
+        listener.listen(BACKLOG)
+        for _ in range(10):
+            client = socket.create_connection(listener.getsockname())
+            self.addCleanup(client.close)
+        contexts = ServerContexts(TLSSettings(KeyPair(str(self.files.serving), str(self.files.serving_key))))
+        for number, shared in enumerate((listener.dup(), listener)):
+            connections = (FullConnections if number == full else Connections)(self.api.server, self.clock)
+            connections.run_by(self.api.runner)
+            build = connections.buildProtocol
+
+            def counted(address: Any, number: int = number, build: Any = build) -> Any:
+                taken[number] += 1
+                return build(address)
+
+            connections.buildProtocol = counted  # type: ignore[method-assign]
+            port = Port(reactor, shared, connections, contexts, shared=True)
+            self.addCleanup(connections.all_closed)
+            self.addCleanup(connections.abort_all)
+            self.addCleanup(port.stop)
+        return taken

@@ -1,0 +1,300 @@
+"""Generated keys, TLS contexts and their reload."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from OpenSSL import SSL
+
+from kapi.serving import pki
+from kapi.serving.kubeconfig import write_admin
+from kapi.serving.tls import CertificateError, KeyPair, ServerContexts, TLSSettings, load_pair
+
+NAMES = ["localhost", "127.0.0.1", "10.0.0.1", "kubernetes.default.svc"]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> pki.Files:
+    return pki.ensure(tmp_path / "pki", NAMES)
+
+
+def test_everything_is_for_the_owner_only(files: pki.Files) -> None:
+    assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files.directory.iterdir()} == {0o600}
+
+
+def test_a_second_start_uses_the_same_keys(files: pki.Files) -> None:
+    before = {path.name: path.read_bytes() for path in files.directory.iterdir()}
+    pki.ensure(files.directory, NAMES)
+    assert {path.name: path.read_bytes() for path in files.directory.iterdir()} == before
+
+
+def contents(files: pki.Files) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in files.directory.iterdir()}
+
+
+@pytest.mark.parametrize(("public", "private"), [("ca.crt", "ca.key"), ("sa.pub", "sa.key")])
+def test_no_key_that_others_depend_on_is_replaced(files: pki.Files, public: str, private: str) -> None:
+    """As in a copy that was not finished."""
+    before = contents(files)
+    (files.directory / public).unlink()
+    pki.ensure(files.directory, ["localhost"])
+    after = contents(files)
+    assert after[private] == before[private]
+    kept = [name for name in before if name not in ("ca.crt", "apiserver.crt", "apiserver.key")]
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    admin, ca = (x509.load_pem_x509_certificate(path.read_bytes()) for path in (files.admin, files.ca))
+    admin.verify_directly_issued_by(ca)
+    (files.directory / private).unlink()
+    before = contents(files)
+    with pytest.raises(ValueError, match=f"{public} is there, but not {private}"):
+        pki.ensure(files.directory, ["localhost"])
+    assert contents(files) == before
+
+
+@pytest.mark.parametrize("name", ["apiserver", "admin"])
+@pytest.mark.parametrize("kept", ["crt", "key"])
+def test_a_pair_that_does_not_belong_together_is_made_again(files: pki.Files, name: str, kept: str) -> None:
+    """As after a kill between its two files; or a damaged file."""
+    before = contents(files)
+    pki.ensure(files.directory, ["another"])
+    files.admin.unlink()
+    pki.ensure(files.directory, ["another"])
+    (files.directory / f"{name}.{kept}").write_bytes(before[f"{name}.{kept}"])
+    pki.ensure(files.directory, NAMES)
+    load_pair(KeyPair(str(files.serving), str(files.serving_key)))
+    load_pair(KeyPair(str(files.admin), str(files.admin_key)))
+    (files.directory / f"{name}.{kept}").write_bytes(b"")
+    pki.ensure(files.directory, NAMES)
+    load_pair(KeyPair(str(files.directory / f"{name}.crt"), str(files.directory / f"{name}.key")))
+
+
+def at(monkeypatch: pytest.MonkeyPatch, days: int) -> None:
+    """Steps the clock."""
+    moment = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=days)
+    monkeypatch.setattr(pki, "now", lambda: moment)
+
+
+def test_certificates_of_a_clock_that_was_ahead_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(monkeypatch, 100)
+    files = pki.ensure(tmp_path / "pki", NAMES)
+    assert pki.validity_problem(files.ca) == ""
+    at(monkeypatch, 0)
+    pki.ensure(files.directory, NAMES)
+    for path in (files.serving, files.admin):
+        assert x509.load_pem_x509_certificate(path.read_bytes()).not_valid_before_utc < datetime.datetime.now(
+            datetime.UTC
+        )
+    assert "by the clock of this machine" in pki.validity_problem(files.ca)  # which others depend on: it stays
+
+
+def test_an_expired_authority_is_told(files: pki.Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pki.validity_problem(files.ca) == ""
+    at(monkeypatch, 3660)
+    pki.ensure(files.directory, NAMES)
+    assert "ca.crt has expired on" in pki.validity_problem(files.ca)
+
+
+def test_certificates_are_due_before_they_expire(files: pki.Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, due = contents(files), pki.renewal(files)
+    at(monkeypatch, 330)
+    assert pki.now() < due
+    at(monkeypatch, 340)
+    assert pki.now() > due
+    pki.ensure(files.directory, NAMES)
+    after = contents(files)
+    made = {f"{name}.{end}" for name in ("apiserver", "admin") for end in ("crt", "key")}
+    assert {name for name in before if after[name] != before[name]} == made
+    assert pki.renewal(files) > pki.now()
+
+
+def test_a_key_of_another_authority_is_refused(files: pki.Files, tmp_path: Path) -> None:
+    other = pki.ensure(tmp_path / "other", ["localhost"])
+    files.ca_key.write_bytes(other.ca_key.read_bytes())
+    before = contents(files)
+    with pytest.raises(ValueError, match="ca.crt and ca.key do not belong together"):
+        pki.ensure(files.directory, ["localhost"])
+    assert contents(files) == before
+
+
+def test_a_new_name_makes_a_new_serving_certificate_only(files: pki.Files) -> None:
+    serving, ca, key = files.serving.read_bytes(), files.ca.read_bytes(), files.service_account_key.read_bytes()
+    pki.ensure(files.directory, [*NAMES, "api.example"])
+    assert files.serving.read_bytes() != serving
+    assert (files.ca.read_bytes(), files.service_account_key.read_bytes()) == (ca, key)
+    certificate = x509.load_pem_x509_certificate(files.serving.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "api.example" in names.get_values_for_type(x509.DNSName)
+
+
+def test_the_admin_is_in_system_masters(files: pki.Files) -> None:
+    certificate = x509.load_pem_x509_certificate(files.admin.read_bytes())
+    assert certificate.subject.rfc4514_string() == "CN=kubernetes-admin,O=system:masters"
+    remaining = certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)
+    assert remaining > datetime.timedelta(days=300)
+
+
+def test_the_kubeconfig_is_whole_and_private(files: pki.Files, tmp_path: Path) -> None:
+    path = tmp_path / "admin.kubeconfig"
+    write_admin(path, "https://127.0.0.1:1234", files.ca.read_bytes(), files)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"] == "https://127.0.0.1:1234"
+
+
+def handshake(
+    contexts: ServerContexts, name: bytes = b"localhost", ciphers: bytes = b"", after: Any = None, **limits: int
+) -> SSL.Connection:
+    """A client's connection after a handshake in memory.  Raises SSL.Error when there is none."""
+    if after is None:
+        client_context = SSL.Context(SSL.TLS_CLIENT_METHOD)
+        client_context.set_alpn_protos([b"h2", b"http/1.1"])
+        if "maximum" in limits:
+            client_context.set_max_proto_version(limits["maximum"])
+        if ciphers:
+            client_context.set_cipher_list(ciphers)
+    else:  # sessions belong to their context
+        client_context = after.get_context()
+    client, server = SSL.Connection(client_context, None), contexts.connection(None)
+    client.set_tlsext_host_name(name)
+    if after is not None:
+        client.set_session(after.get_session())
+    client.set_connect_state()
+    server.set_accept_state()
+    done = [False, False]
+    for _ in range(10):
+        for index, (mine, other) in enumerate(((client, server), (server, client))):
+            try:
+                mine.do_handshake()
+                done[index] = True
+            except SSL.WantReadError:
+                pass
+            try:
+                other.bio_write(mine.bio_read(1 << 16))
+            except SSL.WantReadError:
+                pass
+        if all(done):
+            break
+    assert all(done)
+    client.set_app_data(server)
+    return client
+
+
+def subject(connection: SSL.Connection) -> str:
+    certificate = connection.get_peer_certificate(as_cryptography=True)
+    assert certificate is not None
+    return certificate.subject.rfc4514_string()
+
+
+def test_alpn_prefers_http2_and_a_flag_turns_it_off(files: pki.Files) -> None:
+    pair = KeyPair(str(files.serving), str(files.serving_key))
+    assert handshake(ServerContexts(TLSSettings(pair))).get_alpn_proto_negotiated() == b"h2"
+    plain = ServerContexts(TLSSettings(pair, protocols=(b"http/1.1",)))
+    assert handshake(plain).get_alpn_proto_negotiated() == b"http/1.1"
+
+
+def test_the_minimum_version_is_kept(files: pki.Files) -> None:
+    contexts = ServerContexts(
+        TLSSettings(KeyPair(str(files.serving), str(files.serving_key)), minimum_version="VersionTLS13")
+    )
+    handshake(contexts)
+    with pytest.raises(SSL.Error):
+        handshake(contexts, maximum=SSL.TLS1_2_VERSION)
+
+
+@pytest.mark.parametrize("version", [SSL.TLS1_VERSION, SSL.TLS1_1_VERSION])
+def test_old_versions_are_refused_whatever_is_configured(files: pki.Files, version: int) -> None:
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
+    with pytest.raises(SSL.Error):
+        handshake(contexts, ciphers=b"ALL:@SECLEVEL=0", maximum=version)
+
+
+def test_only_the_configured_suites_are_spoken(files: pki.Files) -> None:
+    pair = KeyPair(str(files.serving), str(files.serving_key))
+    kind = "ECDSA" if isinstance(load_pair(pair)[1], ec.EllipticCurvePrivateKey) else "RSA"
+    wanted, other = f"ECDHE-{kind}-AES256-GCM-SHA384", f"ECDHE-{kind}-AES128-GCM-SHA256"
+    contexts = ServerContexts(TLSSettings(pair, ciphers=[wanted]))
+    assert handshake(contexts, maximum=SSL.TLS1_2_VERSION).get_cipher_name() == wanted
+    with pytest.raises(SSL.Error):
+        handshake(contexts, ciphers=other.encode(), maximum=SSL.TLS1_2_VERSION)
+    for weak in (f"ECDHE-{kind}-AES128-SHA", "AES128-GCM-SHA256"):  # no suite of the default
+        with pytest.raises(SSL.Error):
+            handshake(ServerContexts(TLSSettings(pair)), ciphers=weak.encode(), maximum=SSL.TLS1_2_VERSION)
+
+
+def test_only_the_configured_key_exchanges_are_spoken(files: pki.Files) -> None:
+    pair = KeyPair(str(files.serving), str(files.serving_key))
+    contexts = ServerContexts(TLSSettings(pair, curves=["P-384"]))
+    assert handshake(contexts).get_group_name() == "secp384r1"
+    with pytest.raises(CertificateError, match="does not know all of"):
+        ServerContexts(TLSSettings(pair, curves=["P-1"]))
+
+
+def test_nobody_renegotiates(files: pki.Files) -> None:
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
+    client = handshake(contexts, maximum=SSL.TLS1_2_VERSION)
+    server = client.get_app_data()
+    client.renegotiate()
+    with pytest.raises(SSL.WantReadError):
+        client.do_handshake()
+    server.bio_write(client.bio_read(1 << 16))
+    with pytest.raises((SSL.Error, SSL.WantReadError)):
+        server.recv(1)
+    client.bio_write(server.bio_read(1 << 16))
+    with pytest.raises(SSL.Error) as refused:
+        client.do_handshake()
+    assert not isinstance(refused.value, SSL.WantReadError), "an alert, not silence"
+
+
+@pytest.mark.parametrize("version", [SSL.TLS1_2_VERSION, SSL.TLS1_3_VERSION])
+def test_no_session_is_resumed(files: pki.Files, version: int) -> None:
+    """What a client was in an earlier session, it has to prove again."""
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
+    first = handshake(contexts, maximum=version)
+    with pytest.raises(SSL.WantReadError):
+        first.get_app_data().recv(1)
+    with contextlib.suppress(SSL.WantReadError):
+        first.bio_write(first.get_app_data().bio_read(1 << 16))
+    with pytest.raises(SSL.WantReadError):  # reads the tickets of TLS 1.3, which come after the handshake
+        first.recv(1)
+    again = handshake(contexts, maximum=version, after=first)
+    assert not SSL._lib.SSL_session_reused(again._ssl)
+
+
+def test_a_certificate_for_each_server_name(files: pki.Files, tmp_path: Path) -> None:
+    other = pki.ensure(tmp_path / "other", ["x.example"])
+    extra = KeyPair(str(other.admin), str(other.admin_key), ("*.example",))
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key)), sni=[extra]))
+    assert subject(handshake(contexts, b"a.example")) == "CN=kubernetes-admin,O=system:masters"
+    assert subject(handshake(contexts, b"a.b.example")) == "CN=kube-apiserver"
+    assert subject(handshake(contexts)) == "CN=kube-apiserver"
+
+
+def test_reload_takes_a_new_certificate_and_keeps_the_old_one_when_it_is_broken(
+    files: pki.Files, tmp_path: Path
+) -> None:
+    contexts = ServerContexts(TLSSettings(KeyPair(str(files.serving), str(files.serving_key))))
+    assert not contexts.reload()
+    first = handshake(contexts).get_peer_certificate(as_cryptography=True)
+    files.serving.write_text("broken")
+    assert not contexts.reload()
+    assert handshake(contexts).get_peer_certificate(as_cryptography=True) == first
+    files.serving.unlink()
+    files.serving_key.unlink()
+    pki.ensure(files.directory, NAMES)
+    assert contexts.reload()
+    assert handshake(contexts).get_peer_certificate(as_cryptography=True) != first
+
+
+def test_a_key_must_belong_to_its_certificate(files: pki.Files) -> None:
+    with pytest.raises(CertificateError, match="does not match"):
+        load_pair(KeyPair(str(files.serving), str(files.admin_key)))
+    with pytest.raises(CertificateError, match="cannot read"):
+        load_pair(KeyPair("/nonexistent.crt", str(files.admin_key)))
