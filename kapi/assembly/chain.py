@@ -1,4 +1,4 @@
-"""The stage New: a chain of three servers (upstream: cmd/kube-apiserver ``app/server.go``, CreateServerChain)."""
+"""The stage New: the resources of the chain's servers (upstream: cmd/kube-apiserver ``app/server.go``, CreateServerChain)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from twisted.internet.ssl import PrivateCertificate
 
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.policy import Policy
-from kapi.assembly.storage import BuiltIn, Storage
+from kapi.assembly.storage import Storage
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.dispatch import Endpoint, ResourceTable
 from kapi.endpoints.reviews.handlers import review_handlers
 from kapi.endpoints.reviews.posted_review import ReviewServices
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
-from kapi.registry.registry import Registry
-from kapi.servers.aggregator.server import AggregatorServer
 from kapi.servers.apiextensions.serving import CustomResources
+from kapi.servers.chain import ServerChain, create_server_chain
 from kapi.servers.core.handlers import built_in_handlers
 from kapi.servers.core.install import install
 from kapi.serving.delegation import Delegate
-from kapi.serving.generic import GenericServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,48 +30,34 @@ class Outgoing:
     proxy_identity: Callable[[], PrivateCertificate | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerChain:
-    """The three servers.  A request comes to the aggregator; a server passes on what it does not serve."""
-
-    aggregator: AggregatorServer
-    core: GenericServer
-    extensions: GenericServer
-
-    @property
-    def tables(self) -> tuple[ResourceTable, ...]:
-        """The tables of resources; that of custom resources is the last."""
-        return self.core.table, self.aggregator.table, self.extensions.table
-
-
-def create_server_chain(
+def build_chain(
     config: CompletedConfig,
     storage: Storage,
     policy: Policy,
     outgoing: Outgoing,
-    end: Delegate,
+    end: Delegate | None = None,
     table: ResourceTable | None = None,
 ) -> ServerChain:
-    """The chain from the aggregator down to ``end``, with all resources installed.  Raises ConfigError.
+    """The chain with all resources installed.  Raises ConfigError.
 
     ``table`` already has the core server's resources; without it they are installed into a new one.
     """
     handlers = _handlers(config, storage, policy, outgoing)
-    extensions = GenericServer("apiextensions-apiserver", end, ResourceTable(handlers))
-    core = GenericServer("kube-apiserver", extensions, table or ResourceTable(handlers))
-    aggregator = AggregatorServer(core, ResourceTable(handlers))
-    _serve(extensions, storage.registry, storage.extensions)
-    core.fixed_groups = storage.core.groups
-    if table is None:
-        install(core.table, storage.registry, storage.core.rows)
-    else:
+    chain = create_server_chain(handlers, table=table, end=end)
+    if table is not None:
         table.handlers = handlers
-    _serve(aggregator, storage.registry, storage.aggregator)
-    chain = ServerChain(aggregator, core, extensions)
+    for server, built_in in (
+        (chain.extensions, storage.extensions),
+        (chain.core, storage.core),
+        (chain.aggregator, storage.aggregator),
+    ):
+        server.fixed_groups = built_in.groups
+        if server.table is not table:
+            install(server.table, storage.registry, built_in.rows)
 
     registry, tables = storage.registry, chain.tables
     install_parameter_checks(registry, resolver(lambda: (row for table in tables for row in table.resources())))
-    aggregator.aggregate(
+    chain.aggregator.aggregate(
         registry.client.named("kube-apiserver"),
         config.reactor,
         tables=tables,
@@ -106,11 +90,6 @@ def _handlers(config: CompletedConfig, storage: Storage, policy: Policy, outgoin
         **built_in_handlers(storage.registry, config.reactor, outgoing.kubelets),
         **review_handlers(reviews),
     }
-
-
-def _serve(server: GenericServer, registry: Registry, built_in: BuiltIn) -> None:
-    server.fixed_groups = built_in.groups
-    install(server.table, registry, built_in.rows)
 
 
 def _install_custom_resources(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:

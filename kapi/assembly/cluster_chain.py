@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kapi.assembly.chain import Outgoing, ServerChain, create_server_chain
+from kapi.assembly.chain import Outgoing, build_chain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.controllers import POLICY_HOOK, install_controllers
 from kapi.assembly.identity import Identity
@@ -27,6 +27,7 @@ from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.host_user import host_user
 from kapi.request.user import SYSTEM_MASTERS
+from kapi.servers.chain import ServerChain
 from kapi.serving.lifecycle import Hooks, run_hooks
 from kapi.serving.not_found import NotFound
 from kapi.serving.routes import Index
@@ -116,7 +117,7 @@ class ClusterChain:
         storage = storage_over(shared.storage, config.options, registry, authorization)
         policy = complete_policy(config, storage, identity, authorization, shared.configurations)
         outgoing, end = without_credentials(shared.outgoing), ProcessPaths(shared.site)
-        chain = create_server_chain(config, storage, policy, outgoing, end, table)
+        chain = build_chain(config, storage, policy, outgoing, end, table)
         core = chain.core
         past = PastReads(chain.tables, store)
         chain.aggregator.app.include(Index(chain.aggregator.listed_paths))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.assembly.chain import ServerChain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.identity import trusted
 from kapi.assembly.storage import Storage
@@ -25,6 +24,7 @@ from kapi.options.options import Options
 from kapi.registry.registry import Registry
 from kapi.request.reactor import Reactor
 from kapi.runtime.persistent import Persistent
+from kapi.servers.chain import ServerChain
 
 POLICY_HOOK = "rbac/bootstrap-roles"
 #: upstream has separate hooks for these parts of ours

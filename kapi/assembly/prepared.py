@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kapi.assembly.chain import Outgoing, ServerChain
+from kapi.assembly.chain import Outgoing
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.assembly.metrics import install_resource_metrics
@@ -26,6 +26,7 @@ from kapi.observability.zpages import install_flagz, install_statusz
 from kapi.request.context import RequestContext
 from kapi.runtime.persistent import Persistent
 from kapi.servers.aggregator.metrics import unavailable_services
+from kapi.servers.chain import ServerChain
 from kapi.serving.generic import GenericServer
 from kapi.serving.health import Check, HealthChecks
 from kapi.serving.http import Connections

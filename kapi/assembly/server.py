@@ -6,14 +6,13 @@ nothing.  The only I/O is reading files that flags name; nothing runs yet.
 
 from __future__ import annotations
 
-from kapi.assembly.chain import Outgoing, create_server_chain
+from kapi.assembly.chain import Outgoing, build_chain
 from kapi.assembly.client_certificates import kubelet_settings, proxy_identity
 from kapi.assembly.config import Config
 from kapi.assembly.controllers import install_controllers
 from kapi.assembly.policy import build_policy
 from kapi.assembly.prepared import PreparedServer, prepare_run
 from kapi.assembly.storage import open_storage
-from kapi.serving.not_found import NotFound
 
 
 def assemble(given: Config) -> PreparedServer:
@@ -22,6 +21,6 @@ def assemble(given: Config) -> PreparedServer:
     storage = open_storage(config)
     policy = build_policy(config, storage)
     outgoing = Outgoing(kubelet_settings(config), proxy_identity(config))
-    chain = create_server_chain(config, storage, policy, outgoing, NotFound())
+    chain = build_chain(config, storage, policy, outgoing)
     install_controllers(config, storage, chain)
     return prepare_run(config, storage, policy, chain, outgoing)

@@ -2,5 +2,5 @@
 
 Here belongs what one of these servers serves that is no built-in resource.  Not here: the generic server (``kapi.serving``), and
 the built-in resources (``kapi.resources``).
-Start reading with ``aggregator/server.py`` and ``core/install.py``.
+Start reading with ``chain.py`` and ``aggregator/server.py``.
 """
