@@ -172,7 +172,7 @@ def _loads_slowly(data: bytes) -> Tree:
 
 
 def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hooks: object) -> Tree:
-    text = _text(data)
+    text = text_of(data)
     checkpoint()
     try:
         tree = _scan(text, parse_constant=_no_constant, **hooks)
@@ -184,7 +184,7 @@ def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hoo
         raise JSONError("exceeded max depth") from None
 
 
-def _text(data: bytes) -> str:
+def text_of(data: bytes) -> str:
     """The text of bytes; as in Go each byte of invalid UTF-8 becomes U+FFFD."""
     try:
         return data.decode()

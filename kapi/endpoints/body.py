@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import CancelledError
 
 from kapi.codecs.negotiation import PROTOBUF, input_media_type
-from kapi.codecs.reading import DecodingError, Document, read_body, too_large, unrecognized
+from kapi.codecs.reading import Document, read_body, too_large, unrecognized
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage, expect_tree
@@ -14,7 +14,8 @@ from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.pending import REFUSAL, RETRY_AFTER_SECONDS
 from kapi.schema import protobuf
-from kapi.schema.decode import decode
+from kapi.schema.decode import cannot_handle, decode
+from kapi.schema.protobuf_wire import ProtobufError
 from kapi.schema.types import Type
 
 
@@ -62,13 +63,16 @@ def read_any(data: bytes, media: str, kind: GroupVersionKind) -> Document:
     if media != PROTOBUF:
         return read_body(data, media, kind)
     try:
-        return Document(protobuf.decode(data, kind))
+        body = protobuf.envelope(data)
+    except ProtobufError as error:
+        raise unrecognized(data, kind, str(error)) from None
+    given = protobuf.kind_in(body, kind)
+    if not protobuf.is_known(given):
+        return Document({"kind": given.kind, "apiVersion": str(given.group_version)})  # refused by its kind
+    try:
+        return Document(protobuf.decode_message(body, given))
     except ValueError as error:
-        if not data.startswith(protobuf.MAGIC):
-            raise unrecognized(data, kind, str(error)) from None
-        raise DecodingError(
-            f"the object provided is unrecognized (must be of type {kind.kind}): {error}", str(error)
-        ) from None
+        raise cannot_handle(given, kind, str(error)) from None
 
 
 def check_names(ctx: RequestContext, scope: RequestScope, obj: Object) -> None:

@@ -63,16 +63,16 @@ def decode(
     if given != kind and not _is_options(given, kind):
         _refuse(body, given, kind)
     if _too_deep(body):
-        raise _cannot_handle(given, kind, "json: exceeded max depth")
+        raise cannot_handle(given, kind, "json: exceeded max depth")
     checkpoint()
     try:
         obj, problems = decode_tree(body, type_, strict=validation != "Ignore", make_decoder=make_decoder)
     except ValueError as error:
-        raise _cannot_handle(given, kind, str(error)) from None
+        raise cannot_handle(given, kind, str(error)) from None
     duplicates = body.duplicates if isinstance(body, Document) else []
     if validation == "Strict" and (problems or duplicates):
         texts = ["yaml: unmarshal errors:\n  " + "\n  ".join(duplicates), *problems] if duplicates else problems
-        raise _cannot_handle(given, kind, "strict decoding error: " + ", ".join(texts))
+        raise cannot_handle(given, kind, "strict decoding error: " + ", ".join(texts))
     if validation != "Ignore":
         for text in (*duplicates, *problems):
             warn(text)
@@ -195,7 +195,7 @@ def _custom_kind(body: Object, expected: GroupVersionKind, validation: str) -> G
                 shown = _with_digits(body)
                 source = json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
             given = _given_kind({**body, "kind": expected.kind}, expected)
-            raise _cannot_handle(given, expected, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
+            raise cannot_handle(given, expected, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
         raise unrecognized(source, expected, f"Object 'Kind' is missing in '{source.decode('utf-8', 'replace')}'")
     if version != str(expected.group_version):
         raise DecodingError(
@@ -209,7 +209,8 @@ def _is_options(given: GroupVersionKind, expected: GroupVersionKind) -> bool:
     return expected.group == "meta.k8s.io" and given.kind == expected.kind
 
 
-def _cannot_handle(given: GroupVersionKind, expected: GroupVersionKind, cause: str) -> DecodingError:
+def cannot_handle(given: GroupVersionKind, expected: GroupVersionKind, cause: str) -> DecodingError:
+    """The error for a body of a known kind that is not one of the expected kind, or not whole."""
     return DecodingError(
         f"{given.kind} in version {quote(given.version)} cannot be handled as a {expected.kind}: {cause}", cause
     )
@@ -220,22 +221,22 @@ def _refuse(body: Object, given: GroupVersionKind, expected: GroupVersionKind) -
     known = given in builtin.names_by_kind()
     if expected.group == "meta.k8s.io" and is_meta(given):
         text = f"converting (v1.{given.kind}) to (v1.{expected.kind}): unknown conversion"
-        raise _cannot_handle(given, expected, text)
+        raise cannot_handle(given, expected, text)
     if not known and not is_registered(given):
         version = str(given.group_version)
         scheme = _META_SCHEME if expected.group == "meta.k8s.io" else _SCHEME
         text = f'no kind {quote(given.kind)} is registered for version {quote(version)} in scheme "{scheme}"'
-        raise _cannot_handle(given, expected, text)
+        raise cannot_handle(given, expected, text)
     if expected.group == "meta.k8s.io":
         version = str(given.group_version)
         text = f'no kind {quote(given.kind)} is registered for version {quote(version)} in scheme "{_META_SCHEME}"'
-        raise _cannot_handle(given, expected, text)
+        raise cannot_handle(given, expected, text)
     if known:
         type_ = builtin.type_of(given)
         try:
             decode_tree(body, type_, strict=False)
         except ValueError as error:
-            raise _cannot_handle(given, expected, str(error)) from None
+            raise cannot_handle(given, expected, str(error)) from None
     if internal_kind(given) == internal_kind(expected):
         raise DecodingError(
             f"the API version in the data ({given.group_version}) does not match "
@@ -243,4 +244,4 @@ def _refuse(body: Object, given: GroupVersionKind, expected: GroupVersionKind) -
         )
     package = expected.group.split(".", 1)[0] or "core"
     text = f"converting ({given.version}.{given.kind}) to ({package}.{expected.kind}): unknown conversion"
-    raise _cannot_handle(given, expected, text)
+    raise cannot_handle(given, expected, text)

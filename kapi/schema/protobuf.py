@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import base64
 import functools
+import re
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from kapi.codecs import json_reading
 from kapi.machinery import time
-from kapi.machinery.gvk import GroupVersionKind
+from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.tree import Object, Tree
 from kapi.schema.builtin import definitions, names_by_kind
-from kapi.schema.protobuf_wire import BYTES, ProtobufError, Value, fields, raw, read_varint
+from kapi.schema.protobuf_wire import (
+    BYTES,
+    FIXED64,
+    VARINT,
+    ProtobufError,
+    Reader,
+    Slot,
+    Value,
+    entry,
+    fields,
+    read_varint,
+)
 
 MAGIC = b"k8s\x00"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -33,61 +44,53 @@ class Envelope(NamedTuple):
     api_version: str
     kind: str
     raw: bytes
-    content_type: str
-
-
-Reader = Callable[[Value, int], Tree]
-
-
-class Slot(NamedTuple):
-    """How a field is decoded: its JSON name, the decoder of a value, and whether it repeats."""
-
-    name: str
-    read: Reader
-    kind: str  # "one", "list", "map" or "inline"
 
 
 def envelope(data: bytes) -> Envelope:
-    """The envelope of a body.  Raises ProtobufError."""
+    """The envelope of a body; its content type and encoding mean nothing, as upstream.  Raises ProtobufError."""
+    if not data:
+        raise ProtobufError("empty data")
     if not data.startswith(MAGIC):
         raise ProtobufError("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
-    version = kind = content_type = ""
-    raw = b""
-    for number, _, value in fields(data[len(MAGIC) :]):
-        if not isinstance(value, bytes):
-            raise ProtobufError("runtime.Unknown: wrong wireType")
-        if number == 1:
-            for inner, _, text in fields(value):
-                if inner == 1:
-                    version = _text(text, 0)
-                elif inner == 2:
-                    kind = _text(text, 0)
-        elif number == 2:
-            raw = value
-        elif number == 4:
-            content_type = _text(value, 0)
-    return Envelope(version, kind, raw, content_type)
+    if len(data) == len(MAGIC):
+        raise ProtobufError("empty body")
+    parts = _parts(data[len(MAGIC) :], _UNKNOWN)
+    meta = parts.get("meta", b"")
+    types = _parts(meta, _TYPE_META)
+    version, kind = (_text(types.get(name, b""), 0) for name in ("apiVersion", "kind"))
+    return Envelope(version, kind, parts.get("raw", b""))
+
+
+def kind_in(body: Envelope, expected: GroupVersionKind) -> GroupVersionKind:
+    """The kind that an envelope names; what it leaves out is as expected."""
+    try:
+        group, version = GroupVersion.parse(body.api_version)
+    except ValueError:
+        group = version = ""
+    if not version:
+        group, version = expected.group_version
+    return GroupVersionKind(group, version, body.kind or expected.kind)
 
 
 def decode(data: bytes, expected: GroupVersionKind) -> Object:
-    """The tree of a body with kind and apiVersion; ``expected`` is its kind if the envelope names none.
-
-    Raises ProtobufError, also for a type that has no protobuf form (custom resources).
-    """
+    """The tree of a body; ``expected`` is its kind if the envelope names none.  Raises ProtobufError."""
     body = envelope(data)
-    if body.content_type and body.content_type != "application/json" and "protobuf" not in body.content_type:
-        raise ProtobufError(f"unrecognized content type {body.content_type!r}")
-    group, _, version = body.api_version.rpartition("/")
-    kind = GroupVersionKind(group, version, body.kind) if body.kind and body.api_version else expected
-    if body.content_type == "application/json":
-        tree = json_reading.loads(body.raw)
-        if not isinstance(tree, dict):
-            raise ProtobufError("the enclosed JSON is no object")
-    else:
-        name = names_by_kind().get(kind)
-        if name is None or name not in numbers():
-            raise ProtobufError(f"no protobuf form of kind {kind.kind!r} in {kind.group_version}")
-        tree = _message(name, body.raw, _MAX_DEPTH)
+    return decode_message(body, kind_in(body, expected))
+
+
+def is_known(kind: GroupVersionKind) -> bool:
+    """Whether a kind has a protobuf form."""
+    return names_by_kind().get(kind) in numbers()
+
+
+def decode_message(body: Envelope, kind: GroupVersionKind) -> Object:
+    """The tree of an object of ``kind`` with kind and apiVersion.
+
+    Raises ProtobufError, also for a kind that has no protobuf form (custom resources).
+    """
+    if not is_known(kind):
+        raise ProtobufError(f"no protobuf form of kind {kind.kind!r} in {kind.group_version}")
+    tree = _message(names_by_kind()[kind], body.raw, _MAX_DEPTH)
     return {"kind": kind.kind, "apiVersion": str(kind.group_version), **tree}
 
 
@@ -123,65 +126,101 @@ def _make_slots(name: str, known: dict[str, int], properties: Object) -> dict[in
         if field.startswith(">"):
             inner = field[1:] if "." in field else f"{package}.{field[1:]}"
             made = _make_slots(inner, numbers()[inner], properties)
-            slots[number] = Slot("", _inline_reader(made, inner), "inline")
+            slots[number] = Slot(inner.rpartition(".")[2], BYTES, "", _inline_reader(made, inner), "inline")
+        elif field.startswith("*"):
+            field = field[1:]
+            slots[number] = Slot(
+                _go_name(field, {}), BYTES, field, _items_reader(properties[field]["items"]), "message"
+            )
         elif field in properties:
             slots[number] = _slot(field, properties[field])
     return slots
 
 
 def _inline_reader(slots: dict[int, Slot], name: str) -> Reader:
-    return lambda value, depth: _read(slots, raw(value), depth - 1, name)
+    return lambda value, depth: _read(slots, value, depth - 1, name)
 
 
 def _slot(field: str, schema: Object) -> Slot:
+    go_name = _go_name(field, schema)
     if schema.get("type") == "array":
-        return Slot(field, _reader(schema["items"]), "list")
+        read, wire = _reader(schema["items"])
+        return Slot(go_name, wire, field, read, "numbers" if wire == VARINT else "list")
     if schema.get("type") == "object" and "additionalProperties" in schema:
-        return Slot(field, _map_reader(schema["additionalProperties"]), "map")
-    return Slot(field, _reader(schema), "one")
+        return Slot(go_name, BYTES, field, _map_reader(schema["additionalProperties"]), "map")
+    read, wire = _reader(schema)
+    reference = _reference(schema)
+    return Slot(go_name, wire, field, read, "message" if reference and reference not in _REPLACED else "one")
+
+
+def _reference(schema: Object) -> str:
+    """The definition that a property refers to, or ""."""
+    (outer,) = schema.get("allOf") or (schema,)
+    return str(outer.get("$ref", "")).rpartition("/")[2]
+
+
+#: words that Go's names of fields have in capitals
+_INITIALISMS = frozenset(
+    "api aws ca cidr cpu csi dns fc fqdn fs gce gid grpc http id ip iscsi json nfs os pd rbd se tcp tls ttl udp uid uri url "
+    "vm".split()
+)
+_FIRST_WORD = re.compile("[a-z]+")
+
+
+def _go_name(field: str, schema: Object) -> str:
+    """The name of a field in Go."""
+    if field == "metadata":
+        return _reference(schema).rpartition(".")[2] or "ObjectMeta"
+    found = _FIRST_WORD.match(field)
+    word = found[0] if found else ""
+    return word.upper() + field[len(word) :] if word in _INITIALISMS else field[:1].upper() + field[1:]
 
 
 def _map_reader(schema: Object) -> Reader:
-    read = _items_reader(schema["items"]) if schema.get("type") == "array" else _reader(schema)
+    if schema.get("type") == "array":
+        read, wire = _items_reader(schema["items"]), BYTES
+    else:
+        read, wire = _reader(schema)
+    key_slot, value_slot = Slot("Key", BYTES), Slot("Value", wire)
+    empty: Value = b"" if wire == BYTES else 0
 
-    def entry(value: Value, depth: int) -> tuple[str, Tree]:
-        key: str = ""
-        found: Tree = None
-        seen = False
-        for number, _, inner in fields(raw(value)):
-            if number == 1:
-                key = _text(inner, depth)
-            elif number == 2:
-                found, seen = read(inner, depth), True
-        return key, found if seen else ("" if schema.get("type") == "string" else {})
+    def pair(value: Value, depth: int) -> tuple[str, Tree]:
+        key, found = b"", empty
+        for slot, part in entry(value, key_slot, value_slot):
+            if slot is key_slot:
+                key = part
+            else:
+                found = part
+        return _text(key, depth), read(found, depth)
 
-    return entry
+    return pair
 
 
 def _items_reader(schema: Object) -> Reader:
-    """A list as a map's value is a message with the repeated field ``items``."""
-    read = _reader(schema)
-    return lambda value, depth: [read(inner, depth) for number, _, inner in fields(raw(value)) if number == 1]
+    """A list as the value of a map or of a field (Verbs) is a message with the repeated field ``items``."""
+    read, wire = _reader(schema)
+    slots = {1: Slot("Items", wire)}
+    return lambda value, depth: [read(inner, depth) for _, inner in fields(value, "Items", slots)]
 
 
-def _reader(schema: Object) -> Reader:
-    reference = schema.get("$ref", "")
-    if reference:
-        name = reference.rpartition("/")[2]
+def _reader(schema: Object) -> tuple[Reader, int]:
+    """The decoder of a value, and its wire type."""
+    name = _reference(schema)
+    if name:
         special = _SPECIAL.get(name)
         if special is not None:
-            return special
-        return lambda value, depth: _message(name, raw(value), depth)
+            return special, BYTES
+        return lambda value, depth: _message(name, value, depth), BYTES
     kind, form = schema.get("type"), schema.get("format")
     if kind == "string":
-        return _base64 if form == "byte" else _text
+        return (_base64 if form == "byte" else _text), BYTES
     if kind == "integer":
-        return _integer
+        return (_int32 if form == "int32" else _integer), VARINT
     if kind == "boolean":
-        return lambda value, depth: bool(value)
+        return (lambda value, depth: bool(value)), VARINT
     if kind == "number":
-        return _double
-    return _raw_json
+        return _double, FIXED64
+    return _raw_json, BYTES
 
 
 def _message(name: str, data: bytes, depth: int) -> Object:
@@ -192,26 +231,26 @@ def _message(name: str, data: bytes, depth: int) -> Object:
 
 def _read(slots: dict[int, Slot], data: bytes, depth: int, name: str) -> Object:
     tree: Object = {}
-    for number, wire, value in fields(data):
-        slot = slots.get(number)
-        if slot is None:
-            continue  # a field of a newer version
-        try:
-            if slot.kind == "list":
-                items = tree.setdefault(slot.name, [])
-                if wire == BYTES and slot.read is _integer:
-                    items.extend(_packed(raw(value)))
-                else:
-                    items.append(slot.read(value, depth))
-            elif slot.kind == "map":
-                key, item = slot.read(value, depth)
-                tree.setdefault(slot.name, {})[key] = item
-            elif slot.kind == "inline":
-                tree.update(slot.read(value, depth))
+    merged: dict[str, bytes] = {}  # the bytes of a message so far: those of a further one are merged into it
+    for slot, value in fields(data, name.rpartition(".")[2], slots):
+        read, form = slot.read, slot.form
+        assert read is not None
+        if form == "list":
+            tree.setdefault(slot.name, []).append(read(value, depth))
+        elif form == "map":
+            key, item = read(value, depth)
+            tree.setdefault(slot.name, {})[key] = item
+        elif form == "numbers":
+            items = tree.setdefault(slot.name, [])
+            items.extend(read(item, depth) for item in (_packed(value) if isinstance(value, bytes) else (value,)))
+        elif form == "one":
+            tree[slot.name] = read(value, depth)
+        else:
+            whole = merged[slot.go_name] = merged.get(slot.go_name, b"") + value
+            if form == "inline":
+                tree.update(read(whole, depth))
             else:
-                tree[slot.name] = slot.read(value, depth)
-        except (TypeError, UnicodeDecodeError, OverflowError, struct.error) as error:
-            raise ProtobufError(f"{name.rpartition('.')[2]}.{slot.name}: {error}") from None
+                tree[slot.name] = read(whole, depth)
     return tree
 
 
@@ -219,58 +258,93 @@ def _packed(data: bytes) -> list[int]:
     found, position = [], 0
     while position < len(data):
         value, position = read_varint(data, position)
-        found.append(_integer(value, 0))
+        found.append(value)
     return found
 
 
 def _text(value: Value, depth: int) -> str:
-    return raw(value).decode()
+    """A string; each byte of invalid UTF-8 becomes U+FFFD, which is what Go writes in JSON."""
+    return json_reading.text_of(value)
 
 
 def _base64(value: Value, depth: int) -> str:
-    return base64.b64encode(raw(value)).decode()
+    return base64.b64encode(value).decode()
 
 
 def _integer(value: Value, depth: int) -> int:
-    if isinstance(value, bytes):
-        raise ProtobufError("wrong wireType for an integer")
-    return value - (1 << 64) if value >= 1 << 63 else value
+    number: int = value
+    return number - (1 << 64) if number >= 1 << 63 else number
+
+
+def _int32(value: Value, depth: int) -> int:
+    number: int = value & 0xFFFFFFFF
+    return number - (1 << 32) if number >= 1 << 31 else number
 
 
 def _double(value: Value, depth: int) -> float:
-    data = raw(value)
-    return float(struct.unpack("<d" if len(data) == 8 else "<f", data)[0])
+    return float(struct.unpack("<d", value)[0])
+
+
+class _Parts(NamedTuple):
+    """A message that has a form of its own in JSON."""
+
+    name: str
+    slots: dict[int, Slot]
+
+
+_UNKNOWN = _Parts(
+    "Unknown",
+    {
+        1: Slot("TypeMeta", BYTES, "meta", None, "message"),
+        2: Slot("Raw", BYTES, "raw"),
+        3: Slot("ContentEncoding", BYTES, "encoding"),
+        4: Slot("ContentType", BYTES, "type"),
+    },
+)
+_TYPE_META = _Parts("TypeMeta", {1: Slot("APIVersion", BYTES, "apiVersion"), 2: Slot("Kind", BYTES, "kind")})
+_RAW = _Parts("RawExtension", {1: Slot("Raw", BYTES, "raw")})
+_QUANTITY = _Parts("Quantity", {1: Slot("String_", BYTES, "text")})
+_INT_OR_STRING = _Parts(
+    "IntOrString", {1: Slot("Type", VARINT, "type"), 2: Slot("IntVal", VARINT, "int"), 3: Slot("StrVal", BYTES, "text")}
+)
+_TIMESTAMP = _Parts("Timestamp", {1: Slot("Seconds", VARINT, "seconds"), 2: Slot("Nanos", VARINT, "nanos")})
+_DURATION = _Parts("Duration", {1: Slot("Duration", VARINT, "duration")})
+_OR_BOOL = _Parts(
+    "JSONSchemaPropsOrBool", {1: Slot("Allows", VARINT, "allows"), 2: Slot("Schema", BYTES, "schema", None, "message")}
+)
+
+
+def _parts(data: bytes, message: _Parts) -> dict[str, Value]:
+    """The fields of a message by name."""
+    found: dict[str, Value] = {}
+    for slot, value in fields(data, message.name, message.slots):
+        found[slot.name] = found[slot.name] + value if slot.form == "message" and slot.name in found else value
+    return found
 
 
 def _raw_json(value: Value, depth: int) -> Tree:
     """A type whose first field contains JSON."""
-    for number, _, inner in fields(raw(value)):
-        if number == 1 and inner:
-            return json_reading.loads(raw(inner))
-    return None
-
-
-def _one(value: Value) -> dict[int, Value]:
-    return {number: inner for number, _, inner in fields(raw(value))}
+    text = _parts(value, _RAW).get("raw")
+    return json_reading.loads(text) if text else None
 
 
 def _quantity(value: Value, depth: int) -> str:
-    return _text(_one(value).get(1, b""), depth)
+    return _text(_parts(value, _QUANTITY).get("text", b"0"), depth)
 
 
 def _int_or_string(value: Value, depth: int) -> int | str:
-    parts = _one(value)
-    if parts.get(1, 0):
-        return _text(parts.get(3, b""), depth)
-    return _integer(parts.get(2, 0), depth)
+    parts = _parts(value, _INT_OR_STRING)
+    if parts.get("type"):
+        return _text(parts.get("text", b""), depth)
+    return _int32(parts.get("int", 0), depth)
 
 
 def _moment(value: Value) -> tuple[int, int] | None:
     """(unix seconds, nanoseconds), both as sent; None for Go's zero time."""
-    parts = _one(value)
-    if not parts:
+    if not value:
         return None
-    return _integer(parts.get(1, 0), 0), _integer(parts.get(2, 0), 0)
+    parts = _parts(value, _TIMESTAMP)
+    return _integer(parts.get("seconds", 0), 0), _int32(parts.get("nanos", 0), 0)
 
 
 def _time(value: Value, depth: int) -> str | None:
@@ -292,7 +366,7 @@ def _micro_time(value: Value, depth: int) -> str | None:
 
 def _duration(value: Value, depth: int) -> str:
     """A duration in Go's form."""
-    nanos = _integer(_one(value).get(1, 0), depth)
+    nanos = _integer(_parts(value, _DURATION).get("duration", 0), depth)
     sign, nanos = ("-", -nanos) if nanos < 0 else ("", nanos)
     if not nanos:
         return "0s"
@@ -314,29 +388,25 @@ def _trim(value: int, size: int) -> str:
 
 def _schema_or(value: Value, depth: int) -> Tree:
     """JSONSchemaPropsOrBool."""
-    parts = _one(value)
-    if 2 in parts:
-        return _message(_CRD + "JSONSchemaProps", raw(parts[2]), depth)
-    return bool(parts.get(1, 0))
+    parts = _parts(value, _OR_BOOL)
+    if "schema" in parts:
+        return _message(_CRD + "JSONSchemaProps", parts["schema"], depth)
+    return bool(parts.get("allows"))
 
 
-def _schema_or_list(value: Value, depth: int) -> Tree:
-    """JSONSchemaPropsOrArray, JSONSchemaPropsOrStringArray."""
-    several: list[Tree] = []
-    for number, _, inner in fields(raw(value)):
-        if number == 1:
-            return _message(_CRD + "JSONSchemaProps", raw(inner), depth)
-        several.append(_message(_CRD + "JSONSchemaProps", raw(inner), depth))
-    return several
+def _schema_or_several(message: str, plural: str, read: Reader) -> Reader:
+    """JSONSchemaPropsOrArray, JSONSchemaPropsOrStringArray: a schema, or a list."""
+    schema = Slot("Schema", BYTES)
+    slots = {1: schema, 2: Slot(plural, BYTES)}
 
+    def either(value: Value, depth: int) -> Tree:
+        found = list(fields(value, message, slots))
+        if any(slot is schema for slot, _ in found):
+            whole = b"".join([inner for slot, inner in found if slot is schema])
+            return _message(_CRD + "JSONSchemaProps", whole, depth)
+        return [read(inner, depth) for _, inner in found]
 
-def _schema_or_strings(value: Value, depth: int) -> Tree:
-    texts: list[Tree] = []
-    for number, _, inner in fields(raw(value)):
-        if number == 1:
-            return _message(_CRD + "JSONSchemaProps", raw(inner), depth)
-        texts.append(_text(inner, depth))
-    return texts
+    return either
 
 
 _SPECIAL: dict[str, Reader] = {
@@ -349,6 +419,10 @@ _SPECIAL: dict[str, Reader] = {
     _META + "FieldsV1": _raw_json,
     _CRD + "JSON": _raw_json,
     _CRD + "JSONSchemaPropsOrBool": _schema_or,
-    _CRD + "JSONSchemaPropsOrArray": _schema_or_list,
-    _CRD + "JSONSchemaPropsOrStringArray": _schema_or_strings,
+    _CRD + "JSONSchemaPropsOrArray": _schema_or_several(
+        "JSONSchemaPropsOrArray", "JSONSchemas", lambda value, depth: _message(_CRD + "JSONSchemaProps", value, depth)
+    ),
+    _CRD + "JSONSchemaPropsOrStringArray": _schema_or_several("JSONSchemaPropsOrStringArray", "Property", _text),
 }
+#: types of which a further value replaces the one before
+_REPLACED = frozenset((_META + "Time", _META + "MicroTime"))

@@ -207,6 +207,10 @@ def _slots(known: Mapping[str, int], type_: Type, package: str) -> list[_Slot]:
             inner = field[1:] if "." in field else f"{package}.{field[1:]}"
             parts = _slots(numbers()[inner], type_, inner.rpartition(".")[0])
             found.append(_Slot("", _tag(number, _BYTES), _FRAMED, functools.partial(_fields, parts), None))
+        elif field.startswith("*"):
+            elem = type_.fields[field[1:]].type.elem
+            assert elem is not None
+            found.append(_Slot(field[1:], _tag(number, _BYTES), _FRAMED, _items(elem), None))
         elif field in type_.fields:
             found.append(_slot(number, type_.fields[field]))
     return found

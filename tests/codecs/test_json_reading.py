@@ -63,7 +63,7 @@ def test_invalid_utf8_and_half_surrogates_are_replaced() -> None:
 @given(st.binary(max_size=60), st.integers(1, 5))
 def test_bytes_that_are_no_text_are_replaced_wherever_a_piece_ends(data: bytes, size: int) -> None:
     with patch.object(json_reading, "_BYTES_PER_CHECKPOINT", size):
-        assert json_reading._text(data) == data.decode("utf-8", "kapi.replace_bytes")
+        assert json_reading.text_of(data) == data.decode("utf-8", "kapi.replace_bytes")
 
 
 def test_many_of_them_do_not_hold_the_thread() -> None:

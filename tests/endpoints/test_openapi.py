@@ -24,11 +24,11 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.catalogue import BUILT_IN
 from kapi.scheduling.slices import Slices
-from kapi.schema.protobuf_wire import fields
 from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
+from tests.protobuf_fields import fields
 
 GROUPS = groups_of(BUILT_IN)
 VERSIONS = [(group.name, entry.version, entry.resources) for group in GROUPS for entry in group.versions]

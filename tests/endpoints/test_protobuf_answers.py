@@ -10,12 +10,13 @@ import pytest
 from kapi.endpoints.discovery.handler import DiscoveryHandler
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.resources.catalogue import BUILT_IN
-from kapi.schema import protobuf, protobuf_wire
+from kapi.schema import protobuf
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
 from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
 from tests.endpoints.test_openapi import Packed
+from tests.protobuf_fields import fields
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAPS = "/api/v1/namespaces/n/configmaps"
@@ -104,7 +105,7 @@ def test_metadata_alone(two: MemoryAPI) -> None:
         assert content_type(answer) == PROTOBUF
         envelope = protobuf.envelope(b"".join(answer.chunks))
         assert (envelope.api_version, envelope.kind) == ("meta.k8s.io/v1", kind)
-        assert [number for number, _, _ in protobuf_wire.fields(envelope.raw)] == ([1] if places == 1 else [1, 2, 2])
+        assert [number for number, _, _ in fields(envelope.raw)] == ([1] if places == 1 else [1, 2, 2])
 
 
 def test_errors_are_statuses(two: MemoryAPI) -> None:
@@ -125,10 +126,10 @@ def frames(data: bytes) -> list[tuple[str, dict[str, Any]]]:
     found = []
     while data:
         size = int.from_bytes(data[:4])
-        parts = {number: value for number, _, value in protobuf_wire.fields(data[4 : 4 + size])}
+        parts = {number: value for number, _, value in fields(data[4 : 4 + size])}
         data = data[4 + size :]
         assert isinstance(parts[1], bytes) and isinstance(parts[2], bytes)
-        ((_, _, raw),) = protobuf_wire.fields(parts[2])
+        ((_, _, raw),) = fields(parts[2])
         assert isinstance(raw, bytes)
         found.append((parts[1].decode(), protobuf.decode(raw, MAP)))
     return found

@@ -20,8 +20,9 @@ from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
-from kapi.schema import protobuf, protobuf_wire, protobuf_writing
+from kapi.schema import protobuf, protobuf_writing
 from tests.integration.server_process import ForkedServer, ServerProcess
+from tests.protobuf_fields import fields
 from tests.resources.test_every_row import LEAST, NAMES
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -275,8 +276,8 @@ def frames(data: bytes) -> Iterator[tuple[str, Object]]:
     """Types and objects of a watch's events."""
     while data:
         size = int.from_bytes(data[:4])
-        found = {number: value for number, _, value in protobuf_wire.fields(data[4 : 4 + size])}
-        obj = {number: value for number, _, value in protobuf_wire.fields(found[2])}[1]  # type: ignore[arg-type]
+        found = {number: value for number, _, value in fields(data[4 : 4 + size])}
+        obj = {number: value for number, _, value in fields(found[2])}[1]  # type: ignore[arg-type]
         data = data[4 + size :]
         yield found[1].decode(), Answer(200, PROTOBUF, obj).tree  # type: ignore[union-attr, arg-type]
 

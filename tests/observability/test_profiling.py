@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from kapi.observability.profile import Sampler, encode, stack_of
-from kapi.schema.protobuf_wire import fields
+from tests.protobuf_fields import fields
 
 
 def read(data: bytes) -> dict[int, list[Any]]:

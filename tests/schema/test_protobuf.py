@@ -81,11 +81,12 @@ def test_what_the_envelope_does_not_say_is_as_wanted() -> None:
     "raw",
     [
         b"{}",
+        b"",
+        b"k8s\x00",
         b"k8s\x00\xff",
         body("v1", "Pod", b"\x0a\x05ab"),
         body("v1", "Pod", number(1, 7)),
         body("example.com/v1", "Widget", b""),
-        body("v1", "Pod", data(1, data(1, b"\xff\xfe"))),
     ],
 )
 def test_what_is_no_message_is_refused(raw: bytes) -> None:
@@ -121,3 +122,68 @@ def test_times_beyond_any_calendar_are_text_too() -> None:
     assert of_unix(-62_167_219_201) == "-0001-12-31T23:59:59"
     for extreme in (-(1 << 63), (1 << 63) - 1):
         assert of_unix(extreme).endswith(("T08:29:52", "T15:30:07"))
+
+
+MAP = GroupVersionKind("", "v1", "ConfigMap")
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\x00", "proto: ConfigMap: illegal tag 0 (wire type 0)"),
+        (b"\x07", "proto: ConfigMap: illegal tag 0 (wire type 7)"),
+        (varint(0xFFFFFFFF << 3), "proto: ConfigMap: illegal tag -1 (wire type 34359738360)"),
+        (b"\x14", "proto: ConfigMap: wiretype end group for non-group"),
+        (b"\x13\x14", "proto: wrong wireType = 3 for field Data"),
+        (number(1, 1), "proto: wrong wireType = 0 for field ObjectMeta"),
+        (data(1, number(1, 1)), "proto: wrong wireType = 0 for field Name"),
+        (data(1, number(5, 1)), "proto: wrong wireType = 0 for field UID"),
+        (data(1, data(8, data(1, "x"))), "proto: wrong wireType = 2 for field Seconds"),
+        (b"\x0a\x05ab", "unexpected EOF"),
+        (b"\x20", "unexpected EOF"),
+        (b"\x7f", "proto: illegal wireType 7"),
+        (b"\x7b\x08\x01", "unexpected EOF"),  # a group without its end
+        (b"\x0a" + b"\xff" * 9 + b"\x01", "proto: negative length found during unmarshaling"),
+        (b"\x78" + b"\xff" * 10 + b"\x01", "proto: integer overflow"),
+    ],
+)
+def test_what_a_message_cannot_be_is_told_as_the_generated_code_tells_it(raw: bytes, text: str) -> None:
+    with pytest.raises(ProtobufError) as caught:
+        decode(body("v1", "ConfigMap", raw), MAP)
+    assert str(caught.value) == text
+
+
+def test_a_message_that_comes_twice_is_merged_and_the_last_scalar_counts() -> None:
+    first = data(1, data(1, "a") + data(4, "link")) + data(2, data(1, "k") + data(2, "v"))
+    again = data(1, data(1, "b")) + data(2, data(1, "l") + data(2, "w")) + data(2, data(1, "k") + data(2, "x"))
+    tree = decode(body("v1", "ConfigMap", first + again), MAP)
+    assert tree["metadata"] == {"name": "b", "selfLink": "link"} and tree["data"] == {"k": "x", "l": "w"}
+    port = data(4, number(1, 1) + data(3, "http")) + data(4, number(1, 0)) + data(4, number(2, 8))
+    service = decode(body("v1", "Service", data(2, data(1, port))), GroupVersionKind("", "v1", "Service"))
+    assert service["spec"]["ports"] == [{"targetPort": 8}]
+    volumes = data(1, data(1, "v") + data(2, data(2, b"")) + data(2, data(2, data(1, "Memory"))))
+    assert decode(body("v1", "Pod", data(2, volumes)), POD)["spec"]["volumes"] == [
+        {"name": "v", "emptyDir": {"medium": "Memory"}}
+    ]
+
+
+def test_unknown_groups_are_skipped_and_32_bits_stay_of_a_32_bit_number() -> None:
+    group = b"\x7b\x08\x01\x7b\x12\x01x\x7c\x7c"
+    tree = decode(body("v1", "ConfigMap", data(1, data(1, "c")) + group + number(4, 2)), MAP)
+    assert tree["metadata"] == {"name": "c"} and tree["immutable"] is True
+    kind = GroupVersionKind("scheduling.k8s.io", "v1", "PriorityClass")
+    assert decode(body("scheduling.k8s.io/v1", "PriorityClass", number(2, (1 << 32) + 5)), kind)["value"] == 5
+    packed = data(4, varint(1) + varint(1 << 32 | 7))
+    context = decode(body("v1", "Pod", data(2, data(14, packed + number(4, 3)))), POD)["spec"]["securityContext"]
+    assert context == {"supplementalGroups": [1, (1 << 32) + 7, 3]}
+
+
+def test_bytes_of_invalid_utf8_become_the_character_that_stands_for_them() -> None:
+    entry = data(1, b"\xe4\xb8") + data(2, b"a\xff")
+    tree = decode(body("v1", "ConfigMap", data(1, data(1, b"\xc2")) + data(2, entry)), MAP)
+    assert tree["metadata"]["name"] == "\ufffd" and tree["data"] == {"\ufffd\ufffd": "a\ufffd"}
+
+
+def test_the_content_type_of_an_envelope_means_nothing() -> None:
+    raw = b"k8s\x00" + data(1, data(2, "ConfigMap")) + data(2, data(1, data(1, "c"))) + data(4, "application/json")
+    assert decode(raw, MAP) == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c"}}

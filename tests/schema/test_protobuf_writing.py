@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kapi.machinery.gvk import GroupVersionKind
-from kapi.schema import protobuf, protobuf_wire
+from kapi.schema import protobuf
 from kapi.schema.builtin import type_of
 from kapi.schema.decode import decode_tree
 from kapi.schema.protobuf_writing import (
@@ -26,6 +26,7 @@ from kapi.schema.protobuf_writing import (
     varint,
     watch_frame,
 )
+from tests.protobuf_fields import fields
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "roundtrip"
 NAMES = sorted(path.stem for path in VECTORS.glob("*.json"))
@@ -72,9 +73,9 @@ def test_a_list_is_its_head_and_its_items() -> None:
 def test_a_watch_event_is_framed_by_its_length() -> None:
     frame = watch_frame("ADDED", encode({"metadata": {"name": "a"}}, MAP))
     assert int.from_bytes(frame[:4]) == len(frame) - 4
-    parts = {number: value for number, _, value in protobuf_wire.fields(frame[4:])}
+    parts = {number: value for number, _, value in fields(frame[4:])}
     assert parts[1] == b"ADDED" and isinstance(parts[2], bytes)
-    ((_, _, obj),) = protobuf_wire.fields(parts[2])
+    ((_, _, obj),) = fields(parts[2])
     assert isinstance(obj, bytes) and protobuf.decode(obj, MAP)["metadata"]["name"] == "a"
 
 
@@ -94,7 +95,8 @@ def test_other_kinds_have_no_protobuf_form(tree: dict[str, Any]) -> None:
 @given(st.integers(-(1 << 63), (1 << 63) - 1))
 def test_numbers_of_any_size_and_sign_come_back(number: int) -> None:
     kind = GroupVersionKind("scheduling.k8s.io", "v1", "PriorityClass")
-    assert protobuf.decode(encode({"value": number}, kind), kind)["value"] == number
+    found = protobuf.decode(encode({"metadata": {"generation": number}, "value": 0}, kind), kind)
+    assert found["metadata"]["generation"] == number
 
 
 _text = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -110,3 +112,20 @@ def test_texts_and_bytes_come_back(texts: dict[str, str], blobs: dict[str, bytes
     }
     found = protobuf.decode(encode(obj, MAP), MAP)
     assert (found.get("data", {}), found.get("binaryData", {})) == (obj["data"], obj["binaryData"])
+
+
+def test_the_verbs_of_a_resource_are_a_message_of_their_own() -> None:
+    kind = GroupVersionKind("", "v1", "APIResourceList")
+    resource = {"name": "pods", "singularName": "", "namespaced": True, "kind": "Pod", "verbs": ["get", "list"]}
+    raw = encode({"groupVersion": "v1", "resources": [resource]}, kind)
+    (verbs,) = [value for number, _, value in fields(_inside(raw, 2)) if number == 4]
+    assert [(number, value) for number, _, value in fields(verbs)] == [(1, b"get"), (1, b"list")]
+    assert protobuf.decode(raw, kind)["resources"][0]["verbs"] == ["get", "list"]
+    none = encode({"groupVersion": "v1", "resources": [{"name": "pods"}]}, kind)
+    assert 4 not in [number for number, _, _ in fields(_inside(none, 2))]
+
+
+def _inside(raw: bytes, number: int) -> bytes:
+    """The message in a field of the object of an envelope."""
+    found: bytes = dict((at, value) for at, _, value in fields(protobuf.envelope(raw).raw))[number]
+    return found
