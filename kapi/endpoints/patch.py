@@ -61,7 +61,8 @@ async def patch_object(ctx: RequestContext, scope: RequestScope) -> Response:
     name = request_name(ctx)
     media = output_media_type(ctx, "patch", scope.subresource is None or scope.subresource.tabular)
     op, transform = _read_change(ctx, scope, name, kind)
-    stored = await update(scope.store, op, transform, allow_create=kind == APPLY)
+    creates = kind == APPLY and scope.subresource is None  # an apply to a subresource creates nothing
+    stored = await update(scope.store, op, transform, allow_create=creates)
     return await stored_response(ctx, scope, op, stored, media)
 
 
@@ -91,9 +92,7 @@ def _read_change(ctx: RequestContext, scope: RequestScope, name: str, kind: str)
 
 
 def _check_created(scope: RequestScope, name: str, new: Object) -> None:
-    """Checks an object that an apply creates: not by a subresource, and without a uid.  Raises NotFound, Conflict."""
-    if scope.subresource is not None:
-        raise status.not_found(scope.store.group_resource, name)
+    """Checks an object that an apply creates, which has no uid.  Raises Conflict."""
     uid = new["metadata"].get("uid", "")
     if uid:
         why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -207,8 +206,7 @@ def _run(data: bytes, kind: str, current: Object, type_: Type, validation: str) 
     prefix = "" if kind == STRATEGIC else "error decoding patch: "
     patch, problems = read_patch(data, validation, json_patch=kind == JSON_PATCH, prefix=prefix)
     if kind == JSON_PATCH:
-        operations, unknown = jsonpatch.decode(patch, strict=strict)
-        problems = ["json patch " + problem for problem in problems] + unknown
+        operations, problems = jsonpatch.decode(patch, strict=strict)
         return _Outcome(kind, patch, operations, problems, jsonpatch.apply(current, operations))
     if kind == MERGE_PATCH:
         result = mergepatch.apply(current, mergepatch.decode(patch, strict=strict))
@@ -278,7 +276,7 @@ def _apply(ctx: RequestContext, scope: RequestScope, op: Operation, options: Wri
         sent, decoded = applied(ctx, options, data, live, scope.kind, scope.type, manager, now)
         op.sent = lambda: sent
         new = scope.to_storage(decoded)
-        scope.resource.strategy.default(new)
+        scope.resource.strategy.default_changed(new)
         return new
 
     return change

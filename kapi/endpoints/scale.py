@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from kapi.admission.interface import UPDATE
 from kapi.codecs.negotiation import check_patch_route, output_media_type
-from kapi.codecs.reading import DecodingError, read_apply_body
+from kapi.codecs.reading import DecodingError
 from kapi.endpoints.body import check_names, decode_object, raw_body
 from kapi.endpoints.encoding import respond_object
 from kapi.endpoints.options import APPLY, write_options
@@ -30,11 +30,18 @@ from kapi.resources.definition import Resource, ScaleMapping
 from kapi.resources.shared.metadata import validate_metadata
 from kapi.resources.shared.printing import AGE, NAME_TEXT, column, name, table
 from kapi.resources.shared.replicas import count
-from kapi.schema import managedfields
+from kapi.schema.apply import fieldset
+from kapi.schema.apply.fieldset import Set
+from kapi.schema.apply.updater import Managers, Owned
 from kapi.schema.builtin import type_of
+from kapi.schema.managedfields import FieldManager
+from kapi.schema.managedfields_entries import decode, encode
 
 SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
-_REPLICAS: Object = {"f:spec": {"f:replicas": {}}}
+_API_VERSION = str(SCALE.group_version)
+_REPLICAS_PATH = ("f:spec", "f:replicas")
+_REPLICAS: Set = fieldset.path_set(_REPLICAS_PATH)
+_NO_REPLICAS = -(2**31)  # upstream's mark of a custom resource without the field
 
 
 async def scale(ctx: RequestContext, scope: RequestScope) -> Response:
@@ -86,10 +93,7 @@ SCALE_ROW = Resource(
 )
 
 
-_NO_APPLY = (
-    "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper "
-    "version: request to convert CR to an invalid group/version: autoscaling/v1"
-)
+_CONVERSION = "request to convert CR to an invalid group/version: autoscaling/v1"
 
 
 #: upstream's text for every invalid body: the scheme of custom resources has no Scale, so its error cannot be encoded
@@ -134,20 +138,38 @@ def to_scale(resource: Resource, parent: Object) -> Object:
     }
 
 
+class _CustomFieldManager(FieldManager):
+    """Applies to the Scale of a custom resource.  Upstream's converter of custom resources knows no Scale.
+
+    So an apply succeeds only if it changes nothing.
+    """
+
+    def apply(self, live: Object | None, applied: Object, manager: str, force: bool, now: str) -> Object:
+        self.check_kind(applied)
+        assert live is not None
+        metadata = live["metadata"]
+        if not metadata.get("managedFields"):
+            text = f"failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper version: {_CONVERSION}"
+            raise status.generic(f"failed to create manager for existing fields: {text}")
+        new = super().apply(live, applied, manager, force, now)
+        if not tree.equal({**new, "metadata": None}, {**live, "metadata": None}):
+            shown = f"/{metadata['name']}; autoscaling/v1, Kind=Scale"
+            raise status.generic(f"failed to convert new object ({shown}) to proper version: {_CONVERSION}")
+        return new
+
+
 async def _write(ctx: RequestContext, scope: RequestScope, name: str) -> Response:
     info = ctx.info
     assert info is not None
     kind = check_patch_route(ctx.header("content-type"), patch_types(scope)) if ctx.method == "PATCH" else ""
-    if kind == APPLY and scope.resource.typed_items:
-        managedfields.FieldManager(type_of(SCALE), SCALE).check_kind(read_apply_body(raw_body(ctx))[0])
-        raise status.generic(_NO_APPLY)  # upstream's converter of custom resources knows no Scale
     media = output_media_type(ctx, "update")
     data = raw_body(ctx)
     options = write_options(ctx, "PatchOptions" if kind else "UpdateOptions", kind)
     op = scope.operation(ctx, name, options.tree, options.field_manager, options.dry_run)
     op.view = lambda parent: to_scale(scope.resource, parent)
     type_ = type_of(SCALE)
-    fields = managedfields.FieldManager(type_, SCALE, (), "scale")
+    make_manager = _CustomFieldManager if scope.resource.typed_items else FieldManager
+    fields = make_manager(type_, SCALE, (), "scale")
     if kind:
         change = make_change(ctx, options, data, kind, SCALE, type_, fields, scope.store.environment.now())
     else:
@@ -183,10 +205,17 @@ async def _transform(
     resource, store = scope.resource, scope.store
     mapping = _mapping(resource)
     old = to_scale(resource, parent)
-    owned = _to_scale_fields(resource, mapping, parent["metadata"].get("managedFields") or [])
-    if owned:
-        old["metadata"]["managedFields"] = owned
+    managers, times = decode(parent["metadata"].get("managedFields") or [])
+    entries = encode(_to_scale_fields(mapping, managers), times)
+    if entries:
+        old["metadata"]["managedFields"] = entries
+    without = resource.typed_items and tree.dig(parent, *mapping.spec_replicas) is None
+    if without:
+        old["spec"]["replicas"] = _NO_REPLICAS
     new = change(tree.copy(old))
+    if without and (new.get("spec") or {}).get("replicas", 0) == _NO_REPLICAS:
+        path = ".".join(mapping.spec_replicas)
+        raise status.bad_request(f'the spec replicas field ".{path}" cannot be empty')
     meta.ensure_namespace(new, op.namespace, scope.gvr)
     if kind:
         name = new["metadata"].get("name", "")
@@ -221,9 +250,8 @@ async def _transform(
         )
     else:
         out["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or parent["metadata"]["resourceVersion"]
-    entries = _to_parent_fields(
-        resource, mapping, parent["metadata"].get("managedFields") or [], metadata.get("managedFields") or []
-    )
+    # without times of new managers: upstream looks them up among the parent's
+    entries = encode(_to_parent_fields(resource, mapping, managers, metadata.get("managedFields") or []), times)
     if entries:
         out["metadata"]["managedFields"] = entries
     else:
@@ -231,73 +259,40 @@ async def _transform(
     return out
 
 
-def _replicas_set(mapping: ScaleMapping) -> Object:
-    owned: Object = {}
-    for part in reversed(mapping.spec_replicas):
-        owned = {f"f:{part}": owned}
-    return owned
-
-
-def _owns(entry: Object, path: tuple[str, ...]) -> bool:
-    node = entry.get("fieldsV1") or {}
-    for part in path:
-        node = node.get(f"f:{part}")
-        if node is None:
-            return False
-    return True
-
-
-def _without(fields: Object, path: tuple[str, ...]) -> Object:
-    """The field set without one leaf, and without sets that become empty."""
-    key = f"f:{path[0]}"
-    if key not in fields:
-        return fields
-    rest = {name: value for name, value in fields.items() if name != key}
-    if len(path) > 1:
-        below = _without(fields[key], path[1:])
-        if below:
-            below = {} if list(below) == ["."] else below  # the field itself is owned, but nothing below it
-            return {name: (below if name == key else value) for name, value in fields.items()}
-    return rest
-
-
-def _identity(entry: Object) -> tuple[str, str, str, str]:
-    return (
-        entry.get("manager", ""),
-        entry.get("operation", ""),
-        entry.get("subresource", ""),
-        "" if entry.get("operation") == "Apply" else entry.get("time", ""),
-    )
-
-
-def _to_scale_fields(resource: Resource, mapping: ScaleMapping, entries: list[Object]) -> list[Object]:
-    """The parent's entries that own the replicas, as entries of the Scale."""
-    return [
-        {**entry, "apiVersion": "autoscaling/v1", "fieldsV1": _REPLICAS}
-        for entry in entries
-        if _owns(entry, mapping.spec_replicas)
-    ]
+def _to_scale_fields(mapping: ScaleMapping, managers: Managers) -> Managers:
+    """The parent's managers that own the replicas, as managers of the Scale."""
+    return {
+        manager: Owned(_REPLICAS, _API_VERSION, owned.applied)
+        for manager, owned in managers.items()
+        for path in [mapping.field_path(owned.api_version)]
+        if path and fieldset.has(owned.fields, path)
+    }
 
 
 def _to_parent_fields(
-    resource: Resource, mapping: ScaleMapping, parent: list[Object], scale_entries: list[Object]
-) -> list[Object]:
-    """The parent's entries after a write to its Scale: a manager that lost the replicas there loses them here as well."""
-    left = {_identity(entry): entry for entry in scale_entries if _owns(entry, ("spec", "replicas"))}
-    out: list[Object] = []
-    for entry in parent:
-        if not _owns(entry, mapping.spec_replicas):
-            out.append(entry)
-        elif _identity(entry) in left:
-            del left[_identity(entry)]
-            out.append(entry)
+    resource: Resource, mapping: ScaleMapping, parent: Managers, scale_entries: list[Object]
+) -> Managers:
+    """The parent's managers after a write to its Scale: a manager that lost the replicas there loses them here as well.
+
+    A manager that updates is not found again, because its identity has the version of the Scale: its entry is divided.
+    """
+    scale, _ = decode(scale_entries)
+    out: Managers = {}
+    for manager, owned in parent.items():
+        path = mapping.field_path(owned.api_version)
+        if path is None:
+            continue  # a version that is not served any more
+        if not path or not fieldset.has(owned.fields, path):
+            out[manager] = owned
+        elif manager in scale:
+            del scale[manager]
+            out[manager] = owned
         else:
-            fields = _without(entry["fieldsV1"], mapping.spec_replicas)
+            fields = fieldset.difference(owned.fields, fieldset.path_set(path))
             if fields:
-                out.append({**entry, "fieldsV1": fields})
-    for entry in left.values():
-        # without a time: upstream looks it up among the parent's entries, where a new manager has none
-        new = {key: value for key, value in entry.items() if key != "time"}
-        new.update(apiVersion=str(resource.group_version), fieldsV1=_replicas_set(mapping))
-        out.append(new)
-    return sorted(out, key=lambda e: (e.get("operation") != "Apply", e.get("time", ""), e.get("manager", "")))
+                out[manager] = Owned(fields, owned.api_version, owned.applied)
+    for manager, owned in scale.items():
+        if fieldset.has(owned.fields, _REPLICAS_PATH):
+            fields = fieldset.path_set(mapping.field_path(str(resource.group_version)) or ())
+            out[manager] = Owned(fields, str(resource.group_version), owned.applied)
+    return out

@@ -57,9 +57,9 @@ def _is_revision(text: str) -> bool:
 async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: Attributes) -> Stored:
     """The part after mutating admission, shared with an update that creates."""
     metadata = obj["metadata"]
-    if not op.dry_run:  # upstream's dry run answers the given resourceVersion
+    if not op.dry_run:  # upstream removes them when it writes to the storage
         metadata.pop("resourceVersion", None)
-    metadata.pop("selfLink", None)
+        metadata.pop("selfLink", None)
     identities = None if op.dry_run else store.environment.identities
     metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = store.environment.now()
@@ -100,7 +100,7 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
     context.name = metadata.get("name", "")
     finish = None
     lifecycle = store.row.lifecycle
-    if lifecycle is not None:
+    if lifecycle is not None and op.subresource is None:
         finish = await lifecycle.begin_create(obj, context)
     committed: bool | None = False  # None: unknown, the store has not answered
     try:
@@ -119,12 +119,12 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
         await store.admission.validate(attributes)
         name = metadata["name"]
         key = store.key(op.namespace, name)
+        kept = await store.stored_form(obj)
         try:
             if op.dry_run:
                 await _must_be_free(store, op.namespace, name, key)
-                outcome = Stored(obj, b"", 0, created=True)
+                outcome = Stored(kept, b"", 0, created=True)
             else:
-                kept = await store.stored_form(obj)
                 halves = store.encode(kept)
                 charges = charges_of(store, attributes) if attributes.charges else ()
                 commit()

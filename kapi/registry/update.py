@@ -79,6 +79,7 @@ async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> S
     op.warn(meta.dedup_owner_references(obj, after_admission=True))
     if store.row.guard is not None:
         await store.row.guard(obj, None, store.context(op))
+    _parse_version(obj["metadata"].get("resourceVersion", ""))
     try:
         return await insert(store, op, obj, attributes)
     except KeyExists as error:
@@ -97,11 +98,17 @@ def _check_version(metadata: Object, current: str, resource: GroupResource, op: 
             raise status.invalid(GroupKind(resource.group, resource.resource), op.name, [cause])
         metadata["resourceVersion"] = current
     elif expected != current:
-        try:
-            parse_uint(expected)
-        except NumberError as error:
-            raise status.generic(f'strconv.ParseUint: parsing "{expected}": {error}') from None
+        _parse_version(expected)
         raise status.conflict(resource, op.name, status.OPTIMISTIC_LOCK)
+
+
+def _parse_version(text: str) -> None:
+    """Checks that a text is a resourceVersion or empty.  Raises StatusError (500) with Go's text."""
+    try:
+        if text:
+            parse_uint(text)
+    except NumberError as error:
+        raise status.generic(f'strconv.ParseUint: parsing "{text}": {error}') from None
 
 
 async def _update_once(store: ResourceStore, op: Operation, existing: Object, entry: Entry, obj: Object) -> Stored:
@@ -138,7 +145,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
         elif tree.equal(kept, entry.object) and not store.store.stale(store.key(op.namespace, op.name)):
             outcome = Stored(entry.object, entry.data, entry.revision)
         elif op.dry_run:
-            outcome = store.stored(obj, store.encode(obj), entry.revision)
+            outcome = store.stored(kept, store.encode(kept), entry.revision)
         else:
             halves = store.encode(kept)
             key = store.key(op.namespace, op.name)
@@ -178,7 +185,8 @@ async def _before_update(
 ) -> None:
     """Restores what an update may not change, then prepares and validates (upstream: ``rest.BeforeUpdate``)."""
     metadata, old_meta, strategy = obj["metadata"], existing["metadata"], op.strategy
-    metadata.pop("selfLink", None)
+    if not op.dry_run:  # upstream removes it when it writes to the storage
+        metadata.pop("selfLink", None)
     if "generation" in old_meta:
         metadata["generation"] = old_meta["generation"]
     else:

@@ -92,6 +92,10 @@ class Strategy:
     def default(self, obj: Object) -> None:
         """Sets defaults, as the decoder upstream does; runs before admission on every write."""
 
+    def default_changed(self, obj: Object) -> None:
+        """Sets defaults of an object that the server has changed after it was decoded, as by apply."""
+        self.default(obj)
+
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None: ...
 
     def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
@@ -192,11 +196,20 @@ def _label_selector_text(parent: Object) -> str:
 
 
 class ScaleMapping(msgspec.Struct, frozen=True):
-    """The paths of a Scale's values in the parent object; ``selector`` gives the text of ``status.selector``."""
+    """The paths of a Scale's values in the parent object; ``selector`` gives the text of ``status.selector``.
+
+    ``versions`` gives the path of the replicas in each version of a custom resource by its apiVersion, () without a scale.
+    """
 
     spec_replicas: tuple[str, ...] = ("spec", "replicas")
     status_replicas: tuple[str, ...] = ("status", "replicas")
     selector: Callable[[Object], str] = _label_selector_text
+    versions: Mapping[str, tuple[str, ...]] | None = None
+
+    def field_path(self, api_version: str) -> tuple[str, ...] | None:
+        """The path of the replicas in the field sets of a version: () without a scale, None when there is no such version."""
+        path = self.spec_replicas if self.versions is None else self.versions.get(api_version)
+        return None if path is None else tuple(f"f:{part}" for part in path)
 
 
 class Subresource(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -212,7 +213,83 @@ def test_what_is_wrong_with_an_apply_comes_before_what_is_missing(api: MemoryAPI
     answer = api.ask("PATCH", path, body, type=APPLY)
     assert (answer.code, answer.json["message"].rpartition(": ")[2]) == (500, "field not declared in schema")
     del body["status"]
-    assert api.ask("PATCH", path, body, type=APPLY).code == 404
+    answer = api.ask("PATCH", path, body, type=APPLY)  # a Service may be created by an update of its status
+    assert (answer.code, answer.json["message"]) == (422, 'Service "none" is invalid: spec.ports: Required value')
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [(f"{DEPLOYMENTS}/x/status", "Deployment"), ("/api/v1/namespaces/n/pods/x/resize", "Pod")]
+)
+def test_an_apply_to_a_subresource_of_a_missing_object_is_not_looked_at(api: MemoryAPI, path: str, kind: str) -> None:
+    for body in ({"kind": kind}, {"apiVersion": "v9"}, {"metadata": {"name": "other"}}, {"metadata": 5}):
+        answer = api.ask("PATCH", f"{path}?fieldManager=m", body, type=APPLY)
+        assert (answer.code, answer.json["reason"]) == (404, "NotFound")
+
+
+def test_an_apply_that_creates_needs_a_version_that_can_be_read(api: MemoryAPI) -> None:
+    def apply(dry_run: str, **metadata: str) -> Any:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new", **metadata}}
+        return api.ask("PATCH", f"{MAPS}/new?fieldManager=m{dry_run}", body, type=APPLY)
+
+    for dry_run in ("&dryRun=All", ""):
+        answer = apply(dry_run, resourceVersion="x")
+        assert (answer.code, answer.json["message"]) == (500, 'strconv.ParseUint: parsing "x": invalid syntax')
+    answer = apply("&dryRun=All", resourceVersion="5", selfLink="/x")
+    assert (answer.code, answer.json["metadata"]["selfLink"]) == (201, "/x")  # removed only on the way to the store
+    answer = apply("", resourceVersion="5", selfLink="/x")
+    assert (answer.code, "selfLink" in answer.json["metadata"]) == (201, False)
+
+
+def owners(api: MemoryAPI, path: str) -> list[Any]:
+    """(manager, operation, subresource, whether with a time, fields of the spec) of each entry."""
+    found = api.ask("GET", path).json["metadata"]["managedFields"]
+    return [
+        (
+            item["manager"],
+            item["operation"],
+            item.get("subresource", ""),
+            "time" in item,
+            sorted(item["fieldsV1"].get("f:spec", {})),
+        )
+        for item in found
+    ]
+
+
+def test_a_write_to_a_scale_divides_the_entry_of_who_updates_and_keeps_the_one_of_who_applies(api: MemoryAPI) -> None:
+    """Upstream identifies an update by the version, which is another one in a Scale."""
+    body = {**deployment("a"), "apiVersion": "apps/v1", "kind": "Deployment"}
+    body["spec"]["replicas"] = 2
+    assert api.ask("PATCH", f"{DEPLOYMENTS}/d?fieldManager=one", body, type=APPLY).code == 201
+    change = {"spec": {"replicas": 3, "paused": True}}
+    assert api.ask("PATCH", f"{DEPLOYMENTS}/d?fieldManager=two", change, type=MERGE).code == 200
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 3}}
+    assert api.ask("PUT", f"{DEPLOYMENTS}/d/scale?fieldManager=three", scale).code == 200
+    assert owners(api, f"{DEPLOYMENTS}/d") == [
+        ("one", "Apply", "", True, ["f:selector", "f:template"]),
+        ("two", "Update", "", False, ["f:replicas"]),
+        ("two", "Update", "", True, ["f:paused"]),
+    ]
+    body["spec"]["replicas"] = 3
+    assert api.ask("PATCH", f"{DEPLOYMENTS}/d?fieldManager=one", body, type=APPLY).code == 200
+    assert api.ask("PUT", f"{DEPLOYMENTS}/d/scale?fieldManager=three", scale).code == 200
+    assert owners(api, f"{DEPLOYMENTS}/d")[0] == ("one", "Apply", "", True, ["f:replicas", "f:selector", "f:template"])
+
+
+def test_a_json_patch_reports_what_is_wrong_in_the_order_of_its_text(one: MemoryAPI) -> None:
+    patch = (
+        b'[{"op":"add","path":"/metadata/labels","value":{"a":"1","a":"2"}},'
+        b'{"foo":1,"op":"test","op":"test","path":"/data/k","value":"v"}]'
+    )
+    wanted = [
+        'json patch duplicate field "[0].value.a"',
+        'json patch unknown field "[1].foo"',
+        'json patch duplicate field "[1].op"',
+        'duplicate field "metadata.labels.a"',
+    ]
+    answer = one.ask("PATCH", f"{MAPS}/a?dryRun=All", patch, type=JSON)
+    assert [json.loads(text.partition(" - ")[2]) for text in answer.warnings] == wanted
+    answer = one.ask("PATCH", f"{MAPS}/a?fieldValidation=Strict", patch, type=JSON)
+    assert answer.json["message"].rpartition("strict decoding error: ")[2] == ", ".join(wanted)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,11 @@ class Rows:
         # lost, or without defaults that it has got
         self._mixed = several or len(stored) > 1 or crd["metadata"].get("generation", 1) > 1
         self._stored_form = self._to_storage() if several or len(stored) > 1 else None
+        self._replicas_paths = {
+            self.api_version(version["name"]): _parts(scale["specReplicasPath"]) if scale else ()
+            for version in elements(versions)
+            for scale in [(version.get("subresources") or {}).get("scale")]
+        }
         newest = _newest(versions)
         self.all = {version["name"]: self._row(version, newest) for version in costly(versions)}
         self.served = [self.all[version["name"]] for version in elements(versions) if version.get("served")]
@@ -137,7 +142,7 @@ class Rows:
             own = by_api_version.get(given)
             if own is not None and own.schema is not None:
                 prune(result, own.schema)
-                own.apply_defaults(result)
+                own.decoded(result)
             if given == api_version:
                 return result
             if converter is not None:
@@ -226,6 +231,7 @@ class Rows:
                 _parts(scale.get("specReplicasPath")),
                 _parts(scale.get("statusReplicasPath")),
                 _selector(scale.get("labelSelectorPath")),
+                self._replicas_paths,
             )
             found.append(replace(SCALE, scale=mapping))
         return tuple(found)

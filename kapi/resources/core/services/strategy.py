@@ -79,9 +79,8 @@ class ServiceStrategy(Strategy):
 
 
 class ServiceStatusStrategy(ServiceStrategy):
-    """``services/status``."""
+    """``services/status``.  As upstream it creates a missing Service, which has to be valid without allocated addresses."""
 
-    allow_create_on_update = False
     reset_fields = ("spec",)
 
     def prepare_for_update(self, obj: Object, old: Object, ctx: StrategyContext) -> None:
