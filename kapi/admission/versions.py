@@ -93,7 +93,7 @@ def to_storage(obj: Object, kind: GroupVersionKind, stored: Object, attributes: 
         other = _other_versions(custom).get(str(kind.group_version)) if kind.kind == custom.kind else None
         back: Object = obj if other is None else other[2](obj)
         if kind.kind == custom.kind:
-            custom.strategy.default(back)
+            custom.strategy.default_changed(back)
         return back
     row = row_of(kind)
     if row is not None and row.to_storage is not None:

@@ -132,7 +132,7 @@ def read_patch(
 ) -> tuple[Tree, list[str]]:
     """The tree of a patch and errors for its duplicate fields (none when ``validation`` is Ignore).
 
-    In a JSON patch a mapping with a duplicate key stays a ``Duplicated``, so that the patched object reports it too.
+    In a JSON patch a mapping with a duplicate key stays a ``Duplicated``: its decoder reports it, and so does the patched object.
     Raises BadRequest.
     """
     try:
@@ -143,7 +143,7 @@ def read_patch(
     except ValueError as error:
         raise status.bad_request(f"{prefix}{error}") from None
     found = list(dict.fromkeys(f'duplicate field "{path}"' for path in json_reading.duplicates(exact)))
-    return exact if json_patch and found else tree, found[: json_reading.MAX_PROBLEMS]
+    return (exact if found else tree, []) if json_patch else (tree, found[: json_reading.MAX_PROBLEMS])
 
 
 def read_apply_body(data: bytes) -> tuple[Object, list[str]]:

@@ -9,51 +9,67 @@ from __future__ import annotations
 import json
 import math
 
-from kapi.codecs.json_reading import MAX_PROBLEMS, Literal, duplicates, loads_exactly, may_have_duplicates
+from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.machinery.each import elements, entries
+from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin
-from kapi.schema.decode_exact import ExactDecoder
+from kapi.schema.decode_exact import ExactDecoder, without_literals
 from kapi.schema.decode_fast import Unusual, walk_of
 from kapi.schema.types import Kind, Type
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_UNKNOWN = 'unknown field "'
 _TYPE_META = ("kind", "apiVersion", "metadata")
 #: types without fields: an object in their place has only unknown fields
 _NO_OBJECT = frozenset((Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.INT_OR_STRING))
 
 
 def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tuple[Object, list[str]]:
-    """The pruned tree, and (when ``strict``) duplicate fields, then unknown ones.  Raises ValueError with Go's text."""
+    """The pruned tree, and (when ``strict``) duplicate fields, then unknown ones.  Raises ValueError with Go's text.
+
+    Without ``raw`` a mapping with duplicate fields is a ``Duplicated``.
+    """
     problems: list[str] = []
-    keys = count(tree, raw)
-    if strict and raw is not None and may_have_duplicates(raw, keys):
-        problems = [f'duplicate field "{path}"' for path in elements(dict.fromkeys(duplicates(loads_exactly(raw))))]
+    unknown: list[str]
+    embedded: list[str]
+    keys, duplicated = count(tree, raw)
+    if strict and (duplicated or raw is not None and may_have_duplicates(raw, keys)):
+        exact = tree if raw is None else loads_exactly(raw)
+        problems = [f'duplicate field "{path}"' for path in elements(dict.fromkeys(duplicates(exact)))]
     decoder = ExactDecoder()
-    result = dict(tree)
+    result = without_literals(dict(tree)) if duplicated else dict(tree)
     meta = decode_metadata(tree.get("metadata"), decoder)
-    unknown: list[str] = [text.replace('unknown field "', 'unknown field "metadata.', 1) for text in decoder.problems]
+    problems += (text.replace(_UNKNOWN, f"{_UNKNOWN}metadata.", 1) for text in decoder.problems)
     result["metadata"] = meta
-    pruned = prune(result, type_, "", unknown, root=True)
-    return pruned, [*problems, *unknown][:MAX_PROBLEMS] if strict else []
+    unknown, embedded = [], []
+    pruned = prune(result, type_, "", unknown, embedded, root=True)
+    problems += (f'{_UNKNOWN}{path}"' for part in (unknown, embedded) for path in ordered(part))  # each part for itself
+    return pruned, problems[:MAX_PROBLEMS] if strict else []
 
 
-def count(tree: object, raw: bytes | None) -> int:
-    """The number of keys at all depths.  Raises ValueError for a number beyond a float64."""
-    keys = 0
+def count(tree: object, raw: bytes | None) -> tuple[int, bool]:
+    """The number of keys at all depths, and whether there is a ``Duplicated``.
+
+    Raises ValueError for a number beyond a float64.
+    """
+    keys, duplicated = 0, False
     stack: list[Tree] = [[tree]]
     while stack:
         node = stack.pop()
-        if node.__class__ is dict:
+        if isinstance(node, dict):
             keys += len(node)
             node = node.values()
         for item in elements(node):
             kind = item.__class__
             if kind is dict or kind is list:
                 stack.append(item)
+            elif kind is Duplicated:
+                duplicated = True
+                stack.append(item)
             elif kind is float and item in (math.inf, -math.inf):
                 raise ValueError(f"json: cannot unmarshal number {_literal(raw)} into Go value of type float64")
-    return keys
+    return keys, duplicated
 
 
 def _literal(raw: bytes | None) -> str:
@@ -84,19 +100,24 @@ def decode_metadata(metadata: object, decoder: ExactDecoder) -> Object:
         return result
 
 
-def prune(node: object, type_: Type, path: str, unknown: list[str], *, root: bool = False) -> Tree:
-    """A copy without the fields that the schema does not know; their paths are appended to ``unknown``."""
+def prune(node: object, type_: Type, path: str, unknown: list[str], embedded: list[str], *, root: bool = False) -> Tree:
+    """A copy without the fields that the schema does not know; their paths are appended to ``unknown``.
+
+    Those of the metadata of embedded resources are appended to ``embedded``.
+    """
     if isinstance(node, list):
         if type_.elem is None:
             return node
-        return [prune(item, type_.elem, f"{path}[{i}]", unknown) for i, item in enumerate(elements(node))]
+        return [prune(item, type_.elem, f"{path}[{i}]", unknown, embedded) for i, item in enumerate(elements(node))]
     if not isinstance(node, dict):
         return node
     if type_.kind is Kind.MAP and type_.elem is not None:
         elem = type_.elem
-        return {key: prune(item, elem, f"{path}.{key}" if path else key, unknown) for key, item in entries(node)}
+        return {
+            key: prune(item, elem, f"{path}.{key}" if path else key, unknown, embedded) for key, item in entries(node)
+        }
     if type_.kind in _NO_OBJECT:
-        unknown.extend(f'unknown field "{path}.{key}"' for key in elements(node))
+        unknown.extend(f"{path}.{key}" for key in elements(node))
         return {}
     if type_.kind is not Kind.STRUCT:
         return node
@@ -106,15 +127,15 @@ def prune(node: object, type_: Type, path: str, unknown: list[str], *, root: boo
         below = f"{path}.{key}" if path else key
         field = type_.fields.get(key)
         if key == "metadata" and type_.embedded_resource and not root:
-            result[key] = _embedded_metadata(item, below, unknown)
+            result[key] = _embedded_metadata(item, below, embedded)
         elif key in spared:
             result[key] = item
         elif field is not None:
-            result[key] = prune(item, field.type, below, unknown)
+            result[key] = prune(item, field.type, below, unknown, embedded)
         elif type_.preserve_unknown:
             result[key] = item
         else:
-            unknown.append(f'unknown field "{below}"')
+            unknown.append(below)
     return result
 
 
@@ -125,5 +146,5 @@ def _embedded_metadata(item: object, path: str, unknown: list[str]) -> Tree:
     except ValueError as error:
         shown = json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
         raise ValueError(f"{path}: Invalid value: {shown}: {error}") from None
-    unknown.extend(text.replace('unknown field "', f'unknown field "{path}.', 1) for text in elements(decoder.problems))
+    unknown.extend(text.replace(_UNKNOWN, f"{path}.", 1).removesuffix('"') for text in elements(decoder.problems))
     return result

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kapi.codecs import json_pieces
-from kapi.codecs.json_reading import kind_of
+from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, duplicates, kind_of
 from kapi.machinery import golang, tree
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.each import elements, entries
@@ -42,6 +42,7 @@ class TestFailed(PatchError):
 def decode(value: object, *, strict: bool) -> tuple[list[Object], list[str]]:
     """Checks a parsed patch document; returns its operations and the errors of strict decoding (without their prefix).
 
+    The errors are unknown fields and duplicate keys, in the order of the text.
     ``strict`` is true for field validation Warn and Strict.  Raises BadRequest and RequestTooLarge.
     """
     prefix, whole = ("error decoding patch: ", "[]handlers.jsonPatchOp") if strict else ("", "jsonpatch.Patch")
@@ -50,7 +51,7 @@ def decode(value: object, *, strict: bool) -> tuple[list[Object], list[str]]:
     if not isinstance(value, list):
         raise BadRequest(f"{prefix}json: cannot unmarshal {kind_of(value)} into Go value of type {whole}")
     item = "handlers.jsonPatchOp" if strict else "jsonpatch.Operation"
-    unknown: list[str] = []
+    problems: list[str] = []
     operations: list[Object] = []
     for i, operation in enumerate(elements(value)):
         if operation is None:
@@ -59,17 +60,24 @@ def decode(value: object, *, strict: bool) -> tuple[list[Object], list[str]]:
         if not isinstance(operation, dict):
             raise BadRequest(f"{prefix}json: cannot unmarshal {kind_of(operation)} into Go value of type {item}")
         if strict:
-            for key, part in entries(operation):
+            seen = set()
+            for key, part in elements(operation.pairs if isinstance(operation, Duplicated) else operation.items()):
+                path = f"[{i}].{key}"
                 if key not in _OPERATION_FIELDS:
-                    unknown.append(f'json patch unknown field "[{i}].{key}"')
-                elif _OPERATION_FIELDS[key] and part is not None and not isinstance(part, str):
+                    problems.append(f'json patch unknown field "{path}"')
+                    continue
+                if key in seen:
+                    problems.append(f'json patch duplicate field "{path}"')
+                seen.add(key)
+                if _OPERATION_FIELDS[key] and part is not None and not isinstance(part, str):
                     raise BadRequest(
                         f"{prefix}json: cannot unmarshal {kind_of(part)} into Go struct field "
                         f"jsonPatchOp.{key} of type string"
                     )
+                problems.extend(f'json patch duplicate field "{below}"' for below in duplicates(part, path))
         operations.append(operation)
     check_size(operations)
-    return operations, unknown
+    return operations, list(dict.fromkeys(problems))[:MAX_PROBLEMS]
 
 
 def check_size(operations: list[Object]) -> None:

@@ -6,6 +6,7 @@ patch changes becomes a Go map, whose keys are sorted.
 
 from __future__ import annotations
 
+from kapi.codecs.json_reading import Literal
 from kapi.machinery.each import elements
 from kapi.machinery.field import format_value
 from kapi.machinery.sorting import ordered
@@ -54,7 +55,7 @@ def _sorted(value: object) -> Tree:
         return {key: _sorted(value[key]) for key in elements(ordered(value))}
     if isinstance(value, list):
         return [_sorted(item) for item in elements(value)]
-    return value
+    return float(value) if isinstance(value, Literal) else value
 
 
 def _below(type_: Type, key: str) -> Type:

@@ -63,14 +63,18 @@ class VersionSchema:
         return validator(self.schema)
 
     def apply_defaults(self, obj: Object) -> None:
+        """Sets defaults, in place."""
+        if self.defaults:
+            default(obj, self.schema)
+
+    def decoded(self, obj: Object) -> None:
         """Removes nulls of fields that are not nullable and sets defaults, in place."""
         if self.schema is None:
             return
         if self.embedded:
             coerce(_ROOT, obj, self.schema, drop=True)
         drop_nulls(obj, self.schema)
-        if self.defaults:
-            default(obj, self.schema)
+        self.apply_defaults(obj)
 
     def release(self) -> None:
         """Frees what was made of the schema in steps, as soon as no request uses it."""
@@ -104,7 +108,10 @@ class CustomResourceStrategy(Strategy):
         self.refuses_new: GroupResource | None = None  # set while the definition is being deleted
 
     def default(self, obj: Object) -> None:
-        self.schema.apply_defaults(obj)
+        self.schema.decoded(obj)
+
+    def default_changed(self, obj: Object) -> None:
+        self.schema.apply_defaults(obj)  # nulls stay, and validation refuses them
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         if self.refuses_new is not None:

@@ -1,0 +1,129 @@
+"""Custom resources in the cases where they differ from built-in ones: nulls, unknown fields, dry runs, scales."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kapi.machinery.tree import Object
+from kapi.testing.memory_api import MemoryAPI
+from tests.servers.apiextensions.definition_kit import FOOS, create, definition, install, version
+
+APPLY, JSON, MERGE = "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"
+TEXT: Object = {"type": "string"}
+
+
+def apply(api: MemoryAPI, spec: Object, manager: str = "m", path: str = FOOS) -> Any:
+    api_version = "/".join(path.split("/")[2:4])
+    body = {"apiVersion": api_version, "kind": "Foo", "metadata": {"name": "a"}, "spec": spec}
+    return api.ask("PATCH", f"{path}/a?fieldManager={manager}&force=true", body, type=APPLY)
+
+
+def test_an_applied_null_is_refused_where_the_schema_has_no_nulls_and_kept_where_it_has(api: MemoryAPI) -> None:
+    fields = {"text": TEXT, "none": {**TEXT, "nullable": True}, "given": {**TEXT, "default": "d"}}
+    fields["map"] = {"type": "object", "additionalProperties": TEXT}
+    install(api, definition(version(spec=fields)))
+    for spec, where in [
+        ({"text": None}, "spec.text"),
+        ({"map": {"k": None}}, "spec.map.k"),
+        ({"map": None}, "spec.map"),
+    ]:
+        answer = apply(api, spec)
+        (cause,) = answer.json["details"]["causes"]
+        assert (answer.code, cause["reason"], cause["field"]) == (422, "FieldValueTypeInvalid", where)
+    answer = apply(api, {"none": None, "given": None})
+    assert (answer.code, answer.json["spec"]) == (201, {"none": None, "given": "d"})
+    sent = {
+        "apiVersion": "example.com/v1",
+        "kind": "Foo",
+        "metadata": {"name": "b"},
+        "spec": {"text": None, "none": None},
+    }
+    answer = api.ask("POST", FOOS, sent)  # decoding drops a null that the schema does not have
+    assert (answer.code, answer.json["spec"]) == (201, {"none": None, "given": "d"})
+
+
+def test_unknown_fields_are_reported_in_the_order_of_their_paths(api: MemoryAPI) -> None:
+    """First those of metadata, then those that are pruned, then those of the metadata of embedded objects."""
+    embedded = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    ports = {"type": "array", "items": {"type": "object", "properties": {"port": {"type": "integer"}}}}
+    install(api, definition(version(spec={"embedded": embedded, "ports": ports})))
+    inner = {"apiVersion": "v1", "kind": "A", "metadata": {"name": "x", "odd": 1}}
+    spec = {"zeta": 1, "embedded": inner, "ports": [{"other": 1}], "alpha": 1}
+    body = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a", "strange": 1}, "spec": spec}
+    answer = api.ask("POST", f"{FOOS}?fieldValidation=Strict", body)
+    fields = ["metadata.strange", "spec.alpha", "spec.ports[0].other", "spec.zeta", "spec.embedded.metadata.odd"]
+    wanted = ", ".join(f'unknown field "{field}"' for field in fields)
+    assert (answer.code, answer.json["message"].rpartition("strict decoding error: ")[2]) == (400, wanted)
+
+
+def test_a_json_patch_with_duplicate_fields_and_fractions_is_stored(api: MemoryAPI) -> None:
+    inner = {"type": "object", "properties": {"x": {"type": "number"}}}
+    install(api, definition(version(spec={"o": inner})))
+    create(api, "a", {})
+    patch = b'[{"op":"add","path":"/spec/o","value":{"x":1,"x":2.50,"q":1.5}}]'
+    answer = api.ask("PATCH", f"{FOOS}/a", patch, type=JSON)
+    assert (answer.code, answer.json["spec"]) == (200, {"o": {"x": 2.5}})
+    wanted = ['json patch duplicate field "[0].value.x"', 'duplicate field "spec.o.x"', 'unknown field "spec.o.q"']
+    assert [json.loads(text.partition(" - ")[2]) for text in answer.warnings] == wanted
+    strict = api.ask("PATCH", f"{FOOS}/a?fieldValidation=Strict", patch, type=JSON)
+    assert (strict.code, '{"o":{"q":1.5,"x":2.5}}' in strict.json["message"].replace("\\", "")) == (422, True)
+
+
+@pytest.mark.parametrize("dry_run", ["?dryRun=All", ""])
+def test_fields_that_the_stored_version_has_not_are_lost_in_dry_runs_too(api: MemoryAPI, dry_run: str) -> None:
+    other = version("v2", storage=False, spec={"size": {"type": "integer"}, "two": TEXT})
+    install(api, definition(version(), other))
+    path = FOOS.replace("/v1/", "/v2/")
+    sent = {"apiVersion": "example.com/v2", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"size": 1, "two": "x"}}
+    answer = api.ask("POST", f"{path}{dry_run}", sent)
+    assert (answer.code, answer.json["apiVersion"], answer.json["spec"]) == (201, "example.com/v2", {"size": 1})
+    create(api, "b", {"size": 1})
+    answer = api.ask("PATCH", f"{path}/b{dry_run}", {"spec": {"size": 2, "two": "y"}}, type=MERGE)
+    assert (answer.code, answer.json["spec"]) == (200, {"size": 2})
+
+
+SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
+
+
+def scaled(api: MemoryAPI) -> None:
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    install(api, definition(version(spec={"size": {"type": "integer"}, "o": TEXT}, subresources={"scale": paths})))
+
+
+def test_an_apply_to_a_custom_scale_has_conflicts_and_succeeds_only_without_a_change(api: MemoryAPI) -> None:
+    """Upstream's converter of custom resources knows no Scale."""
+    scaled(api)
+    apply(api, {"size": 1}, "one")
+
+    def to_scale(replicas: int, **query: str) -> Any:
+        words = "&".join(f"{key}={value}" for key, value in query.items())
+        return api.ask("PATCH", f"{FOOS}/a/scale?{words}", {**SCALE, "spec": {"replicas": replicas}}, type=APPLY)
+
+    assert to_scale(2, force="true").json["details"]["causes"][0]["field"] == "fieldManager"
+    answer = to_scale(2, fieldManager="two")
+    assert (answer.code, answer.json["details"]["causes"]) == (
+        409,
+        [{"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".spec.replicas"}],
+    )
+    answer = to_scale(2, fieldManager="two", force="true")
+    assert (answer.code, answer.json["message"].split(" (")[0]) == (500, "failed to convert new object")
+    assert api.ask("GET", f"{FOOS}/a").json["spec"] == {"size": 1}
+    answer = to_scale(1, fieldManager="two")
+    assert (answer.code, answer.json["spec"]) == (200, {"replicas": 1})
+    missing = api.ask("PATCH", f"{FOOS}/none/scale?fieldManager=m", {"kind": "x"}, type=APPLY)
+    assert missing.code == 404
+
+
+def test_the_scale_of_an_object_without_the_field_can_only_be_set(api: MemoryAPI) -> None:
+    scaled(api)
+    create(api, "a", {"o": "x"})
+    answer = api.ask("PATCH", f"{FOOS}/a/scale", {"metadata": {"labels": {"a": "b"}}}, type=MERGE)
+    why = 'the spec replicas field ".spec.size" cannot be empty'
+    assert (answer.code, answer.json["message"]) == (400, why)
+    answer = api.ask("PATCH", f"{FOOS}/a/scale?fieldManager=m", {**SCALE, "spec": {"replicas": 2}}, type=APPLY)
+    assert (answer.code, answer.json["message"].split(":")[0]) == (500, "failed to create manager for existing fields")
+    answer = api.ask("PATCH", f"{FOOS}/a/scale", {"spec": {"replicas": 2}}, type=MERGE)
+    assert (answer.code, answer.json["spec"]) == (200, {"replicas": 2})
