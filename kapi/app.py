@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
+from kapi.assembly.extension import Extension
 from kapi.assembly.server import assemble
 from kapi.client.name_lookups import NameLookups
 from kapi.foundation import Foundation
@@ -51,16 +52,21 @@ class App(APIService):
     """One API server process.  ``listener`` is the socket to serve when another process has bound it."""
 
     def __init__(
-        self, options: Options, reactor: Reactor, foundation: Foundation, listener: socket.socket | None = None
+        self,
+        options: Options,
+        reactor: Reactor,
+        foundation: Foundation,
+        listener: socket.socket | None = None,
+        extension: Extension | None = None,
     ) -> None:
-        super().__init__(options, reactor, foundation)
+        super().__init__(options, reactor, foundation, extension)
         self.url = ""
         self.kubeconfig = foundation.directory / "admin.kubeconfig"
         self.announce: Callable[[], object] = self._print
         self._socket = listener
         self._is_worker = listener is not None
         self._port: Port | None = None
-        self._extension = StartExtension(reactor)
+        self._start_extension = StartExtension(reactor)
         path = options.features.debug_socket_path
         self._debug: DebugSocket | None = None
         if path:
@@ -204,7 +210,7 @@ class App(APIService):
 
     def _ready(self) -> None:
         self._tune_interpreter()
-        self._extension.end()
+        self._start_extension.end()
         notify("READY=1")
         self.announce()
 
@@ -224,7 +230,7 @@ class App(APIService):
 
     def startService(self) -> None:
         super().startService()
-        self._extension.begin()
+        self._start_extension.begin()
         self.reactor.callWhenRunning(stop_at_signals, self.reactor, self._signalled_again)
 
     def _signalled_again(self) -> None:
@@ -252,7 +258,7 @@ class App(APIService):
         stop_reactor(self.reactor)
 
     def _leaving(self) -> None:
-        self._extension.end()
+        self._start_extension.end()
         notify("STOPPING=1")
         leave_at_signals(self._signalled_again)
         self._collector.stop()

@@ -15,8 +15,10 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
+from kapi.assembly.extension import Extension
 from kapi.assembly.server import assemble
 from kapi.endpoints.tunnel import wants_upgrade
+from kapi.extensions import extension_for
 from kapi.foundation import Foundation
 from kapi.machinery import status
 from kapi.observability.pending_metrics import pending_families
@@ -47,11 +49,11 @@ class APIResource(MountedResource):
 class EmbeddedService(APIService):
     """Starts and stops the server of an ``APIResource``, and answers its requests.  Raises ConfigError."""
 
-    def __init__(self, options: Options, reactor: Reactor) -> None:
+    def __init__(self, options: Options, reactor: Reactor, extension: Extension | None) -> None:
         if options.processes.workers > 1:
             raise ConfigError("--workers: an embedded server is one process")
         foundation = Foundation(options, reactor)
-        super().__init__(options, reactor, foundation)
+        super().__init__(options, reactor, foundation, extension)
         self.on_failure = self._log_failure
         self._serves = False
         self._is_ready = False
@@ -129,4 +131,6 @@ def resource(*flags: str, reactor: Reactor | None = None) -> APIResource:
     It answers as soon as its ``service`` runs.  ``--secure-port`` and ``--advertise-address`` say where clients reach the Site;
     flags of listening and of the serving certificate do nothing.
     """
-    return APIResource(EmbeddedService(Options.from_command_line(list(flags)), reactor or installed_reactor()))
+    extension = extension_for(flags)
+    options = Options.from_command_line(flags, extension)
+    return APIResource(EmbeddedService(options, reactor or installed_reactor(), extension))

@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.assembly.config import Config
+from kapi.assembly.extension import Extension
 from kapi.assembly.prepared import PreparedServer
 from kapi.foundation import Foundation
 from kapi.machinery.feature_gates import without_effect
@@ -39,8 +40,11 @@ class APIService(Service):
 
     exit_code = 0
 
-    def __init__(self, options: Options, reactor: Reactor, foundation: Foundation) -> None:
+    def __init__(
+        self, options: Options, reactor: Reactor, foundation: Foundation, extension: Extension | None = None
+    ) -> None:
         self.options = options
+        self._extension = extension
         self.reactor = reactor
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self._foundation = foundation
@@ -86,7 +90,8 @@ class APIService(Service):
     def _config(self, files: pki.Files, advertise: str, port: int) -> Config:
         """``advertise`` and ``port``: where clients find the server."""
         foundation = self._foundation
-        return Config(self.options, self.reactor, files, foundation.store, advertise, port, foundation.overrides)
+        store, overrides = foundation.store, foundation.overrides
+        return Config(self.options, self.reactor, files, store, advertise, port, overrides, self._extension)
 
     def startService(self) -> None:
         super().startService()

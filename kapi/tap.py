@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from twisted.python import usage
 
 from kapi.clock import use_monotonic_clock
+from kapi.extensions import extension_for
 from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, complain
 from kapi.options.help import show
@@ -21,6 +22,7 @@ from kapi.request.reactor import Reactor, installed_reactor
 
 if TYPE_CHECKING:
     from kapi.app import App
+    from kapi.assembly.extension import Extension
     from kapi.twistd import TwistdService
     from kapi.workers.supervisor import Supervisor
 
@@ -64,7 +66,7 @@ def make_service_from_flags(
     ``stays``: this very process will serve, so its store may begin to start at once; twistd may fork before that.
     """
     if any(argument in ("--help", "-h") for argument in arguments):
-        show("Usage: kapi [flags]\n\n" + help_text())
+        show("Usage: kapi [flags]\n\n" + help_text(extension_for(arguments)))
     version = asks_version(arguments)
     if version:
         _show_version(version.partition("=")[2])
@@ -73,12 +75,13 @@ def make_service_from_flags(
     use_monotonic_clock(reactor)
     try:
         arguments = expand(arguments)
-        options = Flags.from_command_line(arguments)
+        extension = extension_for(arguments)
+        options = Flags.from_command_line(arguments, extension)
         foundation = Foundation(options, reactor)
         foundation.make_private()
         if stays:
             foundation.launch()
-        app = _prepared(options, arguments, reactor, foundation)
+        app = _prepared(options, arguments, reactor, foundation, extension)
     except ConfigError as error:
         complain(error)
         raise SystemExit(1) from None
@@ -102,7 +105,9 @@ def _show_version(what: str) -> None:
     show(json.dumps(VERSION) if what == "raw" else f"Kubernetes {VERSION['gitVersion']}")
 
 
-def _prepared(options: Flags, arguments: Sequence[str], reactor: Reactor, foundation: Foundation) -> App | Supervisor:
+def _prepared(
+    options: Flags, arguments: Sequence[str], reactor: Reactor, foundation: Foundation, extension: Extension | None
+) -> App | Supervisor:
     app: App | Supervisor
     try:
         if options.processes.workers > 1:
@@ -112,7 +117,7 @@ def _prepared(options: Flags, arguments: Sequence[str], reactor: Reactor, founda
         else:
             from kapi.app import App  # two thirds of all modules: the store's server starts meanwhile
 
-            app = App(options, reactor, foundation)
+            app = App(options, reactor, foundation, extension=extension)
         app.prepare()
     except BaseException:
         foundation.abandon()

@@ -303,6 +303,7 @@ def _main() -> None:
     import kapi.kubectl.main
     import kapi.observability.logging
     import kapi.tap
+    import kapi.testbed.extension
 
     for plugin in pkgutil.walk_packages(kapi.admission.__path__, "kapi.admission."):
         importlib.import_module(plugin.name)  # as a server does when it knows its flags

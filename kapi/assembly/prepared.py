@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kapi.assembly.chain import Outgoing
 from kapi.assembly.config import CompletedConfig
+from kapi.assembly.extension import Parts
 from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.assembly.metrics import install_resource_metrics
-from kapi.assembly.policy import Policy, without_webhook_credentials
+from kapi.assembly.policy import Policy
 from kapi.assembly.storage import Storage
 from kapi.console.pages import install_console
 from kapi.endpoints.connect.proxy import is_proxied
@@ -35,13 +35,7 @@ from kapi.serving.routes import Index, Version
 from kapi.serving.routing import Answer, Handler
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import store_id
-from kapi.testbed.fault_injection import FaultInjection
-from kapi.testbed.settled import Settled
 from kapi.watchcache.caches import Caches
-
-if TYPE_CHECKING:
-    from kapi.testbed.clusters import Clusters
-    from kapi.testbed.past_reads import PastReads
 
 #: upstream has separate hooks for these; here they are done when the informers are synced
 _INFORMERS = ("start-apiserver-admission-initializer", "storage-object-count-tracker-hook", "storage-readiness")
@@ -58,23 +52,19 @@ class PreparedServer:
     site: Connections
     hooks: Hooks
     filters: tuple[Filter, ...]
-    faults: FaultInjection | None
-    clusters: Clusters | None
-    past: PastReads | None
 
     def handler_chain(self, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()) -> FilterChain:
         """The filters with the site behind them; ``before`` and ``behind`` come before and after the server's own filters."""
         handler: FilteredHandler = self.site.answer
-        if self.past is not None:
-            handler = self.past.around(handler)
-        if self.faults is not None:
-            handler = self.faults.around(handler)
+        extension = self.config.given.extension
+        if extension is not None:
+            handler = extension.behind_filters(handler)
         if self.config.tracing is not None:
             handler = self.config.tracing.requests.around(handler)
-        if self.clusters is None:
+        if extension is None:
             return FilterChain([*before, *self.filters, *behind], handler)
         own = FilterChain([*self.filters, *behind], handler)
-        return FilterChain(before, self.clusters.around(own.handle, behind))
+        return FilterChain(before, extension.before_filters(own.handle, behind))
 
     def streams_body(self, uri: bytes) -> bool:
         """Whether the body of a request to this target goes to another server."""
@@ -93,41 +83,14 @@ def prepare_run(
         core.add_closing_hook("tracing", config.tracing.stop)
     install_resource_metrics(config.metrics, storage.registry, chain.tables, storage.node_ports)
     flow = flow_control(config, storage, core)
-    clusters = past = None
-    if options.features.enable_logical_clusters:
-        # imported only when it is used
-        from kapi.assembly.cluster_chain import Shared, shared_scopes
-        from kapi.assembly.clusters import install_clusters
-        from kapi.testbed.past_reads import PastReads
-        from kapi.watchcache.recent_changes import RecentChanges
-
-        past = PastReads(chain.tables, RecentChanges(storage.caches.parts[0]))
-        core.app.include(past)
-        clusters = install_clusters(
-            Shared(
-                config,
-                storage,
-                policy,
-                chain,
-                site,
-                outgoing,
-                flow,
-                shared_scopes(storage),
-                without_webhook_credentials(policy.configurations),
-            ),
-            core,
-        )
-    faults = None
-    if options.features.enable_fault_injection:
-        faults = FaultInjection(config.reactor)
-        core.app.include(faults)
-    core.app.include(Settled(storage.caches, config.signals.requests, config.reactor))
+    if config.given.extension is not None:
+        config.given.extension.install(Parts(config, storage, policy, chain, outgoing, site, flow))
     hooks = Hooks(server.post_start_hooks(), server.hook_steps())
     install_routes(config, storage, server, hooks)
     filters = build_handler_chain(
         config, policy.identity, policy.authorization.authorizer, flow, server.serves_resource
     )
-    return PreparedServer(config, storage, policy, chain, site, hooks, tuple(filters), faults, clusters, past)
+    return PreparedServer(config, storage, policy, chain, site, hooks, tuple(filters))
 
 
 def _install_identity(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:

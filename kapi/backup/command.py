@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 
 from kapi.backup.archive import PKI, Archive, ArchiveError, StoredPart, Writer
 from kapi.clock import use_monotonic_clock
+from kapi.extensions import extension_for
 from kapi.foundation import Foundation, egress_to_stores
 from kapi.observability.logging import observer
 from kapi.options.errors import ConfigError, complain
@@ -73,7 +74,8 @@ def main(arguments: Sequence[str]) -> None:
         bump, rest = _taken(rest)
         if not rest or rest[0].startswith("-"):
             raise ConfigError(f"{command}: the name of the file is missing: kapi {command} FILE [flags]")
-        path, options = Path(rest[0]).absolute(), Options.from_command_line(expand(rest[1:]))
+        path, flags = Path(rest[0]).absolute(), expand(rest[1:])
+        options = Options.from_command_line(flags, extension_for(flags))
         run = _backup(path, options, reactor) if command == "backup" else _restore(path, bump, options, reactor)
     except ConfigError as error:
         complain(error)

@@ -10,8 +10,6 @@ class FeatureOptions(FlagSet):
     title = "Features"
 
     enable_priority_and_fairness: bool
-    enable_fault_injection: bool
-    enable_logical_clusters: bool
     enable_console: bool
     profiling: bool
     debug_socket_path: str
@@ -22,13 +20,6 @@ class FeatureOptions(FlagSet):
 
     def add(self) -> None:
         self.switch("enable-priority-and-fairness", True, "Fair queues instead of the in-flight limits alone.")
-        self.switch("enable-fault-injection", False, "Serve /kapi/faults: faults on command, for tests.", group="Kapi")
-        self.switch(
-            "enable-logical-clusters",
-            False,
-            "Serve /clusters: clusters of their own in this process, in memory, for tests.",
-            group="Kapi",
-        )
         self.switch("enable-console", False, "Serve /kapi/console: a page to look at, for browsers.", group="Kapi")
         self.switch("profiling", True, "Serve /debug/pprof/ to who may read it.")
         self.switch(
@@ -44,15 +35,7 @@ class FeatureOptions(FlagSet):
             "Unix socket on which to serve /debug/pprof/ without credentials, to its owner alone.",
         )
 
-    def complete(self) -> None:
-        self._several = self._processes.workers > 1
-
     def validate(self) -> list[str]:
-        errors = []
-        if self.enable_logical_clusters and self._several:
-            errors.append(
-                "--enable-logical-clusters: a logical cluster is in the memory of one process; --workers must be 1"
-            )
-        if self.debug_socket_path and self._several:
-            errors.append("--debug-socket-path: a profile is of one process; --workers must be 1")
-        return errors
+        if self.debug_socket_path and self._processes.workers > 1:
+            return ["--debug-socket-path: a profile is of one process; --workers must be 1"]
+        return []

@@ -1,4 +1,4 @@
-"""The global flags --help, --version and --config-file (upstream: component-base ``cli/globalflag``)."""
+"""The global flags --help, --version, --config-file and --testbed (upstream: component-base ``cli/globalflag``)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from kapi.options.flags import FlagSet, string
 
 
 class GlobalOptions(FlagSet):
-    """Flags that ``kapi.tap`` handles before it parses the others; declared here for the help text."""
+    """Flags that launchers handle before it parses the others; declared here for the help text."""
 
     title = "Global"
 
     help: bool
     version: str
+    testbed: bool
 
     def add(self) -> None:
         self.switch("help", False, "Show this text.", short="h")
@@ -24,4 +25,10 @@ class GlobalOptions(FlagSet):
         )
         self.value(
             "config-file", string, "", "File with flags, one or more a line; the command line wins.", group="Kapi"
+        )
+        self.switch(
+            "testbed",
+            False,
+            "Add what only tests use, such as /kapi/settled; with --help: show the flags that this adds.",
+            group="Kapi",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from kapi.options.admission import AdmissionOptions
 from kapi.options.aggregator import AggregatorOptions
@@ -29,10 +30,16 @@ from kapi.options.tracing import TracingOptions
 from kapi.store.address import without_passwords
 
 
+class Extension(Protocol):
+    """Has flags of its own."""
+
+    def flags(self, processes: ProcessOptions) -> FlagSet: ...
+
+
 class Options:
     """One attribute per group."""
 
-    def __init__(self) -> None:
+    def __init__(self, extension: Extension | None = None) -> None:
         self.generic = GenericOptions()
         self.storage = StorageOptions()
         self.serving = ServingOptions()
@@ -53,15 +60,17 @@ class Options:
         self.logs = LogOptions()
         self.tracing = TracingOptions()
         self.others = GlobalOptions()  # only for the help text
+        if extension is not None:
+            self.extension = extension.flags(self.processes)
 
     @property
     def groups(self) -> list[FlagSet]:
         return [group for group in vars(self).values() if isinstance(group, FlagSet)]
 
     @classmethod
-    def from_command_line(cls, arguments: Sequence[str]) -> Options:
+    def from_command_line(cls, arguments: Sequence[str], extension: Extension | None = None) -> Options:
         """Parses, completes and validates the flags.  Raises ConfigError with all errors."""
-        options = cls()
+        options = cls(extension)
         errors = parse(options.groups, arguments)
         for group in options.groups:
             group.complete()
@@ -90,5 +99,5 @@ class Options:
         ]
 
 
-def help_text() -> str:
-    return usage(Options().groups)
+def help_text(extension: Extension | None = None) -> str:
+    return usage(Options(extension).groups)

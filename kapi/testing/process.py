@@ -21,6 +21,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -33,7 +34,10 @@ class KapiProcess:
     """``flags`` are added to those for the data directory, the loopback address and a free port.
 
     Without a ``directory`` a temporary one is made and removed at the end; a given one is kept, and its data are served.
+    ``switches`` come before all flags: a server for tests has the testbed.
     """
+
+    switches: Sequence[str] = ("--testbed",)
 
     def __init__(self, *flags: str, directory: Path | None = None) -> None:
         self._own = directory is None
@@ -67,8 +71,8 @@ class KapiProcess:
 
     def command(self) -> list[str]:
         return [
-            sys.executable, "-m", "kapi", f"--data-dir={self.data}", "--bind-address=127.0.0.1", "--secure-port=0",
-            *self.flags,
+            sys.executable, "-m", "kapi", *self.switches, f"--data-dir={self.data}", "--bind-address=127.0.0.1",
+            "--secure-port=0", *self.flags,
         ]  # fmt: skip
 
     def environment(self) -> dict[str, str]:

@@ -104,6 +104,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the supervisor stops the workers in order
     from kapi.app import App
     from kapi.clock import use_monotonic_clock
+    from kapi.extensions import extension_for
     from kapi.foundation import Foundation
     from kapi.observability.logging import begin_log
     from kapi.options.errors import complain
@@ -114,12 +115,13 @@ def main() -> None:
     use_monotonic_clock(reactor)
     os.umask(0o077)
     try:
-        options = Options.from_command_line(sys.argv[1:])
+        extension = extension_for(sys.argv[1:])
+        options = Options.from_command_line(sys.argv[1:], extension)
         os.set_inheritable(REVISIONS, False)
         os.set_inheritable(READINESS, False)
         revisions = shared_revisions() if options.storage.embedded else None
         foundation = Foundation(options, reactor, shared=True, revisions=revisions)
-        app = App(options, reactor, foundation, listener=socket.socket(fileno=LISTENER))
+        app = App(options, reactor, foundation, socket.socket(fileno=LISTENER), extension)
         app.prepare()
     except ConfigError as error:
         complain(error)

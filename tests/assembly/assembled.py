@@ -9,6 +9,7 @@ from twisted.internet.testing import MemoryReactorClock
 from kapi.assembly.config import Config
 from kapi.assembly.prepared import PreparedServer
 from kapi.assembly.server import assemble
+from kapi.extensions import extension_for
 from kapi.foundation import Foundation
 from kapi.options.options import Options
 from kapi.serving import pki
@@ -16,12 +17,13 @@ from kapi.serving import pki
 
 def assembled(directory: Path, *flags: str) -> PreparedServer:
     """Raises ConfigError."""
-    options = Options.from_command_line([f"--data-dir={directory}", *flags])
+    extension = extension_for(flags)
+    options = Options.from_command_line([f"--data-dir={directory}", *flags], extension)
     reactor = MemoryReactorClock()
     foundation = Foundation(options, reactor)
     try:
         files = pki.ensure(foundation.directory / "pki", ["localhost"])
-        config = Config(options, reactor, files, foundation.store, "192.0.2.1", 6443, foundation.overrides)
+        config = Config(options, reactor, files, foundation.store, "192.0.2.1", 6443, foundation.overrides, extension)
         return assemble(config)
     finally:
         foundation.abandon()

@@ -160,8 +160,6 @@ def test_hooks_of_all_servers_run_and_are_health_checks(plain: PreparedServer) -
 @pytest.mark.parametrize(
     ("flag", "path"),
     [
-        ("--enable-fault-injection", "/kapi/faults"),
-        ("--enable-logical-clusters", "/clusters"),
         ("--profiling", "/debug/pprof"),
         ("--feature-gates=ComponentFlagz=true", "/flagz"),
     ],

@@ -43,7 +43,7 @@ UNKNOWN = [
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> GenericServer:
     directory: Path = tmp_path_factory.mktemp("data")
-    server = assembled(directory, "--enable-fault-injection").chain.aggregator
+    server = assembled(directory, "--testbed", "--enable-fault-injection").chain.aggregator
     extensions = list(chain(server))[2]
     custom = next(scope.resource for scope in extensions.table.scopes())
     extensions.table.add(dataclasses.replace(custom, group="example.com"), None)

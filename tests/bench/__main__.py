@@ -31,7 +31,7 @@ from tests.bench.growth import growth
 from tests.bench.http2_cases import http2
 from tests.bench.kubelets import kubelets
 from tests.bench.load import Target
-from tests.bench.logical_clusters import FLAG as CLUSTERS
+from tests.bench.logical_clusters import FLAGS as CLUSTERS
 from tests.bench.memory import memory
 from tests.bench.neighbours import neighbours
 from tests.bench.own_server import OwnServer
@@ -120,7 +120,7 @@ def measure(options: argparse.Namespace) -> list[Row]:
         if options.server:
             target = Target(options.server, options.token, options.ca, tuple(options.pid))
         else:
-            own = OwnServer(scratch, [*options.flag, *([CLUSTERS] if "testkit" in wanted else [])])
+            own = OwnServer(scratch, [*options.flag, *(CLUSTERS if "testkit" in wanted else ())])
             target, first = own.start()
             stack.callback(own.stop)
             if "start" in wanted:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tests.bench.cases import Bench, Row
 from tests.bench.load import Connection
 
-FLAG = "--enable-logical-clusters"
+FLAGS = ("--testbed", "--enable-logical-clusters")
 FRESH = 30  # clusters
 OBJECTS = 10_000  # of a fork
 MANY = (1_000, 10_000)  # clusters, rising

@@ -165,13 +165,13 @@ def test_client(shell: Shell) -> None:
 
 def test_logical_clusters(shell: Shell) -> None:
     (block,) = typed("docs/testing/howto.rst")
-    with shell.serving("kapi --enable-logical-clusters") as url:
+    with shell.serving("kapi --testbed --enable-logical-clusters") as url:
         assert "kube-system" in shell.run(block.replace("https://127.0.0.1:6443", url))
 
 
 def test_snapshots(shell: Shell) -> None:
     (block,) = typed("docs/testing/reference.rst")
-    with shell.serving("kapi --enable-logical-clusters") as url:
+    with shell.serving("kapi --testbed --enable-logical-clusters") as url:
         shell.run("""kubectl create --raw /clusters -f - <<< '{"name": "blue"}'""")
         block = re.sub("^kapi", f"kapi --server {url}/clusters/blue", block, flags=re.M)
         assert "base" in shell.run(block)

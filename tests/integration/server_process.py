@@ -23,6 +23,7 @@ TOKENS = 'admintoken,admin,admin,system:masters\nalicetoken,alice,alice,"dev,qa"
 class ServerProcess(KapiProcess):
     """One that knows the tokens of a few users."""
 
+    switches = ()  # as in production
     started: ClassVar[set[ServerProcess]] = set()
 
     def __init__(self, *flags: str, directory: Path | None = None) -> None:

@@ -150,7 +150,7 @@ def test_upgrades_are_refused(site: EmbeddedSite) -> None:
 
 
 def test_logical_clusters_have_the_same_limits() -> None:
-    with EmbeddedSite("--authorization-mode=RBAC", ADMISSION, "--enable-logical-clusters") as site:
+    with EmbeddedSite("--authorization-mode=RBAC", ADMISSION, "--testbed", "--enable-logical-clusters") as site:
         assert site.ask("PUT", "/clusters/one")[0] == 201
         cluster = "/clusters/one"
         assert site.ask("POST", cluster + MAPS, config_map("one"))[0] == 201

@@ -183,7 +183,7 @@ def test_what_objects_of_a_logical_cluster_name_is_reached_without_the_credentia
         f"--kubelet-client-certificate={files[0]}", f"--kubelet-client-key={files[1]}",
         f"--proxy-client-cert-file={files[0]}", f"--proxy-client-key-file={files[1]}",
         f"--service-address=hooks/convert=127.0.0.1:{converter.port}",
-        f"--admission-control-config-file={tmp_path / 'admission.yaml'}", "--enable-logical-clusters",
+        f"--admission-control-config-file={tmp_path / 'admission.yaml'}", "--testbed", "--enable-logical-clusters",
     ).start()  # fmt: skip
     try:
         until(lambda: api_request(server, "PUT", "clusters/x")[0] in (200, 201))

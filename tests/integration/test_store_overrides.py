@@ -60,7 +60,9 @@ def main() -> Iterator[Server]:
 @pytest.fixture
 def server(main: Server, other: Server) -> Iterator[ServerProcess]:
     flags = (f"--redis-servers={main.url}", f"--redis-servers-overrides=/events#{other.url}")
-    process = ForkedServer(*flags, "--controllers=namespace-controller,garbage-collector-controller").start()
+    process = ForkedServer(
+        "--testbed", *flags, "--controllers=namespace-controller,garbage-collector-controller"
+    ).start()
     yield process
     process.stop()
 

@@ -19,7 +19,7 @@ ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[ForkedServer]:
-    server = ForkedServer("--enable-logical-clusters", "--enable-fault-injection").start()
+    server = ForkedServer("--testbed", "--enable-logical-clusters", "--enable-fault-injection").start()
     try:
         root = Attacker(server, "admintoken")
         for name in ("own", "other"):

@@ -83,7 +83,7 @@ def test_logical_clusters_do_without_the_same(tmp_path: Path) -> None:
     off = (
         "--runtime-config=apiregistration.k8s.io/v1=false,networking.k8s.io/v1=false,rbac.authorization.k8s.io/v1=false"
     )
-    with started(tmp_path, "--enable-logical-clusters", off) as server:
+    with started(tmp_path, "--testbed", "--enable-logical-clusters", off) as server:
         admin = Admin(server)
         path = admin.create("/clusters", {})["path"]
         service = {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 80}]}}

@@ -13,13 +13,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import globalLogPublisher
 
-from kapi.assembly.cluster_chain import ClusterChain
-from kapi.assembly.cluster_server import ClusterServer
 from kapi.codecs.split import encode_halves
 from kapi.serving.runner import RequestRunner
 from kapi.store.memory import Snapshot
 from kapi.store.value import Value
+from kapi.testbed.cluster_chain import ClusterChain
+from kapi.testbed.cluster_server import ClusterServer
 from kapi.testbed.clusters import Clusters
+from kapi.testbed.extension import Testbed
 from kapi.testbed.logical_cluster import LogicalCluster
 from kapi.testing.http import MemoryRequest
 from tests.assembly.assembled import assembled
@@ -42,11 +43,12 @@ class World:
     def __init__(self, directory: Path, *flags: str) -> None:
         tokens = directory / "tokens.csv"
         tokens.write_text('t,admin,1,"system:masters"\n')
-        server = assembled(directory, "--enable-logical-clusters", f"--token-auth-file={tokens}", *flags)
+        server = assembled(directory, "--testbed", "--enable-logical-clusters", f"--token-auth-file={tokens}", *flags)
         self.reactor: MemoryReactorClock = server.config.reactor
         self.runner = RequestRunner(server.handler_chain(), self.reactor)
-        assert server.clusters is not None
-        self.clusters: Clusters = server.clusters
+        extension = server.config.given.extension
+        assert isinstance(extension, Testbed) and extension.clusters is not None
+        self.clusters: Clusters = extension.clusters
         made: list[Any] = []
         hook = server.chain.core.post_start_hooks()["start-logical-clusters"]
         Deferred.fromCoroutine(hook()).addBoth(made.append)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from tests.integration.server_process import ForkedServer
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[KapiProcess]:
-    with ForkedServer("--enable-logical-clusters") as server:
+    with ForkedServer("--testbed", "--enable-logical-clusters") as server:
         yield server
 
 

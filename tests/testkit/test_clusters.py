@@ -15,7 +15,6 @@ import pytest
 
 from kapi.testing.cluster import Cluster, LogicalCluster, RequestError
 from kapi.testing.process import KapiProcess
-from tests.integration.server_process import ForkedServer
 
 ROOT = Path(__file__).parents[2]
 CRD = ROOT / "docs" / "testing" / "examples" / "widgets.yaml"
@@ -278,8 +277,3 @@ def test_only_masters_make_them(root: Cluster, path: str) -> None:
     finally:
         root.request("DELETE", f"/apis/{_RBAC}/v1/clusterrolebindings/paths")
         root.request("DELETE", f"/apis/{_RBAC}/v1/clusterroles/paths")
-
-
-def test_a_server_without_the_flag_has_none(root: Cluster, tmp_path: Path) -> None:
-    with ForkedServer() as plain:
-        assert Cluster(plain, tmp_path).request("GET", "/clusters", expect=(404,)) == "404 page not found\n"

@@ -13,11 +13,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.store.memory import MemoryStore
+from kapi.testbed.lazy_caches import LazyCaches, SharedScopes
 from kapi.testing.memory_api import succeed
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.event import CacheEvent
-from kapi.watchcache.lazy_caches import LazyCaches, SharedScopes
 from kapi.watchcache.unreadable import Unreadable
 from tests.watchcache.cache_case import Client, halves
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import orjson
 from twisted.internet.task import deferLater
 
-from kapi.assembly.cluster_chain import Shared
-from kapi.assembly.cluster_server import SERVICES, ClusterServer, Model
-from kapi.assembly.sleeping import Gate
 from kapi.codecs.split import encode_halves
 from kapi.machinery import status
 from kapi.machinery.uid import new_uid
@@ -17,8 +14,11 @@ from kapi.runtime.persistent import Persistent
 from kapi.serving.generic import GenericServer
 from kapi.store.memory import MemoryStore, Snapshot
 from kapi.store.value import Value
+from kapi.testbed.cluster_chain import Shared
+from kapi.testbed.cluster_server import SERVICES, ClusterServer, Model
 from kapi.testbed.clusters import Clusters
 from kapi.testbed.moved_clock import MovedClock
+from kapi.testbed.sleeping import Gate
 
 _IDENTIFIED = ("core/namespaces/", "core/serviceaccounts/")  # need a uid of their own: tokens name it
 _READY_TIMEOUT = 30.0  # seconds for the controllers to create the initial objects

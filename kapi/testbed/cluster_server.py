@@ -17,10 +17,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.admission.interface import AdmissionChain
-from kapi.assembly.cluster_chain import ClusterChain, Shared
 from kapi.assembly.config import Reloaders
 from kapi.assembly.filters import build_handler_chain
-from kapi.assembly.sleeping import KnownUserFirst
 from kapi.authorization.build import build_authorization
 from kapi.authorization.node.lazy_graph import LazyNodeGraph
 from kapi.authorization.rbac.lazy_index import LazyPolicyIndex
@@ -38,9 +36,11 @@ from kapi.servers.apiextensions.serving import PLURAL as DEFINITIONS
 from kapi.servers.core.install import AGGREGATOR_GROUP
 from kapi.store.memory import MemoryStore
 from kapi.store.table import Table
+from kapi.testbed.cluster_chain import ClusterChain, Shared
+from kapi.testbed.lazy_caches import LazyCaches
 from kapi.testbed.moved_clock import MovedClock
 from kapi.testbed.past_reads import OPTION as AS_OF
-from kapi.watchcache.lazy_caches import LazyCaches
+from kapi.testbed.sleeping import KnownUserFirst
 
 log = Logger()
 _DEFINITIONS = f"{EXTENSIONS_GROUP}/{DEFINITIONS}/"
@@ -104,7 +104,7 @@ class ClusterServer:
         self._model = model
         self._makes_policy = store.foreign
         #: verbs that need no chain; with fault injection watches need it, since faults can end them
-        self._reads = {"get", "list"} if config.options.features.enable_fault_injection else {"get", "list", "watch"}
+        self._reads = {"get", "list"} if shared.faults else {"get", "list", "watch"}
         known = replace(identity, requests=KnownUserFirst(identity.requests))
         filters = build_handler_chain(shared.config, known, authorizer, shared.flow, self._serves)
         self.handle: Handler = FilterChain([*filters, *behind], self._answer).handle

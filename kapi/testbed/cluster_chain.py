@@ -14,20 +14,19 @@ import msgspec
 from kapi.assembly.chain import Outgoing, build_chain
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.controllers import POLICY_HOOK, install_controllers
+from kapi.assembly.extension import Parts
 from kapi.assembly.identity import Identity
-from kapi.assembly.policy import Policy, complete_policy
+from kapi.assembly.policy import complete_policy
 from kapi.assembly.storage import Storage, storage_over
 from kapi.authorization.build import Authorization
 from kapi.controllers.identity.controller import IdentityController
 from kapi.endpoints.connect.transport import TLS
 from kapi.endpoints.dispatch import ResourceTable
-from kapi.filters.chain import Filter
 from kapi.machinery.tree import Tree
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.host_user import host_user
 from kapi.request.user import SYSTEM_MASTERS
-from kapi.servers.chain import ServerChain
 from kapi.serving.lifecycle import Hooks, run_hooks
 from kapi.serving.not_found import NotFound
 from kapi.serving.routes import Index
@@ -36,11 +35,11 @@ from kapi.serving.site import Site
 from kapi.store.memory import MemoryStore
 from kapi.store.sweeper import Sweeper
 from kapi.testbed.fault_injection import FaultInjection
+from kapi.testbed.lazy_caches import SharedScopes
 from kapi.testbed.moved_clock import ClockEndpoint, MovedClock
 from kapi.testbed.object_loading import LoadEndpoint
 from kapi.testbed.past_reads import PastReads
 from kapi.testbed.settled import Settled
-from kapi.watchcache.lazy_caches import SharedScopes
 
 #: paths that the process's server answers for a cluster: none that show other clusters or change the process
 _SHARED_PATHS = ("/healthz", "/livez", "/readyz", "/version")
@@ -49,18 +48,12 @@ _READERS = frozenset({SYSTEM_MASTERS, "system:monitoring"})
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Parts):
     """The parts of the process's server that logical clusters share."""
 
-    config: CompletedConfig
-    storage: Storage
-    policy: Policy
-    chain: ServerChain
-    site: Site
-    outgoing: Outgoing
-    flow: Filter | None
     scopes: SharedScopes
     configurations: Mapping[str, Tree]  # of admission, without the credentials for webhooks
+    faults: bool  # whether faults can be injected
 
 
 def shared_scopes(storage: Storage) -> SharedScopes:
@@ -129,7 +122,7 @@ class ClusterChain:
         ):
             core.app.include(part)
         self.handle = past.around(Site(chain.aggregator, config.reactor).answer)
-        if config.options.features.enable_fault_injection:
+        if shared.faults:
             faults = FaultInjection(shared.config.reactor)
             core.app.include(faults)
             self.handle = faults.around(self.handle)

@@ -1,0 +1,88 @@
+"""Adds the testbed to a server: ``/kapi/settled``, and what its two flags switch on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kapi.assembly.extension import Parts
+from kapi.assembly.policy import without_webhook_credentials
+from kapi.filters.chain import Filter, Handler
+from kapi.options.flags import FlagSet
+from kapi.options.processes import ProcessOptions
+from kapi.testbed.cluster_chain import Shared, shared_scopes
+from kapi.testbed.cluster_template import install_clusters
+from kapi.testbed.clusters import Clusters
+from kapi.testbed.fault_injection import FaultInjection
+from kapi.testbed.past_reads import PastReads
+from kapi.testbed.recent_changes import RecentChanges
+from kapi.testbed.settled import Settled
+
+
+class TestbedOptions(FlagSet):
+    """The flags that ``--testbed`` adds."""
+
+    title = "Testbed"
+
+    enable_fault_injection: bool
+    enable_logical_clusters: bool
+
+    def __init__(self, processes: ProcessOptions) -> None:
+        super().__init__()
+        self._processes = processes
+
+    def add(self) -> None:
+        self.switch("enable-fault-injection", False, "Serve /kapi/faults: faults on command.")
+        self.switch(
+            "enable-logical-clusters", False, "Serve /clusters: clusters of their own in this process, in memory."
+        )
+
+    def validate(self) -> list[str]:
+        if self.enable_logical_clusters and self._processes.workers > 1:
+            return ["--enable-logical-clusters: a logical cluster is in the memory of one process; --workers must be 1"]
+        return []
+
+
+class Testbed:
+    """The extension ``kapi.assembly.extension`` of one server."""
+
+    def __init__(self) -> None:
+        self._faults: FaultInjection | None = None
+        self._past: PastReads | None = None
+        self.clusters: Clusters | None = None
+        self._options: TestbedOptions
+
+    def flags(self, processes: ProcessOptions) -> FlagSet:
+        self._options = TestbedOptions(processes)
+        return self._options
+
+    def install(self, parts: Parts) -> None:
+        options, core, config, storage = self._options, parts.chain.core, parts.config, parts.storage
+        if options.enable_logical_clusters:
+            self._past = PastReads(parts.chain.tables, RecentChanges(storage.caches.parts[0]))
+            core.app.include(self._past)
+            shared = Shared(
+                config,
+                storage,
+                parts.policy,
+                parts.chain,
+                parts.outgoing,
+                parts.site,
+                parts.flow,
+                shared_scopes(storage),
+                without_webhook_credentials(parts.policy.configurations),
+                options.enable_fault_injection,
+            )
+            self.clusters = install_clusters(shared, core)
+        if options.enable_fault_injection:
+            self._faults = FaultInjection(config.reactor)
+            core.app.include(self._faults)
+        core.app.include(Settled(storage.caches, config.signals.requests, config.reactor))
+
+    def behind_filters(self, handler: Handler) -> Handler:
+        for part in (self._past, self._faults):
+            if part is not None:
+                handler = part.around(handler)
+        return handler
+
+    def before_filters(self, handler: Handler, behind: Sequence[Filter]) -> Handler:
+        return handler if self.clusters is None else self.clusters.around(handler, behind)
