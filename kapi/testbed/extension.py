@@ -21,7 +21,7 @@ from kapi.testbed.settled import Settled
 class TestbedOptions(FlagSet):
     """The flags that ``--testbed`` adds."""
 
-    title = "Testbed"
+    title = "Kapi"
 
     enable_fault_injection: bool
     enable_logical_clusters: bool

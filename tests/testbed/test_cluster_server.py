@@ -17,10 +17,10 @@ from kapi.codecs.split import encode_halves
 from kapi.serving.runner import RequestRunner
 from kapi.store.memory import Snapshot
 from kapi.store.value import Value
+from kapi.testbed import extension as testbed
 from kapi.testbed.cluster_chain import ClusterChain
 from kapi.testbed.cluster_server import ClusterServer
 from kapi.testbed.clusters import Clusters
-from kapi.testbed.extension import Testbed
 from kapi.testbed.logical_cluster import LogicalCluster
 from kapi.testing.http import MemoryRequest
 from tests.assembly.assembled import assembled
@@ -47,7 +47,7 @@ class World:
         self.reactor: MemoryReactorClock = server.config.reactor
         self.runner = RequestRunner(server.handler_chain(), self.reactor)
         extension = server.config.given.extension
-        assert isinstance(extension, Testbed) and extension.clusters is not None
+        assert isinstance(extension, testbed.Testbed) and extension.clusters is not None
         self.clusters: Clusters = extension.clusters
         made: list[Any] = []
         hook = server.chain.core.post_start_hooks()["start-logical-clusters"]
