@@ -27,6 +27,7 @@ from kapi.observability.stalls import StallMonitor
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
+from kapi.servers.additions import Additions
 from kapi.service import APIService
 from kapi.serving import pki
 from kapi.serving.collecting import Collector
@@ -58,8 +59,9 @@ class App(APIService):
         foundation: Foundation,
         listener: socket.socket | None = None,
         extension: Extension | None = None,
+        additions: Additions | None = None,
     ) -> None:
-        super().__init__(options, reactor, foundation, extension)
+        super().__init__(options, reactor, foundation, extension, additions)
         self.url = ""
         self.kubeconfig = foundation.directory / "admin.kubeconfig"
         self.announce: Callable[[], object] = self._print

@@ -7,7 +7,8 @@
     StreamServerEndpointService(endpoint, Site(api)).setServiceParent(application)
 
 Sockets, TLS and their limits are the Site's; authentication, authorization, admission, audit, flow control, watches and
-errors are those of a server of its own.  Upstream: embedding ``k8s.io/apiserver`` as a library.
+errors are those of a server of its own.  ``Additions`` are filters, hooks, routes and API groups of the program.
+Upstream: embedding ``k8s.io/apiserver`` as a library.
 """
 
 from __future__ import annotations
@@ -27,7 +28,31 @@ from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor, installed_reactor
 from kapi.request.response import Response
+from kapi.resources.definition import Strategy, StrategyContext
 from kapi.service import APIService
+from kapi.serving.routing import Routes
+
+__all__ = [
+    "APIGroup",
+    "APIGroupResource",
+    "APIResource",
+    "APIVersion",
+    "Additions",
+    "HookContext",
+    "RequestContext",
+    "Response",
+    "Routes",
+    "Strategy",
+    "StrategyContext",
+    "resource",
+]
+from kapi.servers.additions import (
+    Additions,
+    APIGroup,
+    APIGroupResource,
+    APIVersion,
+    HookContext,
+)
 from kapi.serving.listening import default_address
 from kapi.serving.mounted import MountedResource
 from kapi.serving.runner import RequestRunner
@@ -49,11 +74,13 @@ class APIResource(MountedResource):
 class EmbeddedService(APIService):
     """Starts and stops the server of an ``APIResource``, and answers its requests.  Raises ConfigError."""
 
-    def __init__(self, options: Options, reactor: Reactor, extension: Extension | None) -> None:
+    def __init__(
+        self, options: Options, reactor: Reactor, extension: Extension | None, additions: Additions | None
+    ) -> None:
         if options.processes.workers > 1:
             raise ConfigError("--workers: an embedded server is one process")
         foundation = Foundation(options, reactor)
-        super().__init__(options, reactor, foundation, extension)
+        super().__init__(options, reactor, foundation, extension, additions)
         self.on_failure = self._log_failure
         self._serves = False
         self._is_ready = False
@@ -125,12 +152,14 @@ def _refuse_upgrades(ctx: RequestContext) -> Response | None:
     return None
 
 
-def resource(*flags: str, reactor: Reactor | None = None) -> APIResource:
-    """A server with these command-line flags (docs/flags), as a resource.  Raises ``kapi.options.errors.ConfigError``.
+def resource(*flags: str, reactor: Reactor | None = None, additions: Additions | None = None) -> APIResource:
+    """A server with these command-line flags (docs/flags), as a resource.
+
+    Raises ``kapi.options.errors.ConfigError``, and ValueError for ``additions`` with a name that is taken.
 
     It answers as soon as its ``service`` runs.  ``--secure-port`` and ``--advertise-address`` say where clients reach the Site;
     flags of listening and of the serving certificate do nothing.
     """
     extension = extension_for(flags)
     options = Options.from_command_line(flags, extension)
-    return APIResource(EmbeddedService(options, reactor or installed_reactor(), extension))
+    return APIResource(EmbeddedService(options, reactor or installed_reactor(), extension, additions))

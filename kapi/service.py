@@ -24,6 +24,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
 from kapi.request.repeated import Repeated
+from kapi.servers.additions import NOTHING, Additions
 from kapi.serving import pki
 from kapi.serving.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
 from kapi.serving.routes import VERSION
@@ -41,10 +42,16 @@ class APIService(Service):
     exit_code = 0
 
     def __init__(
-        self, options: Options, reactor: Reactor, foundation: Foundation, extension: Extension | None = None
+        self,
+        options: Options,
+        reactor: Reactor,
+        foundation: Foundation,
+        extension: Extension | None = None,
+        additions: Additions | None = None,
     ) -> None:
         self.options = options
         self._extension = extension
+        self._additions = additions or NOTHING
         self.reactor = reactor
         self.on_failure: Callable[[Exception], None] = lambda error: None
         self._foundation = foundation
@@ -90,8 +97,8 @@ class APIService(Service):
     def _config(self, files: pki.Files, advertise: str, port: int) -> Config:
         """``advertise`` and ``port``: where clients find the server."""
         foundation = self._foundation
-        store, overrides = foundation.store, foundation.overrides
-        return Config(self.options, self.reactor, files, store, advertise, port, overrides, self._extension)
+        store, overrides, extension = foundation.store, foundation.overrides, self._extension
+        return Config(self.options, self.reactor, files, store, advertise, port, overrides, extension, self._additions)
 
     def startService(self) -> None:
         super().startService()

@@ -23,6 +23,7 @@ from kapi.request.reactor import Reactor, installed_reactor
 if TYPE_CHECKING:
     from kapi.app import App
     from kapi.assembly.extension import Extension
+    from kapi.servers.additions import Additions
     from kapi.twistd import TwistdService
     from kapi.workers.supervisor import Supervisor
 
@@ -59,7 +60,11 @@ def expand(arguments: Sequence[str]) -> list[str]:
 
 
 def make_service_from_flags(
-    arguments: Sequence[str], reactor: Reactor | None = None, *, stays: bool = False
+    arguments: Sequence[str],
+    reactor: Reactor | None = None,
+    *,
+    stays: bool = False,
+    additions: Additions | None = None,
 ) -> App | Supervisor:
     """The service.  Writes what is wrong to stderr and raises SystemExit.
 
@@ -81,7 +86,7 @@ def make_service_from_flags(
         foundation.make_private()
         if stays:
             foundation.launch()
-        app = _prepared(options, arguments, reactor, foundation, extension)
+        app = _prepared(options, arguments, reactor, foundation, extension, additions)
     except ConfigError as error:
         complain(error)
         raise SystemExit(1) from None
@@ -106,18 +111,25 @@ def _show_version(what: str) -> None:
 
 
 def _prepared(
-    options: Flags, arguments: Sequence[str], reactor: Reactor, foundation: Foundation, extension: Extension | None
+    options: Flags,
+    arguments: Sequence[str],
+    reactor: Reactor,
+    foundation: Foundation,
+    extension: Extension | None,
+    additions: Additions | None,
 ) -> App | Supervisor:
     app: App | Supervisor
     try:
         if options.processes.workers > 1:
+            if additions is not None:
+                raise ConfigError("--workers: a server with additions is one process")
             from kapi.workers.supervisor import Supervisor
 
             app = Supervisor(options, arguments, reactor, foundation)
         else:
             from kapi.app import App  # two thirds of all modules: the store's server starts meanwhile
 
-            app = App(options, reactor, foundation, extension=extension)
+            app = App(options, reactor, foundation, extension=extension, additions=additions)
         app.prepare()
     except BaseException:
         foundation.abandon()
@@ -139,8 +151,8 @@ class Options(usage.Options):
         self.arguments = list(sys.argv[1:] if options is None else options)
 
 
-def makeService(options: Options) -> TwistdService:
-    """Called by twistd, and by ``etc/kapi.tac``."""
+def makeService(options: Options, additions: Additions | None = None) -> TwistdService:
+    """Called by twistd, by ``etc/kapi.tac``, and by programs with ``additions``."""
     from kapi.twistd import TwistdService, log_place  # not for the console script
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -151,15 +163,19 @@ def makeService(options: Options) -> TwistdService:
     except ConfigError as error:
         complain(error)
         raise SystemExit(1) from None
-    return TwistdService(make_service_from_flags(options.arguments, running), place, running)
+    return TwistdService(make_service_from_flags(options.arguments, running, additions=additions), place, running)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script."""
-    run(sys.argv[1:] if arguments is None else arguments)
+def main(arguments: Sequence[str] | None = None, additions: Additions | None = None) -> None:
+    """The console script, and that of a program with ``additions``."""
+    run(sys.argv[1:] if arguments is None else arguments, additions=additions)
 
 
-def run(arguments: Sequence[str], prepared: Callable[[App | Supervisor], object] = lambda app: None) -> None:
+def run(
+    arguments: Sequence[str],
+    prepared: Callable[[App | Supervisor], object] = lambda app: None,
+    additions: Additions | None = None,
+) -> None:
     """In the foreground, without a pid file.  Ends with the exit code.
 
     ``prepared`` is called with the service before it starts.
@@ -167,7 +183,7 @@ def run(arguments: Sequence[str], prepared: Callable[[App | Supervisor], object]
     from kapi.observability.logging import begin_log
 
     running = installed_reactor()
-    app = make_service_from_flags(arguments, running, stays=True)
+    app = make_service_from_flags(arguments, running, stays=True, additions=additions)
     prepared(app)
     begin_log(app.options.logs)
     app.privilegedStartService()

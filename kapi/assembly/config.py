@@ -30,6 +30,7 @@ from kapi.request.reactor import Reactor
 from kapi.runtime.work import run_by
 from kapi.scheduling.slices import Slices
 from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.servers.additions import NOTHING, Additions
 from kapi.serving.pki import Files
 from kapi.store.interface import Store
 from kapi.store.redis_store import RedisStore
@@ -83,6 +84,7 @@ class Config:
         default_factory=dict
     )  # the stores of resources that are not in ``store``
     extension: Extension | None = None
+    additions: Additions = NOTHING
 
     @property
     def stores(self) -> Sequence[RedisStore]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from kapi.assembly.additions import install_added_routes, install_hooks
 from kapi.assembly.chain import Outgoing
 from kapi.assembly.config import CompletedConfig
 from kapi.assembly.extension import Parts
@@ -55,6 +56,8 @@ class PreparedServer:
 
     def handler_chain(self, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()) -> FilterChain:
         """The filters with the site behind them; ``before`` and ``behind`` come before and after the server's own filters."""
+        additions = self.config.given.additions
+        before, behind = [*before, *additions.outer_filters], [*behind, *additions.filters]
         handler: FilteredHandler = self.site.answer
         extension = self.config.given.extension
         if extension is not None:
@@ -85,8 +88,11 @@ def prepare_run(
     flow = flow_control(config, storage, core)
     if config.given.extension is not None:
         config.given.extension.install(Parts(config, storage, policy, chain, outgoing, site, flow))
+    install_hooks(config, storage, chain)
+    server.seal()
     hooks = Hooks(server.post_start_hooks(), server.hook_steps())
     install_routes(config, storage, server, hooks)
+    install_added_routes(config, chain)
     filters = build_handler_chain(
         config, policy.identity, policy.authorization.authorizer, flow, server.serves_resource
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kapi.admission.interface import AdmissionChain
@@ -20,6 +20,7 @@ from kapi.registry.escalation import install_escalation_checks
 from kapi.registry.pod_certificate_signing import install_signing_checks
 from kapi.registry.registry import Registry
 from kapi.resources.definition import Resource
+from kapi.servers.additions import APIGroup
 from kapi.servers.core.install import (
     AGGREGATOR_GROUP,
     EXTENSIONS_GROUP,
@@ -75,7 +76,7 @@ def open_storage(config: CompletedConfig) -> Storage:
         authors=Authors() if options.features.enable_console else None,
     )
     registry = Registry(store, caches, AdmissionChain(), environment)
-    return build_storage(options, registry, config.authorization)
+    return build_storage(options, registry, config.authorization, config.given.additions.groups)
 
 
 def _open_caches(config: CompletedConfig) -> AnyCaches:
@@ -93,12 +94,23 @@ def _open_caches(config: CompletedConfig) -> AnyCaches:
     return split(main, overrides, make, reactor)
 
 
-def build_storage(options: Options, registry: Registry, authorization: Authorization) -> Storage:
-    """Registers the built-in resources.  Admission comes later, since its plugins use the registry."""
+def build_storage(
+    options: Options, registry: Registry, authorization: Authorization, groups: Sequence[APIGroup]
+) -> Storage:
+    """Registers the built-in resources, and those of the program's own ``groups``.  Raises ValueError for a name that is taken.
+
+    Admission comes later, since its plugins use the registry.
+    """
     extensions = _register(registry, options, rows_of(EXTENSIONS_GROUP))
     core = _register(registry, options, core_rows())
     aggregator = _register(registry, options, rows_of(AGGREGATOR_GROUP))
     registry.stores.off = switched_off(registry)
+    if groups:
+        from kapi.servers.groups import group_rows  # with the code for custom resources: only when it is needed
+
+        rows = group_rows(groups, extensions.groups | core.groups | aggregator.groups)
+        register(registry, rows)
+        core = BuiltIn(core.groups | {group.name for group in groups}, [*core.rows, *rows])
     return Storage(registry, extensions, core, aggregator, _install_checks(options, registry, authorization))
 
 

@@ -8,7 +8,7 @@ Upstream: apiserver ``server/genericapiserver.go`` (DelegationTarget).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from twisted.web.resource import IResource
 
@@ -44,6 +44,7 @@ class GenericServer:
         self._pre_shutdown: dict[str, PreShutdownHook] = {}
         self._closing: dict[str, PreShutdownHook] = {}
         self._checks: dict[str, Check] = {}
+        self._sealed = False
         #: discovery: answers /api, /apis and the paths of groups and group versions
         self.discovery: Handler | None = None
         #: groups that only this server serves: an unknown path below them is answered with a Status
@@ -78,15 +79,31 @@ class GenericServer:
         return answer
 
     def add_post_start_hook(self, name: str, hook: PostStartHook, steps: Iterable[str] = ()) -> None:
-        """``steps`` are names of upstream's hooks whose work this hook does too; they become health checks."""
-        if name in self._post_start:
-            raise ValueError(f"post-start hook {name} is there already")
+        """Adds a hook that runs once the server listens.  Raises ValueError.
+
+        ``steps`` are names of upstream's hooks whose work this hook does too; they become health checks.
+        """
+        self._check_hook("post-start hook", name, {**self.post_start_hooks(), **self.hook_steps()})
         self._post_start[name] = hook
         self._steps.update(dict.fromkeys(steps, name))
 
     def add_pre_shutdown_hook(self, name: str, hook: PreShutdownHook) -> None:
-        """Adds a hook that runs first at the stop, while requests are still served."""
+        """Adds a hook that runs first at the stop, while requests are still served.  Raises ValueError."""
+        self._check_hook("pre-shutdown hook", name, self.pre_shutdown_hooks())
         self._pre_shutdown[name] = hook
+
+    def _check_hook(self, what: str, name: str, known: Collection[str]) -> None:
+        if self._sealed:
+            raise ValueError(f"{what} {name} comes too late: the server is prepared")
+        if not name:
+            raise ValueError(f"a {what} has no name")
+        if name in known:
+            raise ValueError(f"{what} {name} is there already")
+
+    def seal(self) -> None:
+        """Takes no more hooks, and the servers after it neither."""
+        self._sealed = True
+        self.delegate.seal()
 
     def add_closing_hook(self, name: str, hook: PreShutdownHook) -> None:
         """Adds a hook that runs after the port is closed."""

@@ -43,6 +43,9 @@ class NotFound:
     def health_checks(self) -> dict[str, Check]:
         return {}
 
+    def seal(self) -> None:
+        """It has no hooks."""
+
     def listed_paths(self) -> list[str]:
         return []
 

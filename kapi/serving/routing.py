@@ -125,6 +125,11 @@ class Routes(Klein):
         self.served[rule] = Endpoint(handler)
         self.url_map.add(_Rule(rule, endpoint=rule))
 
+    @property
+    def urls(self) -> list[str]:
+        """The URLs of the collected routes."""
+        return [route.url for route in self._of_methods]
+
     def include(self, part: object) -> None:
         """Adds the routes of the methods of ``part``, whose class has collected them in ``app``.  Raises ValueError."""
         collected: Routes = type(part).app  # type: ignore[attr-defined]

@@ -12,18 +12,19 @@ from kapi.assembly.server import assemble
 from kapi.extensions import extension_for
 from kapi.foundation import Foundation
 from kapi.options.options import Options
+from kapi.servers.additions import NOTHING, Additions
 from kapi.serving import pki
 
 
-def assembled(directory: Path, *flags: str) -> PreparedServer:
-    """Raises ConfigError."""
+def assembled(directory: Path, *flags: str, additions: Additions = NOTHING) -> PreparedServer:
+    """Raises ConfigError, and ValueError for additions."""
     extension = extension_for(flags)
     options = Options.from_command_line([f"--data-dir={directory}", *flags], extension)
     reactor = MemoryReactorClock()
     foundation = Foundation(options, reactor)
     try:
         files = pki.ensure(foundation.directory / "pki", ["localhost"])
-        config = Config(options, reactor, files, foundation.store, "192.0.2.1", 6443, foundation.overrides, extension)
-        return assemble(config)
+        store, overrides = foundation.store, foundation.overrides
+        return assemble(Config(options, reactor, files, store, "192.0.2.1", 6443, overrides, extension, additions))
     finally:
         foundation.abandon()

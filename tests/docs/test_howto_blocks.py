@@ -37,8 +37,8 @@ NOT_TYPED = {
     "sentinel ": "a configuration file of Sentinel's, which tests/store/replicated.py writes",
 }
 _PROGRAMS = (
-    r"\.venv/bin/\S+|python3|python -m|pip|pytest|kapi|kubectl|openssl|export|setup-envtest|for \w+ in|sentinel|curl|docker|"
-    r"systemctl|twistd|redis-cli"
+    r"\.venv/bin/\S+|python3|python -m|python \S+\.py|pip|pytest|kapi|kubectl|openssl|export|setup-envtest|for \w+ in|"
+    r"sentinel|curl|docker|systemctl|twistd|redis-cli"
 )
 _COMMAND = re.compile(rf"(?:{_PROGRAMS})(?: |$)")
 _BLOCK = re.compile(r"::\n\n((?: +.*\n|\n)+)")
@@ -150,6 +150,25 @@ def test_users(shell: Shell) -> None:
         assert "[get list watch]" in shell.run(listed)
 
 
+def test_own_api(shell: Shell) -> None:
+    serve, commands = typed("docs/howto/own_api.rst")
+    shutil.copy(ROOT / "docs" / "howto" / "garden_server.py", shell.directory)
+    with shell.serving(serve):
+        plants, explained, applied, beds, old, rules = map(shell.run, commands.splitlines())
+        assert "rose" in plants and "The name of a Plant for each row." in explained and "serverside-applied" in applied
+        assert re.search(r"^NAME +LENGTH\nnorth +100$", beds.strip()) and "plant: rose" in old
+        assert rules == "Close the gate.\n"
+        shell.run("kubectl wait --for=jsonpath='{.spec.length}'=120 bed/north --timeout=60s & kubectl patch bed north "
+                  """--type=merge -p '{"spec":{"length":120}}'; wait $!""")  # fmt: skip
+        refused = shell.run("""kubectl patch bed north --type=merge -p '{"spec":{"rows":["elm"]}}' 2>&1 || true""")
+        assert 'spec.rows[0]: Invalid value: "elm": there is no such plant' in refused
+        several = "kubectl delete --raw /apis/garden.example.com/v1/namespaces/default/beds 2>&1 || true"
+        assert "beds are removed one by one" in shell.run(several)
+        assert "[+]poststarthook/plant-the-first ok" in shell.run("kubectl get --raw '/readyz?verbose'")
+        assert "Local" in shell.run("kubectl get apiservice v1.garden.example.com")
+        shell.run("kubectl delete bed north")
+
+
 def test_client(shell: Shell) -> None:
     (block,) = typed("docs/client.rst")
     manifests = shell.directory / "manifests"
@@ -187,6 +206,7 @@ def test_envtest(shell: Shell) -> None:
 PAGES = [
     "docs/howto/audit.rst",
     "docs/howto/console.rst",
+    "docs/howto/own_api.rst",
     "docs/howto/users.rst",
     "docs/client.rst",
     "docs/testing/howto.rst",

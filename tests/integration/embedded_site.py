@@ -1,7 +1,7 @@
-"""A Twisted application with kapi inside: ``python -m tests.integration.embedded_site MOUNT flags...``.
+"""A Twisted application with kapi inside: ``python -m tests.integration.embedded_site MOUNT ADDITIONS flags...``.
 
 Serves plain HTTP on a free port, which it prints when kapi is ready; ``MOUNT`` is the path segment kapi is mounted at, "/" for
-all of the site.  SIGTERM ends kapi and then the process.
+all of the site; ``ADDITIONS`` the name of those of ``added_server``, or empty.  SIGTERM ends kapi and then the process.
 """
 
 from __future__ import annotations
@@ -26,12 +26,18 @@ class EmbeddedSite:
 
     process: subprocess.Popen[str]
 
-    def __init__(self, *flags: str, mount: str = "/", anew: bool = False) -> None:
+    def __init__(self, *flags: str, mount: str = "/", anew: bool = False, additions: str = "") -> None:
         self._anew = anew
         self._directory = tempfile.TemporaryDirectory()
         self.tokens = Path(self._directory.name) / "tokens.csv"
         self.tokens.write_text(TOKENS)
-        self._arguments = [mount, f"--data-dir={self._directory.name}/data", f"--token-auth-file={self.tokens}", *flags]
+        self._arguments = [
+            mount,
+            additions,
+            f"--data-dir={self._directory.name}/data",
+            f"--token-auth-file={self.tokens}",
+            *flags,
+        ]
         self.log = Path(self._directory.name) / "log"
 
     def start(self) -> Self:
@@ -100,10 +106,11 @@ def main() -> None:
     from twisted.web.server import Site
 
     import kapi
+    from tests.integration.added_server import additions
 
     reactor: Any = installed
-    mount, *flags = sys.argv[1:]
-    api = kapi.resource(*flags)
+    mount, name, *flags = sys.argv[1:]
+    api = kapi.resource(*flags, additions=additions(name) if name else None)
     application = MultiService()
     api.service.setServiceParent(application)
     root: Any = api

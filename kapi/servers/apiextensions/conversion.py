@@ -33,6 +33,20 @@ def _key(obj: Object, api_version: str) -> bytes:
     return api_version.encode() + b" " + orjson.dumps(obj, option=orjson.OPT_SORT_KEYS)
 
 
+class FunctionConverter:
+    """Converts by a function of this process, which gets a copy of the object and the apiVersion."""
+
+    def __init__(self, convert: Callable[[Object, str], Object]) -> None:
+        self._convert = convert
+
+    def convert(self, obj: Object, api_version: str) -> Object:
+        copied: Object = tree.copy(obj)
+        return copied if obj.get("apiVersion") == api_version else self._convert(copied, api_version)
+
+    async def fetch(self, objects: Iterable[Object], api_version: str) -> None:
+        """Nothing has to be fetched."""
+
+
 class WebhookConverter:
     """The converter of one definition."""
 

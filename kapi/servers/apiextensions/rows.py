@@ -22,7 +22,7 @@ from kapi.schema.structural.pruning import prune
 from kapi.schema.structural.structure import Schema
 from kapi.schema.types import Type
 from kapi.servers.apiextensions.columns import selectable, table
-from kapi.servers.apiextensions.conversion import Begin, Post, WebhookConverter
+from kapi.servers.apiextensions.conversion import Begin, FunctionConverter, Post, WebhookConverter
 from kapi.servers.apiextensions.outline import decode_raw
 from kapi.servers.apiextensions.strategy import CustomResourceStrategy, CustomStatusStrategy, VersionSchema
 
@@ -60,11 +60,18 @@ class Rows:
     ``crd`` is an outline of it (``kapi/servers/apiextensions/outline.py``).
     """
 
-    def __init__(self, crd: Object, post: Post | None = None, begin: Begin = Deferred.fromCoroutine) -> None:
+    def __init__(
+        self,
+        crd: Object,
+        post: Post | None = None,
+        begin: Begin = Deferred.fromCoroutine,
+        convert: Callable[[Object, str], Object] | None = None,
+    ) -> None:
+        """``post`` calls conversion webhooks; ``convert`` takes their place: (object, apiVersion) -> the object in it."""
         spec = crd["spec"]
         #: state of the definition for which the rows were made
         self.state = serving_state(crd)
-        self.converter: WebhookConverter | None = None
+        self.converter: WebhookConverter | FunctionConverter | None = convert and FunctionConverter(convert)
         if (spec.get("conversion") or {}).get("strategy") == "Webhook" and post is not None:
             self.converter = WebhookConverter(crd, post, begin)
         self.group: str = spec["group"]

@@ -1,0 +1,143 @@
+"""What a program adds to its server, in whole servers: of its own, under twistd, in the site of another application."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import fork_server
+from tests.integration.added_server import PROGRAM
+from tests.integration.embedded_site import EmbeddedSite
+from tests.waiting import until
+
+FLAGS = ("--bind-address=127.0.0.1", "--secure-port=0", "--disable-admission-plugins=ServiceAccount")
+TAC = """
+import os, shlex
+from twisted.application.service import Application
+from kapi.tap import Options, makeService
+from tests.integration.added_server import additions
+
+options = Options()
+options.parseOptions(shlex.split(os.environ["FLAGS"]))
+application = Application("added")
+makeService(options, additions("garden")).setServiceParent(application)
+"""
+BEDS = "/apis/garden.example.com/v1/namespaces/default/beds"
+
+
+@contextlib.contextmanager
+def garden_site() -> Iterator[EmbeddedSite]:
+    with EmbeddedSite("--authorization-mode=RBAC", FLAGS[2], mount="cluster", additions="garden") as running:
+        yield running
+
+
+def test_a_hook_that_fails_ends_the_server(tmp_path: Path) -> None:
+    done = fork_server.run(["broken", f"--data-dir={tmp_path}", *FLAGS], PROGRAM)
+    assert done.returncode == 1
+    assert "kapi: post-start hook broken: it is broken" in done.stderr
+    assert "export KUBECONFIG" not in done.stdout
+
+
+def test_several_processes_are_refused(tmp_path: Path) -> None:
+    done = fork_server.run(["garden", f"--data-dir={tmp_path}", "--workers=2", *FLAGS], PROGRAM)
+    assert (done.returncode, done.stderr.strip()) == (1, "kapi: --workers: a server with additions is one process")
+
+
+def test_a_hook_that_fails_leaves_the_application_running() -> None:
+    with pytest.raises(AssertionError, match="failed: post-start hook broken: it is broken"):
+        EmbeddedSite(FLAGS[2], additions="broken").start()
+
+
+def test_a_group_in_the_site_of_another_application() -> None:
+    with garden_site() as site:
+        bed = {
+            "apiVersion": "garden.example.com/v1", "kind": "Bed", "metadata": {"name": "a"}, "spec": {"rows": ["rose"]}
+        }  # fmt: skip
+        assert site.ask("POST", f"/cluster{BEDS}", bed)[0] == 201
+        assert site.ask("GET", f"/cluster{BEDS}/a")[1]["spec"]["length"] == 100
+        assert site.ask("GET", f"/cluster{BEDS}", token="carolintoken")[0] == 403
+        assert site.ask("DELETE", f"/cluster{BEDS}")[1]["message"] == "beds are removed one by one"
+        document = site.ask("GET", "/cluster/openapi/v3/apis/garden.example.com/v1")[1]
+        schema = document["components"]["schemas"]["com.example.garden.v1.Bed"]["properties"]["spec"]
+        assert schema["description"] == "What grows in a bed."
+        swagger = site.ask("GET", "/cluster/openapi/v2")[1]
+        assert "com.example.garden.v1alpha1.Bed" in swagger["definitions"]
+        found = site.ask(
+            "GET", "/cluster/apis", Accept="application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        )
+        group = next(item for item in found[1]["items"] if item["metadata"]["name"] == "garden.example.com")
+        assert [version["version"] for version in group["versions"]] == ["v1", "v1alpha1"]
+        kinds = {item["resource"]: item for item in group["versions"][0]["resources"]}
+        assert kinds["beds"]["subresources"][0]["subresource"] == "status" and kinds["plants"]["scope"] == "Cluster"
+        unknown = site.ask("GET", "/cluster/apis/garden.example.com/v1/ponds")
+        assert (unknown[0], unknown[1]["kind"]) == (404, "Status")
+
+
+def test_a_definition_does_not_take_the_place_of_a_kind_of_the_program() -> None:
+    with garden_site() as site:
+        versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}]
+        names = {"kind": "Bed", "plural": "beds"}
+        definition = {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "beds.garden.example.com"},
+            "spec": {"group": "garden.example.com", "scope": "Namespaced", "names": names, "versions": versions},
+        }
+        place = "/cluster/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert site.ask("POST", place, definition)[0] == 201
+        until(lambda: "conditions" in site.ask("GET", f"{place}/beds.garden.example.com")[1]["status"])
+        bed = {"apiVersion": "garden.example.com/v1", "kind": "Bed", "metadata": {"name": "a"}}
+        assert site.ask("POST", f"/cluster{BEDS}", bed)[0] == 422  # by the program's schema
+
+
+def test_filters_routes_and_a_hook_at_the_stop() -> None:
+    with EmbeddedSite("--authorization-mode=RBAC", FLAGS[2], additions="filters") as site:
+        assert site.ask("GET", "/healthz", token="wrong", X_Outer="1")[:2] == (418, "outer\n")
+        assert site.ask("GET", "/pages", X_Inner="1")[:2] == (418, "admin")
+        assert site.ask("GET", "/pages", token="carolintoken", X_Inner="1")[0] == 403
+        assert site.ask("GET", "/pages/one/two")[:2] == (200, "/pages/one/two")
+        code, refusal, _ = site.ask("POST", "/pages")
+        assert (code, refusal["reason"]) == (405, "MethodNotAllowed")
+        assert site.ask("GET", "/hidden")[0] == 500  # and the server goes on
+        paths = site.ask("GET", "/")[1]["paths"]
+        assert "/pages" in paths and "/hidden" not in paths
+        site.process.send_signal(signal.SIGTERM)
+        assert site.process.stdout is not None
+        assert "stopping beside kube-system\n" in site.process.stdout.read()
+
+
+def test_under_twistd(tmp_path: Path) -> None:
+    (tmp_path / "added.tac").write_text(TAC)
+    root = Path(__file__).parents[2]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(root),
+        "FLAGS": shlex.join([f"--data-dir={tmp_path / 'data'}", *FLAGS]),
+    }
+    command = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()", "-n", "--pidfile="]
+    process = subprocess.Popen(
+        [*command, "--python", str(tmp_path / "added.tac")], env=environment, cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if line.startswith("export KUBECONFIG="):
+                break
+        arguments = ["--kubeconfig", line.partition("=")[2].strip(), "get", "plants", "-o", "name"]
+        done = fork_server.run(arguments)
+        assert done.stdout == "plant.garden.example.com/rose\n", (done, said)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+    assert process.returncode == 0
