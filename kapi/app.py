@@ -20,7 +20,6 @@ from twisted.logger import Logger
 
 from kapi.assembly.extension import Extension
 from kapi.assembly.server import assemble
-from kapi.client.name_lookups import NameLookups
 from kapi.foundation import Foundation
 from kapi.observability.pending_metrics import pending_families
 from kapi.observability.stalls import StallMonitor
@@ -40,7 +39,8 @@ from kapi.serving.memory import MemoryReturn
 from kapi.serving.notify import StartExtension, notify
 from kapi.serving.runner import RequestRunner
 from kapi.serving.signals import leave_at_signals, on_signal, stop_at_signals, stop_reactor
-from kapi.serving.tls import CertificateError, KeyPair, ServerContexts, TLSSettings
+from kapi.wire.name_lookups import NameLookups
+from kapi.wire.tls.server import CertificateError, KeyPair, ServerContexts, TLSSettings
 
 if TYPE_CHECKING:
     from kapi.observability.debug_socket import DebugSocket
@@ -100,7 +100,7 @@ class App(APIService):
         self._contexts = self._make_contexts()
         self._log_validity()
         self.url = local_url(serving.bind_address, self.port)
-        self.prepared = assemble(self._config(self.files, self.advertise, self.port))
+        self.prepared = assemble(self._config(self.files, self.advertise, self.port), self._extension)
         config = self.prepared.config
         runner = RequestRunner(
             self.prepared.handler_chain(),

@@ -97,7 +97,7 @@ class EmbeddedService(APIService):
         port = options.serving.secure_port
         advertise = options.generic.advertise_address or default_address(options.serving.bind_address)
         files = self._make_files(["localhost", "kubernetes.default.svc", advertise])
-        self.prepared = assemble(self._config(files, advertise, port))
+        self.prepared = assemble(self._config(files, advertise, port), self._extension)
         chain = self.prepared.handler_chain(before=[self._gate], behind=[_refuse_upgrades])
         config = self.prepared.config
         runner = self.runner = RequestRunner(

@@ -34,7 +34,7 @@ def egress_to_stores(options: Options) -> Dial | None:
             f"--egress-selector-config-file: {STORE}: no proxy leads to the embedded store, which is in --data-dir; use "
             "--redis-servers"
         )
-    from kapi.client.dialer import Dialer  # imported only when it is used
+    from kapi.wire.dial import Dialer  # imported only when it is used
 
     return lambda reactor, host, port: Dialer(reactor, _CONNECT_TIMEOUT, STORE).endpoint(host, port)
 

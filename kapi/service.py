@@ -97,8 +97,8 @@ class APIService(Service):
     def _config(self, files: pki.Files, advertise: str, port: int) -> Config:
         """``advertise`` and ``port``: where clients find the server."""
         foundation = self._foundation
-        store, overrides, extension = foundation.store, foundation.overrides, self._extension
-        return Config(self.options, self.reactor, files, store, advertise, port, overrides, extension, self._additions)
+        store, overrides = foundation.store, foundation.overrides
+        return Config(self.options, self.reactor, files, store, advertise, port, overrides, self._additions)
 
     def startService(self) -> None:
         super().startService()

@@ -36,7 +36,6 @@ from kapi.store.interface import Store
 from kapi.store.redis_store import RedisStore
 
 if TYPE_CHECKING:
-    from kapi.assembly.extension import Extension
     from kapi.audit.build import Auditor
 
 _log = Logger()
@@ -83,7 +82,6 @@ class Config:
     overrides: Mapping[GroupResource, RedisStore] = field(
         default_factory=dict
     )  # the stores of resources that are not in ``store``
-    extension: Extension | None = None
     additions: Additions = NOTHING
 
     @property

@@ -12,14 +12,14 @@ from prometheus_client.registry import CollectorRegistry
 from twisted.internet.endpoints import UNIXClientEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IStreamClientEndpoint
 
-from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
-from kapi.client.egress import HTTPConnect, select
-from kapi.client.tls_trust import client_options, identity
 from kapi.machinery.meters import Counter, Histogram
 from kapi.options.egress import Selection
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
+from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
+from kapi.wire.egress import HTTPConnect, select
+from kapi.wire.tls.trust import client_options, identity
 
 _FLAG = "egress-selector-config-file"
 _PROTOCOL = "http_connect"

@@ -13,7 +13,6 @@ from prometheus_client.registry import Collector
 from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.client import metrics as client
-from kapi.client import tls_faults
 from kapi.controllers.servicerepair.controller import FAILURES
 from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
 from kapi.endpoints.dispatch import ResourceTable
@@ -34,6 +33,7 @@ from kapi.schema.structural.metrics import RATCHETING
 from kapi.store.encryption import kms_metrics
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import StorageSize, size_families
+from kapi.wire.tls import faults as tls_faults
 
 _PROCESS_COLLECTORS: tuple[Collector, ...] = (
     workqueue_metrics.METRICS,

@@ -9,7 +9,7 @@ from functools import partial
 from kapi.assembly.additions import install_added_routes, install_hooks
 from kapi.assembly.chain import Outgoing
 from kapi.assembly.config import CompletedConfig
-from kapi.assembly.extension import Parts
+from kapi.assembly.extension import Extension, Parts
 from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.assembly.metrics import install_resource_metrics
 from kapi.assembly.policy import Policy
@@ -53,13 +53,14 @@ class PreparedServer:
     site: Connections
     hooks: Hooks
     filters: tuple[Filter, ...]
+    extension: Extension | None
 
     def handler_chain(self, before: Sequence[Filter] = (), behind: Sequence[Filter] = ()) -> FilterChain:
         """The filters with the site behind them; ``before`` and ``behind`` come before and after the server's own filters."""
         additions = self.config.given.additions
         before, behind = [*before, *additions.outer_filters], [*behind, *additions.filters]
         handler: FilteredHandler = self.site.answer
-        extension = self.config.given.extension
+        extension = self.extension
         if extension is not None:
             handler = extension.behind_filters(handler)
         if self.config.tracing is not None:
@@ -75,7 +76,12 @@ class PreparedServer:
 
 
 def prepare_run(
-    config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain, outgoing: Outgoing
+    config: CompletedConfig,
+    storage: Storage,
+    policy: Policy,
+    chain: ServerChain,
+    outgoing: Outgoing,
+    extension: Extension | None,
 ) -> PreparedServer:
     """Adds everything that only the process's own server has, and builds the filters.  Raises ConfigError."""
     options, server, core = config.options, chain.aggregator, chain.core
@@ -86,8 +92,8 @@ def prepare_run(
         core.add_closing_hook("tracing", config.tracing.stop)
     install_resource_metrics(config.metrics, storage.registry, chain.tables, storage.node_ports)
     flow = flow_control(config, storage, core)
-    if config.given.extension is not None:
-        config.given.extension.install(Parts(config, storage, policy, chain, outgoing, site, flow))
+    if extension is not None:
+        extension.install(Parts(config, storage, policy, chain, outgoing, site, flow))
     install_hooks(config, storage, chain)
     server.seal()
     hooks = Hooks(server.post_start_hooks(), server.hook_steps())
@@ -96,7 +102,7 @@ def prepare_run(
     filters = build_handler_chain(
         config, policy.identity, policy.authorization.authorizer, flow, server.serves_resource
     )
-    return PreparedServer(config, storage, policy, chain, site, hooks, tuple(filters))
+    return PreparedServer(config, storage, policy, chain, site, hooks, tuple(filters), extension)
 
 
 def _install_identity(config: CompletedConfig, storage: Storage, policy: Policy, chain: ServerChain) -> None:

@@ -10,17 +10,18 @@ from kapi.assembly.chain import Outgoing, build_chain
 from kapi.assembly.client_certificates import kubelet_settings, proxy_identity
 from kapi.assembly.config import Config
 from kapi.assembly.controllers import install_controllers
+from kapi.assembly.extension import Extension
 from kapi.assembly.policy import build_policy
 from kapi.assembly.prepared import PreparedServer, prepare_run
 from kapi.assembly.storage import open_storage
 
 
-def assemble(given: Config) -> PreparedServer:
-    """A server that only has to be started.  Raises ConfigError."""
+def assemble(given: Config, extension: Extension | None = None) -> PreparedServer:
+    """A server that only has to be started; ``extension`` adds to it.  Raises ConfigError."""
     config = given.complete()
     storage = open_storage(config)
     policy = build_policy(config, storage)
     outgoing = Outgoing(kubelet_settings(config), proxy_identity(config))
     chain = build_chain(config, storage, policy, outgoing)
     install_controllers(config, storage, chain)
-    return prepare_run(config, storage, policy, chain, outgoing)
+    return prepare_run(config, storage, policy, chain, outgoing, extension)

@@ -10,13 +10,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
 
-from kapi.client.answer import Answer
-from kapi.client.head import header_line, request_line
-from kapi.client.kept_connections import Connect, KeptConnections
-from kapi.client.transport import Header, Response, Stream
+from kapi.wire.answer import Answer
+from kapi.wire.head import header_line, request_line
+from kapi.wire.pool import Connect, KeptConnections
+from kapi.wire.transport import Header, Response, Stream
 
 if TYPE_CHECKING:
-    from kapi.client.websocket import WebSocket
+    from kapi.wire.websocket import WebSocket
 
 MAX_ANSWER = 1024 * 1024 * 1024  # bytes of a whole answer
 
@@ -45,7 +45,7 @@ class Connections(KeptConnections[Response]):
 
     async def websocket(self, target: str, headers: Sequence[Header], protocols: Sequence[str]) -> WebSocket | Response:
         """A WebSocket, or the answer of a server that refuses it.  Cancelling ends the connection."""
-        from kapi.client.websocket import WebSocket
+        from kapi.wire.websocket import WebSocket
 
         named = [(b"Host", self._host.partition(b": ")[2]), *headers]
         made = WebSocket(self._reactor, "GET", self._base + target, named, protocols)

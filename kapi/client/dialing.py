@@ -10,9 +10,9 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IProtoc
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import ClientCertificate
-from kapi.client.dialer import Dialer
-from kapi.client.kept_connections import Connect
 from kapi.request.reactor import Reactor
+from kapi.wire.dial import Dialer
+from kapi.wire.pool import Connect
 
 
 def connector(reactor: Reactor, config: Config) -> Connect:
@@ -32,7 +32,7 @@ def connector(reactor: Reactor, config: Config) -> Connect:
         options = made[0][1]
         if config.proxy_url:
             return await _through(reactor, config, factory, options)
-        from kapi.client.tls_client import tls_reactor
+        from kapi.wire.tls.client import tls_reactor
 
         return await Dialer(tls_reactor(reactor, options)).endpoint(host, port).connect(factory)
 
@@ -46,7 +46,7 @@ def _target(config: Config) -> tuple[str, int, bool]:
 
 
 def _tls_options(config: Config, host: str, own: ClientCertificate | None) -> IOpenSSLClientConnectionCreator:
-    from kapi.client.tls_trust import client_options, identity
+    from kapi.wire.tls.trust import client_options, identity
 
     certificate, key = own or (config.certificate, config.key)
     try:
@@ -71,10 +71,10 @@ async def _through(
     name = proxy.hostname or ""
     endpoint = Dialer(reactor).endpoint(name, _port(proxy.scheme, proxy.port))
     if proxy.scheme.startswith("socks5"):
-        from kapi.client.socks_tunnel import through_socks
+        from kapi.wire.socks_tunnel import through_socks
 
         return await through_socks(endpoint, host, port, factory, options, username=username, password=password)
-    from kapi.client.connect_tunnel import through
+    from kapi.wire.connect_tunnel import through
 
     if proxy.scheme == "https":
         from twisted.internet.endpoints import wrapClientTLS

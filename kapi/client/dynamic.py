@@ -22,11 +22,11 @@ from kapi.client.errors import ConnectionFailed, RequestTimeout
 from kapi.client.mapper import RESTMapper
 from kapi.client.rest import PatchType, Request, RESTClient
 from kapi.client.session import Session, base_path
-from kapi.client.transport import Stream, Transport
 from kapi.client.watching import Watch
 from kapi.machinery.status import Expired, NotFound, StatusError
 from kapi.machinery.tree import Object
 from kapi.request.reactor import Reactor
+from kapi.wire.transport import Stream, Transport
 
 PAGE_SIZE = 500  # objects
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import orjson
 
 from kapi.client.config import ConfigError as ConfigError
-from kapi.client.transport import Response
 from kapi.machinery import status as api
 from kapi.machinery.status import StatusError as StatusError
 from kapi.machinery.tree import Object
+from kapi.wire.transport import Response
 
 
 class Gone(StatusError):

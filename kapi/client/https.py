@@ -20,16 +20,16 @@ from twisted.web.iweb import IAgentEndpointFactory, IPolicyForHTTPS
 from zope.interface import implementer
 
 from kapi.client import metrics
-from kapi.client.answer import AnswerTooLarge as AnswerTooLarge
-from kapi.client.collected import Collected
-from kapi.client.dialer import CONNECT_TIMEOUT, Dialer
-from kapi.client.egress import CONTROL_PLANE
-from kapi.client.head import checked
 from kapi.client.kubeconfig import Endpoint
-from kapi.client.tls_client import counted
-from kapi.client.tls_faults import WEBHOOKS
-from kapi.client.tls_trust import client_options, identity
 from kapi.request.reactor import Reactor
+from kapi.wire.answer import AnswerTooLarge as AnswerTooLarge
+from kapi.wire.collected import Collected
+from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
+from kapi.wire.egress import CONTROL_PLANE
+from kapi.wire.head import checked
+from kapi.wire.tls.client import counted
+from kapi.wire.tls.faults import WEBHOOKS
+from kapi.wire.tls.trust import client_options, identity
 
 MAX_ANSWER = 4 * 1024 * 1024  # bytes
 

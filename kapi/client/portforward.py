@@ -19,9 +19,9 @@ from zope.interface import implementer
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.remotecommand import V4
 from kapi.client.rest import RESTClient
-from kapi.client.websocket import WebSocket, WebSocketClosed
 from kapi.request.reactor import Reactor
 from kapi.request.transport import StreamTransport, close_when_sent
+from kapi.wire.websocket import WebSocket, WebSocketClosed
 
 DATA, ERROR = 0, 1
 _PORT_BYTES = 2  # with which each channel begins

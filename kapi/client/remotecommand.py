@@ -16,7 +16,7 @@ import orjson
 
 from kapi.client.errors import UnexpectedAnswer, from_status
 from kapi.client.rest import RESTClient
-from kapi.client.websocket import WebSocket
+from kapi.wire.websocket import WebSocket
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"

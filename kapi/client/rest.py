@@ -20,7 +20,6 @@ from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.error import ConnectionClosed
 from twisted.internet.task import deferLater
 
-from kapi.client.answer import BadAnswer
 from kapi.client.backoff import NO_ANSWER
 from kapi.client.config import Config, ConfigError
 from kapi.client.content import JSON, JSON_CONTENT, Content
@@ -35,13 +34,14 @@ from kapi.client.errors import (
 )
 from kapi.client.server_warnings import parse_warnings
 from kapi.client.session import Session, base_path
-from kapi.client.transport import Response, Stream, Transport
 from kapi.client.watching import Watch
 from kapi.machinery.tree import Tree
 from kapi.request.reactor import Reactor
+from kapi.wire.answer import BadAnswer
+from kapi.wire.transport import Response, Stream, Transport
 
 if TYPE_CHECKING:
-    from kapi.client.websocket import WebSocket
+    from kapi.wire.websocket import WebSocket
 
 Result = TypeVar("Result")
 MAX_RETRIES = 10

@@ -11,10 +11,10 @@ from twisted.internet.defer import CancelledError, TimeoutError
 from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.client.answer import AnswerTooLarge
 from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, boolean, list_of, string, string_list_map, struct
 from kapi.machinery.tree import Object, Tree
+from kapi.wire.answer import AnswerTooLarge
 
 if TYPE_CHECKING:
     from kapi.client.https import HTTPSClient

@@ -13,9 +13,9 @@ from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import NO_CREDENTIALS, Authenticator, Header
 from kapi.client.limiter import TokenBucket
 from kapi.client.server_warnings import WarningHandler, log_warning
-from kapi.client.transport import Transport
 from kapi.machinery.gvk import GroupVersion
 from kapi.request.reactor import Reactor, installed_reactor
+from kapi.wire.transport import Transport
 
 
 def connect(config: Config, reactor: Reactor) -> Transport:

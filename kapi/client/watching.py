@@ -9,8 +9,8 @@ import orjson
 from twisted.internet.defer import CancelledError
 
 from kapi.client.errors import ConnectionFailed, UnexpectedAnswer, from_status
-from kapi.client.transport import Stream, StreamClosed
 from kapi.machinery.tree import Object, Tree
+from kapi.wire.transport import Stream, StreamClosed
 
 MAX_EVENT = 64 * 1024 * 1024  # bytes
 

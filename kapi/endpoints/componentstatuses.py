@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 
-from kapi.client.dialer import Dialer
-from kapi.client.network_errors import describe
 from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints import transform
 from kapi.endpoints.connect.transport import Target, ask, beginning
@@ -23,6 +21,8 @@ from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.store.interface import Store
+from kapi.wire.dial import Dialer
+from kapi.wire.network_errors import describe
 
 #: asks one component: (healthy, message)
 Probe = Callable[[], Awaitable[tuple[bool, str]]]

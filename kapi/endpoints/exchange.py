@@ -18,11 +18,11 @@ from twisted.web.http import _ChunkedTransferDecoder
 from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
-from kapi.client.answer import BadAnswer, final_head, framing
-from kapi.client.head import Header, request_head
 from kapi.request.context import RequestContext
 from kapi.request.streamed_body import StreamedBody
 from kapi.request.transport import StreamTransport
+from kapi.wire.answer import BadAnswer, final_head, framing
+from kapi.wire.head import Header, request_head
 
 STALL_SECONDS = 315.0  # after so long without reading anything the server is given up
 

@@ -19,12 +19,12 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from zope.interface import implementer
 
-from kapi.client.collected import abort
 from kapi.endpoints.body import raw_body
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import StreamResponse
 from kapi.request.transport import StreamTransport
+from kapi.wire.collected import abort
 
 if TYPE_CHECKING:
     from twisted.web.client import FileBodyProducer

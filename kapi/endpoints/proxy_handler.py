@@ -20,8 +20,6 @@ from twisted.logger import Logger
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IBodyProducer, IResponse
 
-from kapi.client.head import BadHead, Header, checked, identity_headers, request_head
-from kapi.client.network_errors import describe
 from kapi.endpoints.exchange import Abandoned, exchange, streamed_body
 from kapi.endpoints.passing import BackendAnswer, body_to_pass, check_code, discard, forwarded, is_cancelled, piped
 from kapi.endpoints.tunnel import Limit, TunnelBackend, wants_upgrade
@@ -29,6 +27,8 @@ from kapi.request.context import RequestContext
 from kapi.request.response import CLOSE, HijackedResponse, Response
 from kapi.request.trace import with_trace
 from kapi.request.user import UserInfo
+from kapi.wire.head import BadHead, Header, checked, identity_headers, request_head
+from kapi.wire.network_errors import describe
 
 log = Logger()
 PLAIN = b"text/plain; charset=utf-8"

@@ -12,11 +12,11 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.threads import deferToThreadPool
 
 from kapi.client.remotecommand import STDERR, RemoteCommand
-from kapi.client.websocket import WebSocketClosed
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.pods_of import write_bytes
+from kapi.wire.websocket import WebSocketClosed
 
 FLAGS = (
     Flag("container", short="c"),

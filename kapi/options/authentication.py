@@ -13,7 +13,7 @@ from kapi.authentication.oidc.algorithms import ALGORITHMS
 from kapi.machinery.golang import quote
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.flags import FlagSet, duration, pairs, string
-from kapi.plugins.calls import require
+from kapi.wire.plugin_calls import require
 
 _log = Logger()
 #: a path without white space, or a name in the abstract namespace of sockets

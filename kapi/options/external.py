@@ -28,7 +28,6 @@ from kapi.authorization.interface import Authorizer
 from kapi.authorization.metrics import AuthorizationMeter
 from kapi.authorization.webhook import WebhookAuthorizer
 from kapi.client.config_error import ConfigError as ClientConfigError
-from kapi.client.egress import selected
 from kapi.client.kubeconfig import Endpoint, load_kubeconfig
 from kapi.machinery.golang import quote
 from kapi.options.authentication import AuthenticationOptions
@@ -36,6 +35,7 @@ from kapi.options.authorization import AuthorizationOptions
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.reloads import Reloads
 from kapi.request.reactor import Reactor
+from kapi.wire.egress import selected
 
 if TYPE_CHECKING:
     from kapi.authentication.oidc.authenticator import OIDCAuthenticator

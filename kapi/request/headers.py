@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from kapi.request.context import RequestContext
 
+MAX_HEADERS = 10_000  # of a message; more than any client sends: to parse so many takes some ms
+
 
 def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace").strip()

@@ -14,8 +14,8 @@ from functools import lru_cache
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
+from kapi.request.headers import MAX_HEADERS
 from kapi.request.target import is_host, origin_form
-from kapi.serving.limits import MAX_HEADERS
 from kapi.serving.request_headers import RequestHeaders
 
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})

@@ -15,8 +15,6 @@ from twisted.python.failure import Failure
 
 from kapi.request.pending import MIN_COUNTED_BYTES, REFUSAL, PendingBytes
 from kapi.request.transport import StreamTransport, close_when_sent
-from kapi.serving import http2_frames as wire
-from kapi.serving.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.serving.http2_heads import CONTINUE, Head, answer_block
 from kapi.serving.http2_receiving import (
     CONNECTION_WINDOW,
@@ -39,6 +37,8 @@ from kapi.serving.limits import (
     PEER_TIMEOUT,
 )
 from kapi.serving.request import http_date
+from kapi.wire.http2 import frames as wire
+from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
 
 if TYPE_CHECKING:
     from kapi.serving.connection_owner import ConnectionOwner

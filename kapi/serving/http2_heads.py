@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from itertools import starmap
 
 from kapi.request.target import is_host, origin_form
-from kapi.serving.http2_fields import Decoder, Field
 from kapi.serving.request_headers import RequestHeaders
+from kapi.wire.http2.fields import Decoder, Field
 
 _CONTROLS = bytes({*range(32), 127} - {9})
 _METHODS = frozenset({b"GET", b"POST", b"PUT", b"PATCH", b"DELETE", b"HEAD", b"OPTIONS"})

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kapi.serving import http2_frames as wire
-from kapi.serving.http2_fields import Decoder, Field, Undecodable
-from kapi.serving.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.serving.http2_heads import Head, Malformed, remember, request_head, trailers
 from kapi.serving.http2_stream import Stream
+from kapi.wire.http2 import frames as wire
+from kapi.wire.http2.fields import Decoder, Field, Undecodable
+from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
 
 WINDOW = 256 * 1024  # bytes of a stream's receive window; upstream's
 CONNECTION_WINDOW = 4 * WINDOW  # for all streams together

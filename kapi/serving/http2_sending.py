@@ -14,11 +14,11 @@ from twisted.logger import Logger
 
 from kapi.request.flow import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
-from kapi.serving import http2_frames as wire
 from kapi.serving.connection_owner import ConnectionOwner
-from kapi.serving.http2_frames import Code, ConnectionFault, StreamFault
 from kapi.serving.http2_heads import NO_TABLE
 from kapi.serving.http2_stream import NOTHING, Stream
+from kapi.wire.http2 import frames as wire
+from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
 
 log = Logger()
 pack = wire.pack_head

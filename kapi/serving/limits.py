@@ -10,7 +10,6 @@ HEAD_TIMEOUT = 32.0  # seconds from the first byte of a request to the end of it
 BODY_TIMEOUT = 60.0  # seconds for a body
 HANDSHAKE_TIMEOUT = 32.0
 MAX_HEADER_BYTES = (1 << 20) + 4096  # request line and headers of HTTP/1.1; upstream's default
-MAX_HEADERS = 10_000  # more than any client sends: to parse so many takes some ms
 MAX_EARLY_BYTES = 16 * 1024  # that are read behind a request of HTTP/1.1 before it is answered
 _MAX_RESERVED = 128  # descriptors that are not for clients' connections
 CLOSE_TIMEOUT = 15.0  # seconds for the last bytes of a connection that the server ends

@@ -21,8 +21,8 @@ from kapi.request.departure import keep_alive
 from kapi.request.reactor import Reactor
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.serving.http import Connections
-from kapi.serving.tls import ServerContexts
 from kapi.serving.tls_connection import TLSConnection
+from kapi.wire.tls.server import ServerContexts
 
 BACKLOG = 4096  # as Go: Linux's default of net.core.somaxconn
 MAX_ACCEPTS = 16  # connections accepted in one turn of the reactor: each costs 0.1 ms

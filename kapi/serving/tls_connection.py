@@ -18,9 +18,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from kapi.client.tls_writing import MAX_READS, RECORD_BYTES, TLSWriting
 from kapi.request.flow import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES, TLSWriting
 
 log = Logger()
 

@@ -22,10 +22,10 @@ from kapi.client.discovery import APIGroup, APIResource, Discovered
 from kapi.client.dynamic import DynamicClient
 from kapi.client.mapper import RESTMapper
 from kapi.client.session import Session
-from kapi.client.transport import Header, Response, Stream
 from kapi.request.http import HTTPRequest
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI
+from kapi.wire.transport import Header, Response, Stream
 
 
 class _Request(MemoryRequest):

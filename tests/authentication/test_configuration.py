@@ -21,12 +21,12 @@ from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.oidc.provider import Provider
 from kapi.authentication.service_account.keys import VerificationKey
 from kapi.authorization.configuration import ConfigurationError
-from kapi.client.connect_tunnel import ProxyError
-from kapi.client.egress import select
 from kapi.options.authentication import AuthenticationOptions
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalIdentity
 from kapi.options.flags import parse
+from kapi.wire.connect_tunnel import ProxyError
+from kapi.wire.egress import select
 from tests.authentication.identities import Authority, HTTPSServer
 from tests.rsa_keys import rsa_key
 

@@ -25,7 +25,7 @@ from kapi.authentication.service_account.signer import ExternalIssuer, ExternalS
 from kapi.authentication.service_account.signer_metrics import SignerMeter
 from kapi.endpoints.issuer_discovery import IssuerDiscovery
 from kapi.machinery.tree import Object
-from kapi.plugins.wire import encode
+from kapi.wire.plugin_messages import encode
 from tests.authentication.token_signer import TokenSigner, public
 from tests.waiting import eventually
 

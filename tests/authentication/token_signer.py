@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from kapi.plugins.wire import decode, encode, last_text
+from kapi.wire.plugin_messages import decode, encode, last_text
 
 
 def base64url(data: bytes) -> str:

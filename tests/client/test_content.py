@@ -10,10 +10,10 @@ from twisted.trial.unittest import TestCase
 from kapi.client.protobuf_content import PROTOBUF_CONTENT
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session
-from kapi.client.transport import Response
 from kapi.machinery.status import AlreadyExists, Invalid
 from kapi.testing.client import MemoryTransport
 from kapi.testing.memory_api import MemoryAPI
+from kapi.wire.transport import Response
 
 PROTOBUF, JSON = "application/vnd.kubernetes.protobuf", "application/json"
 

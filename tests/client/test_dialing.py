@@ -17,7 +17,7 @@ from kapi.client.errors import ConnectionFailed
 from kapi.client.rest import RESTClient
 from kapi.client.session import Session
 from tests.admission.certificates import make_certificate
-from tests.client.connect_proxy import ConnectProxy
+from tests.wire.connect_proxy import ConnectProxy
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")
 OTHER, OTHER_KEY = make_certificate("somebody.else")

@@ -19,10 +19,10 @@ from kapi.client.dynamic import condition_is
 from kapi.client.errors import NoMatch, RequestTimeout
 from kapi.client.mapper import RESTMapper
 from kapi.client.session import Session
-from kapi.client.transport import Response
 from kapi.machinery.status import Conflict, NotFound
 from kapi.testing.client import MemoryTransport, memory_client
 from kapi.testing.memory_api import MemoryAPI
+from kapi.wire.transport import Response
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
-from kapi.client.head import BadHead
 from kapi.client.https import MAX_ANSWER, AnswerTooLarge, HTTPSClient
 from kapi.client.kubeconfig import Endpoint
+from kapi.wire.head import BadHead
 from tests.authentication.identities import Authority
 
 CA = Authority()

@@ -14,11 +14,11 @@ from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from tests.authentication.identities import Authority
-from tests.client.connect_proxy import ConnectProxy
 from tests.integration.server_process import ForkedServer, ServerProcess, api_request
 from tests.integration.test_outgoing_identity import Backend, client_pair
 from tests.store.servers import Server
 from tests.waiting import until
+from tests.wire.connect_proxy import ConnectProxy
 
 MAPS = "api/v1/namespaces/default/configmaps"
 HOOKS = "apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

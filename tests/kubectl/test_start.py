@@ -17,7 +17,7 @@ for command in COMMANDS:
     __import__(module_of(command))
 import kapi.kubectl.factory, kapi.kubectl.get_watch, kapi.client.rest, kapi.client.discovery_cache
 bad = sorted(name for name in sys.modules if name.startswith("kapi.") and name.split(".")[1] not in
-             ("kubectl", "client", "codecs", "machinery", "request"))
+             ("kubectl", "client", "codecs", "machinery", "request", "wire"))
 print(bad)
 """
 
@@ -35,7 +35,7 @@ def test_get_loads_nothing_that_takes_long() -> None:
     code = """
 import sys
 import kapi.kubectl.builder, kapi.kubectl.factory, kapi.kubectl.get, kapi.kubectl.main, kapi.kubectl.printers.table
-import kapi.client.connections, kapi.client.dialing, kapi.client.discovery_cache, kapi.client.tls_client, kapi.client.tls_trust
+import kapi.client.connections, kapi.client.dialing, kapi.client.discovery_cache, kapi.wire.tls.client, kapi.wire.tls.trust
 slow = ("prometheus_client", "treq", "twisted.web.client", "twisted.web.http", "wsproto")
 print([name for name in slow if name in sys.modules])
 """

@@ -20,8 +20,8 @@ from twisted.web.client import Agent, FileBodyProducer
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
-from kapi.client.collected import Collected
 from kapi.observability.debug_socket import DebugSocket
+from kapi.wire.collected import Collected
 
 
 @implementer(IAgentEndpointFactory)

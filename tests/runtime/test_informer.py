@@ -11,7 +11,6 @@ from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
 from kapi.client.config import ConfigError
-from kapi.client.transport import Response, Stream
 from kapi.controllers.serviceaccounts.controller import ServiceAccountController
 from kapi.machinery.status import BadRequest, Expired, StatusError
 from kapi.machinery.tree import Object
@@ -22,6 +21,7 @@ from kapi.runtime.remote import RemoteClient
 from kapi.runtime.workqueue import WorkQueue
 from kapi.testing.client import MemoryTransport, memory_client
 from kapi.testing.memory_api import MemoryAPI
+from kapi.wire.transport import Response, Stream
 
 
 def config_map(name: str, **data: str) -> Object:

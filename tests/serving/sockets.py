@@ -26,8 +26,8 @@ from twisted.trial.unittest import TestCase
 from kapi.serving import pki
 from kapi.serving.listening import Port, bind
 from kapi.serving.pulling import Pulls
-from kapi.serving.tls import KeyPair, ServerContexts, TLSSettings
 from kapi.testing.memory_api import MemoryAPI, succeed
+from kapi.wire.tls.server import KeyPair, ServerContexts, TLSSettings
 from tests.waiting import MAX_WAIT, eventually
 
 

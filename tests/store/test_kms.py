@@ -14,7 +14,6 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from kapi.plugins.wire import WireError, decode, decode_map, encode, encode_map
 from kapi.store.encryption import kms as kms_module
 from kapi.store.encryption.configuration import load_encryption
 from kapi.store.encryption.envelope import Source, seal, split, tail_of, unseal
@@ -24,6 +23,7 @@ from kapi.store.encryption.providers import Undecryptable
 from kapi.store.encryption.transformer import Encryption
 from kapi.store.errors import NotEncryptable
 from kapi.store.interface import StoredObject
+from kapi.wire.plugin_messages import WireError, decode, decode_map, encode, encode_map
 from tests.store.kms_plugin import KmsPlugin
 from tests.store.test_encryption import HEAD, KEY, TAIL, file, kms, provider, stored
 from tests.waiting import eventually

@@ -46,7 +46,7 @@ class World:
         server = assembled(directory, "--testbed", "--enable-logical-clusters", f"--token-auth-file={tokens}", *flags)
         self.reactor: MemoryReactorClock = server.config.reactor
         self.runner = RequestRunner(server.handler_chain(), self.reactor)
-        extension = server.config.given.extension
+        extension = server.extension
         assert isinstance(extension, testbed.Testbed) and extension.clusters is not None
         self.clusters: Clusters = extension.clusters
         made: list[Any] = []

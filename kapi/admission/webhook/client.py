@@ -24,26 +24,27 @@ from twisted.web.http_headers import Headers
 
 from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
-from kapi.client import metrics, tls_faults
-from kapi.client.answer import AnswerTooLarge, BadAnswer
-from kapi.client.collected import Collected
-from kapi.client.egress import CLUSTER, CONTROL_PLANE
+from kapi.client import metrics
 from kapi.client.kubeconfig import Credentials
-from kapi.client.network_errors import describe
 from kapi.client.rest_url import rest_path, rest_url
-from kapi.client.server_agent import ServerAgent
-from kapi.client.tls_trust import NoCertificates, client_options, identity
 from kapi.codecs import json_pieces, json_reading
 from kapi.machinery.importing import import_all, missing
 from kapi.machinery.tree import Object, Tree
 from kapi.request.reactor import Reactor
+from kapi.wire.agent import ServerAgent
+from kapi.wire.answer import AnswerTooLarge, BadAnswer
+from kapi.wire.collected import Collected
+from kapi.wire.egress import CLUSTER, CONTROL_PLANE
+from kapi.wire.network_errors import describe
+from kapi.wire.tls import faults as tls_faults
+from kapi.wire.tls.trust import NoCertificates, client_options, identity
 
 if TYPE_CHECKING:
-    from kapi.client.prepared import prepared_url
+    from kapi.wire.prepared import prepared_url
 
 MAX_ANSWER_BYTES = 3 * 1024 * 1024
 _MAX_TARGETS = 200
-_LIBRARIES = ("treq.client", "kapi.client.prepared")  # imported only when there is a webhook
+_LIBRARIES = ("treq.client", "kapi.wire.prepared")  # imported only when there is a webhook
 _HEADERS = (
     (b"Content-Type", b"application/json"),
     (b"Accept", b"application/json, */*"),
@@ -171,7 +172,7 @@ class _Server:
     def __init__(self, agent: ServerAgent) -> None:
         from treq.client import HTTPClient
 
-        from kapi.client.prepared import Body, no_cookies
+        from kapi.wire.prepared import Body, no_cookies
 
         self.agent = agent
         self.http = HTTPClient(agent, no_cookies(), Body)
@@ -191,7 +192,7 @@ def _target(
     url: str | None, namespace: str | None, service: str | None, port: int | None, path: str | None, seconds: int
 ) -> _Target:
     """For a URL, or for a service when that is None.  Raises CallError."""
-    from kapi.client.prepared import prepared_url
+    from kapi.wire.prepared import prepared_url
 
     if url is None:
         assert port is not None and path is not None

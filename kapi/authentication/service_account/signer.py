@@ -19,9 +19,9 @@ from kapi.authentication.service_account.issuer import Issuer, SigningError
 from kapi.authentication.service_account.keys import KeySet
 from kapi.authentication.service_account.signer_keys import key_id_of, read_keys
 from kapi.authentication.service_account.signer_metrics import SignerMeter
-from kapi.plugins.calls import Calls, PluginError
-from kapi.plugins.wire import WireError, decode, encode, last_signed, last_text
 from kapi.request.reactor import Reactor
+from kapi.wire.plugin_calls import Calls, PluginError
+from kapi.wire.plugin_messages import WireError, decode, encode, last_signed, last_text
 
 _log = Logger()
 _SERVICE = "v1.ExternalJWTSigner"

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key
 from kapi.authentication.service_account.issuer import SigningError
 from kapi.authentication.service_account.keys import VerificationKey, is_supported
 from kapi.machinery.golang import quote
-from kapi.plugins.wire import all_bytes, decode, last_bytes, last_number, last_signed, last_text
+from kapi.wire.plugin_messages import all_bytes, decode, last_bytes, last_number, last_signed, last_text
 
 _MAX_KEY_ID_BYTES = 1024
 _ALGORITHMS = ("RS256", "ES256", "ES384", "ES512")

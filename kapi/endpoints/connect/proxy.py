@@ -10,8 +10,6 @@ from urllib.parse import unquote
 from msgspec.structs import replace
 from twisted.internet.error import DNSLookupError
 
-from kapi.client import dialer
-from kapi.client.dialer import AddressNotAllowed
 from kapi.endpoints.connect.kubelet import Kubelets
 from kapi.endpoints.connect.options import admit, refuse_dry_run
 from kapi.endpoints.connect.transport import UNVERIFIED, Target, Transport
@@ -24,6 +22,8 @@ from kapi.registry import read
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.definition import Lister
+from kapi.wire import dial as dialer
+from kapi.wire.dial import AddressNotAllowed
 
 _KINDS = {"pods": "PodProxyOptions", "services": "ServiceProxyOptions", "nodes": "NodeProxyOptions"}
 _ENDPOINTS, _PODS = GroupResource("", "endpoints"), GroupResource("", "pods")

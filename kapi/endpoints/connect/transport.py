@@ -15,11 +15,6 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory, IBodyProducer, IResponse
 from zope.interface import implementer
 
-from kapi.client.collected import Collected
-from kapi.client.dialer import Dialer
-from kapi.client.egress import CLUSTER
-from kapi.client.network_errors import describe
-from kapi.client.tls_trust import client_options, identity
 from kapi.endpoints.passing import BackendAnswer, check_code, is_cancelled
 from kapi.endpoints.proxy_handler import Destination, NotPassedOn, NotUpgraded, ProxyHandler
 from kapi.endpoints.throttle import Throttle
@@ -27,6 +22,11 @@ from kapi.machinery import status
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
+from kapi.wire.collected import Collected
+from kapi.wire.dial import Dialer
+from kapi.wire.egress import CLUSTER
+from kapi.wire.network_errors import describe
+from kapi.wire.tls.trust import client_options, identity
 
 log = Logger()
 CONNECT_TIMEOUT = 5.0  # seconds

@@ -16,14 +16,14 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IReacto
 from twisted.web.iweb import IAgent, IAgentEndpointFactory
 from zope.interface import implementer
 
-from kapi.client.dialer import Dialer
-from kapi.client.egress import CLUSTER
-from kapi.client.tls_client import counted
-from kapi.client.tls_faults import AGGREGATOR
-from kapi.client.tls_trust import NoCertificates, client_options
 from kapi.machinery.tree import Object
 from kapi.request.reactor import Reactor
 from kapi.servers.aggregator.availability import Target
+from kapi.wire.dial import Dialer
+from kapi.wire.egress import CLUSTER
+from kapi.wire.tls.client import counted
+from kapi.wire.tls.faults import AGGREGATOR
+from kapi.wire.tls.trust import NoCertificates, client_options
 
 if TYPE_CHECKING:
     from twisted.web.client import URI

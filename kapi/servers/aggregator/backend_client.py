@@ -10,10 +10,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent
 
-from kapi.client.collected import Collected
-from kapi.client.head import identity_headers
 from kapi.request.user import LOOPBACK_USER
 from kapi.servers.aggregator.backend import Backends
+from kapi.wire.collected import Collected
+from kapi.wire.head import identity_headers
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024  # of an OpenAPI document
 MAX_DISCOVERY_BYTES = 1024 * 1024  # of a group version's APIResourceList, which becomes part of discovery here

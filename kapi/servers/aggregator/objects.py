@@ -17,8 +17,6 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IResponse
 
-from kapi.client.collected import Collected, abort
-from kapi.client.head import identity_headers
 from kapi.codecs import json_pieces
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource, GroupVersion
@@ -26,6 +24,8 @@ from kapi.machinery.tree import Object
 from kapi.request.user import LOOPBACK_USER
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.registration import service_name
+from kapi.wire.collected import Collected, abort
+from kapi.wire.head import identity_headers
 
 MAX_ANSWER_BYTES = MAX_EVENT_BYTES = 16 * 1024 * 1024
 PAGE_SIZE = 100  # objects of a page of a list

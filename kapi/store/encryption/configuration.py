@@ -14,9 +14,9 @@ import yaml
 
 from kapi.machinery.golang import parse_duration
 from kapi.machinery.tree import Object, Tree
-from kapi.plugins.calls import require
 from kapi.store.encryption.kms import Kms
 from kapi.store.encryption.providers import AesCbc, AesGcm, Identity, Provider, SecretBox
+from kapi.wire.plugin_calls import require
 
 _GROUP = "apiserver.config.k8s.io"
 _AES = (16, 24, 32)

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
-from kapi.plugins.wire import (
+from kapi.store.encryption.providers import Undecryptable
+from kapi.wire.plugin_messages import (
     WireError,
     decode,
     decode_map,
@@ -25,7 +26,6 @@ from kapi.plugins.wire import (
     last_number,
     last_text,
 )
-from kapi.store.encryption.providers import Undecryptable
 
 SEED_BYTES = 32
 _INFO_BYTES = 32  # random bytes that derive a key from a seed

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.logger import Logger
 
-from kapi.plugins.calls import PluginError
-from kapi.plugins.wire import WireError
 from kapi.request.reactor import Reactor
 from kapi.request.repeated import Repeated
 from kapi.store.encryption.envelope import SEED_BYTES, Source, hashed, key_id_problem, seal, split, tail_of, unseal
@@ -28,6 +26,8 @@ from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, D
 from kapi.store.encryption.plugin import Plugin
 from kapi.store.encryption.providers import PREFIX, Undecryptable
 from kapi.store.errors import NotEncryptable
+from kapi.wire.plugin_calls import PluginError
+from kapi.wire.plugin_messages import WireError
 
 _log = Logger()
 _HEALTHY_SECONDS, _UNHEALTHY_SECONDS = 20.0, 3.0  # until the next probe of a plugin

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kapi.plugins.calls import Calls, Observe
-from kapi.plugins.wire import decode, decode_map, encode, encode_map, last_bytes, last_text
 from kapi.request.reactor import Reactor
+from kapi.wire.plugin_calls import Calls, Observe
+from kapi.wire.plugin_messages import decode, decode_map, encode, encode_map, last_bytes, last_text
 
 _SERVICE = "v2.KeyManagementService"
 _MAX_MESSAGE = 64 * 1024  # bytes of an answer

@@ -13,10 +13,10 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.threads import deferToThread
 
-from kapi.client import dialer
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.endpoints.connect.proxy import is_proxied
 from kapi.servers.core.handlers import built_in_handlers
+from kapi.wire import dial as dialer
 from tests.serving.sockets import Client2, SocketCase
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from twisted.internet.defer import inlineCallbacks
 
-from kapi.client import dialer
 from kapi.endpoints.connect.kubelet import KubeletSettings, container_of
 from kapi.endpoints.connect.transport import TLS
 from kapi.machinery.status import StatusError
 from kapi.testing.http import MemoryRequest
+from kapi.wire import dial as dialer
 from tests.certificates import self_signed
 from tests.endpoints.connect.kubelet_case import (
     OK,

@@ -11,7 +11,6 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.threads import deferToThread
 
-from kapi.client import dialer
 from kapi.endpoints import tunnel
 from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.filters.chain import FilterChain
@@ -21,6 +20,7 @@ from kapi.servers.aggregator.availability import Target
 from kapi.servers.aggregator.backend import Backend, Backends
 from kapi.servers.aggregator.proxy import ReverseProxy
 from kapi.servers.core.handlers import built_in_handlers
+from kapi.wire import dial as dialer
 from tests.certificates import self_signed
 from tests.serving.sockets import SocketCase, until_seen
 from tests.serving.test_leaving import close, reset

@@ -9,13 +9,13 @@ import pytest
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, inlineCallbacks
 
-from kapi.client import dialer
 from kapi.endpoints.componentstatuses import probe_https
 from kapi.endpoints.connect import proxy
 from kapi.endpoints.connect.proxy import check_address, split_name
 from kapi.filters.chain import FilterChain
 from kapi.filters.cross_origin import cross_origin
 from kapi.machinery.status import StatusError
+from kapi.wire import dial as dialer
 from tests.endpoints.connect.kubelet_case import (
     OK,
     PODS,

@@ -10,11 +10,11 @@ from twisted.internet.defer import Deferred, TimeoutError, inlineCallbacks
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
-from kapi.client.answer import AnswerTooLarge
 from kapi.servers.aggregator import backend_client
 from kapi.servers.aggregator.availability import Target
 from kapi.servers.aggregator.backend import Backend, Backends
 from kapi.servers.aggregator.backend_client import BackendClient
+from kapi.wire.answer import AnswerTooLarge
 from tests.certificates import self_signed
 from tests.waiting import eventually
 

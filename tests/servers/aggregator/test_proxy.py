@@ -13,11 +13,11 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from kapi.client.head import identity_headers
 from kapi.request.user import UserInfo
 from kapi.servers.aggregator.availability import Target
 from kapi.servers.aggregator.backend import Backend
 from kapi.servers.aggregator.proxy import MAX_HOPS, ReverseProxy
+from kapi.wire.head import identity_headers
 from tests.servers.aggregator.proxy_case import KEY, NAME, Canned, Http, ProxyCase
 
 

@@ -14,9 +14,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
-from kapi.client.answer import Answer, AnswerTooLarge, BadAnswer, final_head, framing
-from kapi.client.transport import Stream
 from kapi.request.transport import StreamTransport
+from kapi.wire.answer import Answer, AnswerTooLarge, BadAnswer, final_head, framing
+from kapi.wire.transport import Stream
 
 if TYPE_CHECKING:
     from twisted.web.http import _ChunkedTransferDecoder

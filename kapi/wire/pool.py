@@ -12,9 +12,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IProtocol, IProtocolFactory, IReactorTime
 from twisted.internet.protocol import Factory
 
-from kapi.client.answer import Answer
-from kapi.client.connection import Answered, Connection
-from kapi.client.transport import Stream
+from kapi.wire.answer import Answer
+from kapi.wire.connection import Answered, Connection
+from kapi.wire.transport import Stream
 
 #: makes a connection with a protocol factory
 Connect = Callable[[IProtocolFactory], Deferred[IProtocol]]

@@ -13,8 +13,8 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from kapi.client.prepared import Body
-from kapi.client.server_agent import ServerAgent
+from kapi.wire.agent import ServerAgent
+from kapi.wire.prepared import Body
 from tests.admission.certificates import make_certificate
 
 CERTIFICATE, KEY = make_certificate("127.0.0.1")

@@ -95,7 +95,7 @@ def context_of(options: IOpenSSLClientConnectionCreator) -> SSL.Context:
 class _Unverified:
     """TLS without verification: any server is accepted.
 
-    ``kapi.client.tls_client`` replaces ``_createConnection`` by one over a socket.
+    ``kapi.wire.tls.client`` replaces ``_createConnection`` by one over a socket.
     """
 
     def __init__(self, context: SSL.Context, name: str) -> None:

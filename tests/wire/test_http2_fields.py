@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.serving.http2_fields import Decoder, Undecodable
 from kapi.serving.http2_heads import Malformed, answer_block, request_head
+from kapi.wire.http2.fields import Decoder, Undecodable
 
 LARGEST = 65_536
 text = st.binary(max_size=60) | st.sampled_from([b":path", b"/api/v1/pods", b"accept", b"x" * 300, b"authorization"])

@@ -14,9 +14,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
 from wsproto.utilities import generate_accept_token
 
-from kapi.client import websocket
-from kapi.client.answer import MAX_HEAD, BadAnswer
-from kapi.client.websocket import WebSocket, WebSocketClosed
+from kapi.wire import websocket
+from kapi.wire.answer import MAX_HEAD, BadAnswer
+from kapi.wire.websocket import WebSocket, WebSocketClosed
 
 
 class WebSocketTests(SynchronousTestCase):

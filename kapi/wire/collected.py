@@ -10,7 +10,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import PotentialDataLoss
 
-from kapi.client.answer import AnswerTooLarge
+from kapi.wire.answer import AnswerTooLarge
 
 
 def abort(transport: ITransport | None) -> None:

@@ -14,10 +14,10 @@ from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
-from kapi.client.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
-from kapi.client.kept_connections import MAX_IDLE_SECONDS
-from kapi.client.prepared import Body, no_cookies, prepared_url
-from kapi.client.server_agent import ServerAgent
+from kapi.wire.agent import ServerAgent
+from kapi.wire.answer import MAX_HEAD, AnswerTooLarge, BadAnswer
+from kapi.wire.pool import MAX_IDLE_SECONDS
+from kapi.wire.prepared import Body, no_cookies, prepared_url
 from tests.admission.certificates import make_certificate
 from tests.waiting import eventually
 

@@ -9,8 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from twisted.web.client import ResponseDone
 from twisted.web.http import PotentialDataLoss
 
-from kapi.client.answer import AnswerTooLarge
-from kapi.client.collected import Collected
+from kapi.wire.answer import AnswerTooLarge
+from kapi.wire.collected import Collected
 
 WHOLE = Failure(ResponseDone())
 

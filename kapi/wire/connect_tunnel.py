@@ -12,8 +12,8 @@ from twisted.internet.interfaces import (
     IStreamClientEndpoint,
 )
 
-from kapi.client.tunnel import ProxyError as ProxyError
-from kapi.client.tunnel import Tunnel, tunnelled
+from kapi.wire.tunnel import ProxyError as ProxyError
+from kapi.wire.tunnel import Tunnel, tunnelled
 
 MAX_REPLY = 64 * 1024  # bytes of a proxy's answer
 _TARGET = re.compile(r"[^\x00-\x20\x7f]+").fullmatch

@@ -15,10 +15,10 @@ from twisted.internet.task import Clock
 from twisted.internet.threads import deferToThreadPool
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from kapi.client import name_lookups
-from kapi.client.dialer import Dialer
-from kapi.client.name_lookups import NameLookups
-from kapi.client.network_errors import LookupTimedOut
+from kapi.wire import name_lookups
+from kapi.wire.dial import Dialer
+from kapi.wire.name_lookups import NameLookups
+from kapi.wire.network_errors import LookupTimedOut
 
 V4 = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 0))
 V6 = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fd00::1", 0, 0, 0))

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from hpack.huffman_table import HUFFMAN_COMPLETE, HUFFMAN_EMIT_SYMBOL, HUFFMAN_FAIL, HUFFMAN_TABLE
 from hpack.table import HeaderTable
 
-from kapi.serving.limits import MAX_HEADERS
+from kapi.request.headers import MAX_HEADERS
 
 Field = tuple[bytes, bytes]
 

@@ -8,7 +8,7 @@ from twisted.internet import defer, error
 from twisted.python.failure import Failure
 from twisted.web.client import ResponseNeverReceived
 
-from kapi.client.network_errors import LookupTimedOut, describe
+from kapi.wire.network_errors import LookupTimedOut, describe
 
 REFUSED = error.ConnectionRefusedError()
 

@@ -15,7 +15,7 @@ from twisted.internet.interfaces import (
     IStreamClientEndpoint,
 )
 
-from kapi.client.tunnel import ProxyError, Tunnel, tunnelled
+from kapi.wire.tunnel import ProxyError, Tunnel, tunnelled
 
 _NO_PASSWORD, _PASSWORD = 0, 2
 _REFUSALS = (

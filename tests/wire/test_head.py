@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.client.head import BadHead, checked, request_head
+from kapi.wire.head import BadHead, checked, request_head
 
 
 def test_a_head_is_its_lines() -> None:

@@ -11,12 +11,12 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from kapi.client.prepared import Body
-from kapi.client.server_agent import ServerAgent
-from kapi.client.tls_trust import authorities, verified_options
+from kapi.wire.agent import ServerAgent
+from kapi.wire.prepared import Body
+from kapi.wire.tls.trust import authorities, verified_options
 from tests.authentication.identities import Authority, name
 from tests.certificates import key_pem, pem
-from tests.client.test_tls_client import LIMIT, Mirror
+from tests.wire.test_tls_client import LIMIT, Mirror
 
 
 class AnchorCase(TestCase):

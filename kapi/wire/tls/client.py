@@ -17,12 +17,12 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
-from kapi.client.tls_trust import context_of
-from kapi.client.tls_writing import MAX_READS, RECORD_BYTES, TLSWriting
 from kapi.request.reactor import Reactor
+from kapi.wire.tls.trust import context_of
+from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES, TLSWriting
 
 if TYPE_CHECKING:  # commands have no metrics, and should start fast
-    from kapi.client.tls_faults import CertificateFaults, Verify
+    from kapi.wire.tls.faults import CertificateFaults, Verify
 
 
 class SocketOptions(Protocol):

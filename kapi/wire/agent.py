@@ -1,6 +1,6 @@
 """An agent for one HTTPS server, over kept connections, for requests and answers that are whole bytes.
 
-It is used through treq's HTTPClient (``kapi.client.prepared`` makes that cheap).  When a kept connection breaks, its request
+It is used through treq's HTTPClient (``kapi.wire.prepared`` makes that cheap).  When a kept connection breaks, its request
 fails, as upstream's does: a POST is never sent twice.
 """
 
@@ -15,14 +15,14 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IBodyProducer, IResponse
 from zope.interface import implementer
 
-from kapi.client.answer import Answer
-from kapi.client.dialer import Dialer
-from kapi.client.head import header_line, request_line
-from kapi.client.kept_connections import KeptConnections
-from kapi.client.tls_client import tls_reactor
-from kapi.client.tls_faults import CertificateFaults
-from kapi.client.transport import Stream
 from kapi.request.reactor import Reactor
+from kapi.wire.answer import Answer
+from kapi.wire.dial import Dialer
+from kapi.wire.head import header_line, request_line
+from kapi.wire.pool import KeptConnections
+from kapi.wire.tls.client import tls_reactor
+from kapi.wire.tls.faults import CertificateFaults
+from kapi.wire.transport import Stream
 
 _CACHE_SIZE = 1000  # URIs whose first lines are kept
 
@@ -57,7 +57,7 @@ class ServerAgent(KeptConnections[IResponse]):
     def request(
         self, method: bytes, uri: bytes, headers: Headers | None = None, bodyProducer: IBodyProducer | None = None
     ) -> Deferred[IResponse]:
-        """Fires with an Answer.  ``bodyProducer`` is a ``kapi.client.prepared.Body``.
+        """Fires with an Answer.  ``bodyProducer`` is a ``kapi.wire.prepared.Body``.
 
         Fails with the error of the connection, BadAnswer or AnswerTooLarge; cancelling ends the connection.
         """

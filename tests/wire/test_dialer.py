@@ -15,8 +15,8 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from kapi.client.dialer import AddressNotAllowed, Dialer, is_proxyable
-from kapi.client.network_errors import LookupTimedOut
+from kapi.wire.dial import AddressNotAllowed, Dialer, is_proxyable
+from kapi.wire.network_errors import LookupTimedOut
 
 ALLOWED = ["10.1.2.3", "8.8.8.8", "192.168.1.1", "fd00::1", "2001:db8::1", "::ffff:10.1.2.3", "64:ff9b::a01:203"]
 REFUSED = [

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kapi.client.tls_faults import CertificateFaults
+from kapi.wire.tls.faults import CertificateFaults
 
 NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 

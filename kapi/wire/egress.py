@@ -20,8 +20,8 @@ from twisted.internet.interfaces import (
     IStreamClientEndpoint,
 )
 
-from kapi.client.connect_tunnel import ProxyError, through
 from kapi.request.reactor import Reactor
+from kapi.wire.connect_tunnel import ProxyError, through
 
 CLUSTER = "cluster"  # nodes, pods, services
 CONTROL_PLANE = "controlplane"  # what is configured by its URL: webhooks, audit

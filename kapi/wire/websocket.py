@@ -16,10 +16,10 @@ from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFail
 from wsproto.utilities import generate_accept_token
 from zope.interface import implementer
 
-from kapi.client.answer import Answer, BadAnswer, framing, next_head
-from kapi.client.head import request_head
-from kapi.client.transport import Header, Response
 from kapi.request.transport import StreamTransport, close_when_sent
+from kapi.wire.answer import Answer, BadAnswer, framing, next_head
+from kapi.wire.head import request_head
+from kapi.wire.transport import Header, Response
 
 if TYPE_CHECKING:
     from twisted.web.http import _ChunkedTransferDecoder

@@ -30,10 +30,10 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import directlyProvides, implementer, providedBy
 
-from kapi.client.egress import HTTPConnect, proxy_of
-from kapi.client.network_errors import LookupTimedOut
 from kapi.request.departure import keep_alive, socket_of
 from kapi.request.reactor import Reactor
+from kapi.wire.egress import HTTPConnect, proxy_of
+from kapi.wire.network_errors import LookupTimedOut
 
 CONNECT_TIMEOUT = 10.0  # seconds
 #: as ``listening.KEEP_ALIVE``; upstream's dialers wait 30 s, and otherwise as Go does by default
