@@ -17,6 +17,7 @@ from kapi.endpoints.compression import compressed, compressed_document
 from kapi.machinery.warnings import MAX_CHARACTERS
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
+from kapi.request.packed import Packed
 from kapi.request.pending import HeldBytes, Pending
 from kapi.request.response import (
     SLICE,
@@ -92,7 +93,9 @@ def _wants_gzip(ctx: RequestContext) -> bool:
 async def _write_compressed(ctx: RequestContext, response: Response, slices: Sequence[bytes]) -> None:
     http = ctx.http
     try:
-        if isinstance(response, DocumentResponse):
+        if isinstance(slices, Packed):
+            packed = slices.gzip
+        elif isinstance(response, DocumentResponse):
             packed = await compressed_document(ctx.reactor, response.document)
         else:
             packed = await compressed(ctx.reactor, slices)

@@ -280,6 +280,9 @@ class Resource:
     guard: Guard | None = None  # what a user may write into these objects: RBAC escalation
     schema: Callable[[], Type] | None = None  # None: the built-in definition of the kind
     schema_digest: str = ""  # changes with the schema, so that caches need not make the schema to compare it
+    published_schema: Callable[[], Object] | None = (
+        None  # of a custom resource, as its definition has it; it is not kept
+    )
     gates: tuple[str, ...] = ()  # feature gates that must be on for it to be served
     deprecated: str = ""  # warning text of a deprecated version
     removed_in: str = ""  # the release that serves it no more, as in "1.39"

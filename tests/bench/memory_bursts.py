@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.bench import memory_objects as objects
+from tests.bench import memory_openapi as openapi
 from tests.bench.definitions import definition
 from tests.bench.http2 import Http2, Request, block
 from tests.bench.load import Connection, Target
@@ -363,6 +364,9 @@ BURSTS = (
     Burst("connections", 1500, _connections),
     Burst("watches over HTTP/2", 600, _connections_http2, _a_few),
     Burst("definitions", 300, _definitions),
+    Burst("definitions with their OpenAPI document", openapi.DEFINITIONS, openapi.defined_and_read),
+    Burst("OpenAPI document of many definitions", 1, openapi.read_large_v2, openapi.beside_definitions),
+    Burst("OpenAPI documents", 600, openapi.read_all),
     Burst("namespaces", 5000, _made_and_deleted("/api/v1/namespaces", objects.namespace, True)),
     Burst("pods", 3000, _made_and_deleted("/api/v1/namespaces/default/pods", objects.a_pod)),
     Burst("events", 10_000, _made_and_deleted("/api/v1/namespaces/default/events", objects.event)),

@@ -14,10 +14,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.endpoints import compression
 from kapi.endpoints.compression import compressed, compressed_document
-from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.writer import MIN_GZIP_BYTES
 from kapi.filters.chain import FilterChain
-from kapi.request.response import Document
+from kapi.request.packed import packed
+from kapi.request.response import Document, DocumentResponse, Response
 from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 
@@ -127,12 +127,10 @@ class Compressions(SynchronousTestCase):
             self.successResultOf(one)
 
     def test_streams_of_one_document_are_compressed_once(self) -> None:
-        handler = OpenAPIHandler(lambda: ())
         body = b'"' + b"x" * MIN_GZIP_BYTES + b'"'
-        handler.remote.documents["apis/a.example.com/v1"] = ("A", Document(body))
-        runner = RequestRunner(FilterChain([], handler.handle), self.clock)
-        path = "/openapi/v3/apis/a.example.com/v1"
-        requests = [MemoryRequest("GET", path, {"accept-encoding": "gzip"}) for _ in range(5)]
+        document = Document(body)
+        runner = RequestRunner(FilterChain([], lambda _: DocumentResponse(document)), self.clock)
+        requests = [MemoryRequest("GET", "/apis", {"accept-encoding": "gzip"}) for _ in range(5)]
         with patch.object(compression, "compress", wraps=compression.compress) as compress:
             for request in requests:
                 runner.serve(request)
@@ -140,3 +138,14 @@ class Compressions(SynchronousTestCase):
         self.assertEqual(compress.call_count, 1)
         for request in requests:
             self.assertEqual(zlib.decompress(request.written, 31), body)
+
+    def test_what_is_kept_compressed_is_sent_as_it_is(self) -> None:
+        body = b"".join(b"%d," % number for number in range(100_000))
+        kept = packed(body)
+        runner = RequestRunner(FilterChain([], lambda _: Response(200, kept)), self.clock)
+        compressed, plain = (MemoryRequest("GET", "/", headers) for headers in ({"accept-encoding": "gzip"}, {}))
+        for request in (compressed, plain):
+            runner.serve(request)
+        self.assertEqual((compressed.written, plain.written), (kept.gzip, body))
+        self.assertEqual(compressed.responseHeaders.getRawHeaders(b"content-length"), [b"%d" % len(kept.gzip)])
+        self.assertEqual(self.threads.jobs, [])

@@ -14,6 +14,9 @@ from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.endpoints.openapi.schemas import V2, V3
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.resources.catalogue import BUILT_IN
+from kapi.servers.apiextensions.outline import outline
+from kapi.servers.apiextensions.rows import Rows
+from tests.bench.definitions import definition
 from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
 from tests.endpoints.test_openapi import answer
@@ -31,6 +34,20 @@ def test_a_document_equals_that_of_kube_apiserver(key: str) -> None:
     assert response is not None and response.status == 200 and isinstance(response.body, bytes)
     text = json.dumps(json.loads(response.body), sort_keys=True, separators=(",", ":"))
     assert hashlib.sha256(text.encode()).hexdigest() == DIGESTS[key]
+
+
+def test_a_reference_among_a_custom_resources_values_is_none() -> None:
+    """Values that a schema contains are data: neither followed, nor a reason to answer nobody."""
+    crd = definition("refs.example.com", 1)
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    value = {"type": "object", **PRESERVES, "default": {"$ref": "no path"}, "example": {"$ref": "a/io.k8s.Nothing"}}
+    schema["properties"]["spec"]["properties"]["value"] = value
+    rows = Rows(outline(json.dumps(crd).encode())).served
+    handler = OpenAPIHandler(lambda: groups_of([*BUILT_IN, *rows]))
+    for path in ("/openapi/v2", "/openapi/v3/apis/refs.example.com/v1"):
+        response = answer(handler, context(path))
+        assert response is not None and isinstance(response.body, bytes)
+        assert b'"default":{"$ref":"no path"}' in response.body
 
 
 PRESERVES = {"x-kubernetes-preserve-unknown-fields": True}

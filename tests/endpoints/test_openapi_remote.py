@@ -9,9 +9,11 @@ import orjson
 import pytest
 
 from kapi.endpoints.openapi.handler import OpenAPIHandler
+from kapi.endpoints.openapi.pieces import Make
 from kapi.endpoints.openapi.remote import merge, restricted
 from kapi.request.context import RequestContext
-from kapi.request.response import Document, Response
+from kapi.request.packed import packed
+from kapi.request.response import Response
 from kapi.resources.catalogue import BUILT_IN
 from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
@@ -52,12 +54,27 @@ def test_only_the_paths_of_the_group_version_count_with_what_they_refer_to() -> 
 
 
 def test_what_is_ours_stays_and_theirs_of_that_name_gets_another() -> None:
-    ours: dict[str, Any] = {"paths": {"/z": {}}, "definitions": {"Spec": {"type": "integer"}, "Spec_v2": {}}}
-    merge(ours, restricted(THEIRS, "/apis/a.example.com/v1/"))
-    assert ours["definitions"]["Spec"] == {"type": "integer"}
-    assert ours["definitions"]["Spec_v3"] == {"type": "string"}
-    assert ours["definitions"]["Thing"]["properties"]["spec"] == {"$ref": "#/definitions/Spec_v3"}
-    assert list(ours["paths"]) == ["/apis/a.example.com/v1/things", "/z"]
+    ours: dict[str, dict[str, Make]] = {
+        "definitions": {"Spec": lambda: {"type": "integer"}, "Spec_v2": dict},
+        "parameters": {},
+    }
+    theirs = merge(ours, restricted(THEIRS, "/apis/a.example.com/v1/"))
+    definitions = {name: make() for name, make in ours["definitions"].items()}
+    assert definitions["Spec"] == {"type": "integer"}
+    assert definitions["Spec_v3"] == {"type": "string"}
+    assert definitions["Thing"]["properties"]["spec"] == {"$ref": "#/definitions/Spec_v3"}
+    assert (list(theirs), list(ours["parameters"])) == (["/apis/a.example.com/v1/things"], ["pretty-1"])
+
+
+def test_their_paths_and_definitions_are_in_the_order_of_their_names() -> None:
+    handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+    for group in ("zz.example.com", "a.example.com"):
+        theirs = orjson.loads(orjson.dumps(THEIRS).replace(b"a.example.com", group.encode()))
+        handler.remote.specify(f"v1.{group}", f"/apis/{group}/v1/", theirs)
+    found = orjson.loads(answer(handler, context("/openapi/v2")).body)
+    for place in ("paths", "definitions", "parameters"):
+        assert list(found[place]) == sorted(found[place])
+    assert {"/apis/a.example.com/v1/things", "/apis/zz.example.com/v1/things"} <= set(found["paths"])
 
 
 def test_the_document_of_version_2_has_theirs() -> None:
@@ -108,7 +125,7 @@ def test_what_is_nested_is_told_in_both_forms() -> None:
 def test_a_document_of_version_3(accept: str, code: int) -> None:
     handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
     document = {"openapi": "3.0.0", "info": {"title": "t", "version": "1"}, "paths": {}}
-    handler.remote.documents["apis/a.example.com/v1"] = ("AB", Document(orjson.dumps(document)))
+    handler.remote.documents["apis/a.example.com/v1"] = ("AB", packed(orjson.dumps(document)))
     found = answer(handler, context("/openapi/v3/apis/a.example.com/v1", accept=accept))
     assert found.status == code
     if accept == "application/json":
@@ -121,12 +138,12 @@ def test_a_document_of_version_3(accept: str, code: int) -> None:
 
 def test_a_document_that_is_none_has_no_other_form() -> None:
     handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
-    handler.remote.documents["apis/x"] = ("A", Document(b"[1]"))
+    handler.remote.documents["apis/x"] = ("A", packed(b"[1]"))
     assert answer(handler, context("/openapi/v3/apis/x", accept=PACKED)).status == 406
     assert answer(handler, context("/openapi/v3/apis/x", accept="application/json")).body == b"[1]"
 
 
 def test_what_we_serve_is_answered_as_ours() -> None:
     handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
-    handler.remote.documents["apis/apps/v1"] = ("A", Document(b"{}"))
+    handler.remote.documents["apis/apps/v1"] = ("A", packed(b"{}"))
     assert b"deployments" in answer(handler, context("/openapi/v3/apis/apps/v1")).body

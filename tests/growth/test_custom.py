@@ -161,8 +161,9 @@ def _first_use(schema: Object) -> Callable[[], None]:
         made = Work(row)
         for do in WORK:
             _quietly(lambda do=do: do(made, small)())
-        custom_schemas([row], V2)
-        custom_schemas([row], V3)
+        for prefix in (V2, V3):
+            for make in custom_schemas([row], prefix).values():
+                make()
 
     return work
 

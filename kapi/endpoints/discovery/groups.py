@@ -10,6 +10,7 @@ import msgspec
 import orjson
 
 from kapi.machinery.tree import Object
+from kapi.request.packed import Packed
 from kapi.resources.definition import Resource
 
 _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?\Z").match
@@ -35,7 +36,7 @@ class GroupEntry:
     # parts of documents, made once: the group never changes
     entry: Object | None = field(default=None, compare=False)  # in ``/apis``
     aggregated: orjson.Fragment | None = field(default=None, compare=False)  # in the aggregated document, encoded
-    openapi: dict[str, tuple[str, Callable[[], Object]]] | None = field(
+    openapi: dict[str, tuple[str, Callable[..., Packed]]] | None = field(
         default=None, compare=False
     )  # key -> hash, document
 

@@ -7,8 +7,10 @@ preserved, or null is allowed, it must not describe the fields below.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from kapi.endpoints.openapi.paths import custom_name
+from kapi.endpoints.openapi.pieces import Make
 from kapi.endpoints.openapi.schemas import V2, definition_v3
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements
@@ -26,6 +28,8 @@ _KINDS = "x-kubernetes-group-version-kind"
 _UNKNOWN_GROUPS = frozenset(
     ["admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io"]
 )
+#: definitions to which the schemas of custom resources refer; those that they contain have no references
+REFERENCES = (_META + "ListMeta", _META + "ObjectMeta")
 _UNPUBLISHED = frozenset(["readOnly"])
 _NOT_IN_V2 = frozenset(["allOf", "oneOf", "anyOf", "not"])
 
@@ -39,17 +43,21 @@ def definition(name: str) -> Object:
     return schema
 
 
-def custom_schemas(resources: Iterable[Resource], prefix: str) -> dict[str, Object]:
-    """The schemas of custom resources and their lists.  ``prefix``: of references, V2 or V3."""
-    found: dict[str, Object] = {}
+def custom_schemas(resources: Iterable[Resource], prefix: str) -> dict[str, Make]:
+    """What makes the schemas of custom resources and their lists.  ``prefix``: of references, V2 or V3."""
+    found: dict[str, Make] = {}
     for row in resources:
-        if not row.typed_items or row.schema is None:
+        if not row.typed_items or row.published_schema is None:
             continue
         kind = GroupVersionKind(row.group, row.version, row.kind)
-        found[custom_name(kind)] = schema_of(row.schema().schema or {}, kind, prefix)
+        found[custom_name(kind)] = partial(_schema, row.published_schema, kind, prefix)
         list_kind = kind._replace(kind=row.list_kind)
-        found[custom_name(list_kind)] = _list(row, kind, list_kind, prefix)
+        found[custom_name(list_kind)] = partial(_list, row, kind, list_kind, prefix)
     return found
+
+
+def _schema(published: Make, kind: GroupVersionKind, prefix: str) -> Object:
+    return schema_of(published(), kind, prefix)
 
 
 def _list(row: Resource, kind: GroupVersionKind, list_kind: GroupVersionKind, prefix: str) -> Object:

@@ -1,7 +1,7 @@
 """Serves /openapi/v3 with its documents and /openapi/v2 (upstream: kube-openapi ``handler`` and ``handler3``, KEP-2896).
 
 The index lists each document with a hash of what it is made from, so that the index can be made without the documents.  A
-document is made when it is first requested, and kept as bytes until the set of resources changes.
+document is made in pieces when it is first requested, and kept compressed until the set of resources changes.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from kapi.codecs.accept import parse_accept
 from kapi.endpoints.discovery.groups import GroupEntry
 from kapi.endpoints.openapi import documents, parameters, protobuf, protobuf_v3, v2
 from kapi.endpoints.openapi.making import Making
+from kapi.endpoints.openapi.pieces import JSON, Form
 from kapi.endpoints.openapi.remote import RemoteDocuments
-from kapi.machinery.checkpoint import checkpoint, in_slices
+from kapi.machinery.checkpoint import in_slices
+from kapi.machinery.each import costly
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
-from kapi.request.response import Document, DocumentResponse, Response
+from kapi.request.packed import Packed, packed
+from kapi.request.response import SLICE, Response
 from kapi.resources.definition import Resource
 from kapi.schema import derive
 
-Build = Callable[[], Object]
-DocumentV2 = tuple[str, dict[bytes, Document]]  # its hash, and by content type its bodies
+Build = Callable[[Form], Packed]
+DocumentV2 = tuple[str, dict[bytes, Packed]]  # its hash, and by content type its bodies
 _RANGES = (b"accept-ranges", b"bytes")
 _TEXT = b"text/plain; charset=utf-8"
 _JSON = b"application/json"
@@ -61,7 +64,7 @@ class OpenAPIHandler:
     def __init__(self, source: Callable[[], Sequence[GroupEntry]]) -> None:
         self._source = source
         self._builds: dict[str, tuple[str, Build]] | None = None  # key in the index -> (hash, how to make it)
-        self._bodies: dict[tuple[str, str, bytes], Document] = {}  # key in the index, hash and content type -> body
+        self._bodies: dict[tuple[str, str, bytes], Packed] = {}  # key in the index, hash and content type -> body
         self._v2_document: DocumentV2 | None = None
         self._making = Making()
         self._changes = 0  # of the groups, so far
@@ -133,7 +136,7 @@ class OpenAPIHandler:
             return self._make_v3(ctx, key, *known, form, immutable=bool(wanted))
         return _document(ctx, body, digest, immutable=bool(wanted), content_type=form)
 
-    def _foreign(self, ctx: RequestContext, digest: str, document: Document) -> Response | Awaitable[Response]:
+    def _foreign(self, ctx: RequestContext, digest: str, document: Packed) -> Response | Awaitable[Response]:
         """A document of an extension API server: unchanged, or in protobuf, which is made at each request."""
         form = _form(ctx, _FORMS_OF_V3)
         if not form:
@@ -143,12 +146,12 @@ class OpenAPIHandler:
             return Response(301, b"", _JSON, ((b"location", f"{ctx.path}?hash={digest}".encode()),))
         if form == _JSON:
             return _document(ctx, document, digest, immutable=bool(wanted))
-        return self._packed(ctx, digest, document, immutable=bool(wanted))
+        return self._in_protobuf(ctx, digest, document, immutable=bool(wanted))
 
-    async def _packed(self, ctx: RequestContext, digest: str, document: Document, *, immutable: bool) -> Response:
+    async def _in_protobuf(self, ctx: RequestContext, digest: str, document: Packed, *, immutable: bool) -> Response:
         await in_slices
         try:
-            body = Document(protobuf_v3.document(json_pieces.loads(document.body)))
+            body = packed(protobuf_v3.document(json_pieces.loads(document.text())))
         except (AttributeError, KeyError, TypeError, ValueError):  # it is not a valid document
             return Response(406, b"", b"", (_VARY,))
         return _document(ctx, body, digest, immutable=immutable, content_type=_PROTOBUF_V3)
@@ -158,11 +161,8 @@ class OpenAPIHandler:
     ) -> Response:
         key = place, digest, form
 
-        def make() -> Document:
-            tree = build()
-            checkpoint()
-            made = Document(json_pieces.dumps(tree) if form == _JSON else protobuf_v3.document(tree))
-            self._bodies[key] = made
+        def make() -> Packed:
+            made = self._bodies[key] = build(JSON if form == _JSON else protobuf_v3.FORM)
             return made
 
         made = await self._making.make(key, lambda: self._bodies.get(key), make)
@@ -184,30 +184,34 @@ class OpenAPIHandler:
         return _v2_answer(ctx, form, made)
 
     def _build_v2(self, form: bytes) -> DocumentV2:
-        """Makes the document with this form.  It is not kept when the groups have changed meanwhile."""
-        document = self._v2_document
+        """Makes the document with this form.  It is not kept when the groups have changed meanwhile.
+
+        The hash is that of JSON, so this form is always made.
+        """
+        document, changes = self._v2_document, self._changes
+        versions = [
+            (group.name, entry.version, entry.resources)
+            for group in self._source()
+            for entry in group.versions
+            if entry.remote is None
+        ]
+        missing = dict.fromkeys([form] if document is not None else [_JSON, form])
+        forms = [JSON if each == _JSON else protobuf.FORM for each in missing]
+        made = dict(zip(missing, v2.documents_v2(versions, self.remote.specifications(), forms), strict=True))
         if document is None:
-            changes = self._changes
-            versions = [
-                (group.name, entry.version, entry.resources)
-                for group in self._source()
-                for entry in group.versions
-                if entry.remote is None
-            ]
-            tree = v2.document_v2(versions)
-            self.remote.join(tree)
-            checkpoint()
-            made = json_pieces.dumps(tree)
-            checkpoint()
-            document = (hashlib.sha512(made).hexdigest().upper(), {_JSON: Document(made)})
+            document = _digest(made[_JSON]), made
             if changes == self._changes:
                 self._v2_document = document
-        bodies = document[1]
-        if form not in bodies:
-            tree = json_pieces.loads(bodies[_JSON].body)
-            checkpoint()
-            bodies[form] = Document(protobuf.document(tree))
+        else:
+            document[1].update(made)
         return document
+
+
+def _digest(document: Packed) -> str:
+    digest = hashlib.sha512()
+    for part in costly(document):
+        digest.update(part)
+    return digest.hexdigest().upper()
 
 
 def _v2_answer(ctx: RequestContext, form: bytes, document: DocumentV2) -> Response:
@@ -218,10 +222,7 @@ def _v2_answer(ctx: RequestContext, form: bytes, document: DocumentV2) -> Respon
 @functools.cache
 def _roots() -> dict[str, tuple[str, Build]]:
     """The documents that belong to no group."""
-    return {
-        key: (_hash(key, ()), functools.partial(documents.root_document_v3, key))
-        for key in documents.root_documents_v3()
-    }
+    return {key: (_hash(key, ()), functools.partial(documents.root_document_v3, key)) for key in documents.root_items()}
 
 
 def _of_group(group: GroupEntry) -> dict[str, tuple[str, Build]]:
@@ -261,7 +262,7 @@ def _form(ctx: RequestContext, forms: Mapping[str, bytes]) -> bytes:
 
 
 def _document(
-    ctx: RequestContext, document: Document, digest: str, *, immutable: bool = False, content_type: bytes = _JSON
+    ctx: RequestContext, document: Packed, digest: str, *, immutable: bool = False, content_type: bytes = _JSON
 ) -> Response:
     etag = f'"{digest}"'.encode()
     ctx.drop_response_header(b"cache-control")
@@ -273,4 +274,4 @@ def _document(
     ]
     if etag in tags:
         return Response(304, b"", b"", headers)
-    return DocumentResponse(document, content_type, headers)
+    return Response(200, document if document.size > SLICE else document.text(), content_type, headers)

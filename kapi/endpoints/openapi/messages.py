@@ -10,7 +10,8 @@ import struct
 from collections.abc import Callable
 
 from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.tree import Tree
+from kapi.machinery.tree import Object, Tree
+from kapi.request.packed import Packer
 from kapi.schema.protobuf_writing import varint
 
 #: (field number, value) -> the encoded field, or fields
@@ -20,7 +21,12 @@ VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 def field(number: int, data: bytes) -> bytes:
-    return varint(number << 3 | _BYTES) + varint(len(data)) + data
+    return head(number, len(data)) + data
+
+
+def head(number: int, size: int) -> bytes:
+    """What comes before the data of a field."""
+    return varint(number << 3 | _BYTES) + varint(size)
 
 
 # -- values of fields
@@ -94,6 +100,18 @@ class Message:
                 found.append((self.extensions, field(self.extensions, string(1, key) + any_value(2, value))))
         found.sort(key=lambda pair: pair[0])
         return b"".join([data for _, data in found])
+
+
+def write(message: Message, tree: Object, out: Packer) -> None:
+    """Writes a message some of whose fields, or of their fields, are Packers."""
+    for key in sorted(tree, key=lambda key: message.fields[key][0]):
+        value = tree[key]
+        number = message.fields[key][0]
+        if isinstance(value, Packer):
+            out.add(head(number, value.size))
+            out.join(value)
+        else:
+            out.add(message({key: value}))
 
 
 def numbered(first: int, **writers: Writer) -> dict[str, tuple[int, Writer]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import ClassVar
 
 from kapi.endpoints.openapi.parameters import (
@@ -18,6 +19,7 @@ from kapi.endpoints.openapi.parameters import (
     of_write,
     query,
 )
+from kapi.endpoints.openapi.pieces import Make
 from kapi.endpoints.openapi.schemas import V3
 from kapi.machinery.each import costly
 from kapi.machinery.gvk import GroupVersionKind
@@ -64,19 +66,24 @@ def definition_name(kind: GroupVersionKind, custom: bool = False) -> str | None:
     return custom_name(kind) if found is None and custom else found
 
 
-def paths(group: str, version: str, resources: Iterable[Resource]) -> dict[str, Object]:
-    """Path -> path item of all operations of a group version."""
+def paths(group: str, version: str, resources: Iterable[Resource]) -> dict[str, Make]:
+    """Path -> what makes its item, of all operations of a group version; an item without operations is empty."""
     return dict(sorted(_items(group, version, resources)))
 
 
-def _items(group: str, version: str, resources: Iterable[Resource]) -> Iterator[tuple[str, Object]]:
+def _items(group: str, version: str, resources: Iterable[Resource]) -> Iterator[tuple[str, Make]]:
     base = base_path(group, version)
     rows = list(resources)
     if not all(row.typed_items for row in rows):  # upstream's server of custom resources does not describe this one
-        yield f"{base}/", {"get": _resources_operation(group, version)}
+        yield f"{base}/", lambda: {"get": _resources_operation(group, version)}
     for row in costly(rows):
-        for path, item in (_CustomMaker if row.typed_items else _Maker)(row).items(base):
-            yield path, _hoist(item)
+        yield from (_CustomMaker if row.typed_items else _Maker)(row).items(base)
+
+
+def _item(operations: Make, parameters: list[Object]) -> Object:
+    """A path item whose operations have these parameters."""
+    found = operations()
+    return _hoist({**found, "parameters": parameters}) if found else {}
 
 
 def _hoist(item: Object) -> Object:
@@ -144,22 +151,16 @@ class _Maker:
         self.prefix = group_words(row.group) + version
         self.scope = "Namespaced" if row.namespaced else ""
 
-    def items(self, base: str) -> Iterator[tuple[str, Object]]:
+    def items(self, base: str) -> Iterator[tuple[str, Make]]:
         row = self.row
         within = f"{base}/namespaces/{{namespace}}" if row.namespaced else base
         namespace = [in_path("namespace", "object name and auth scope, such as for teams and projects")]
         shared = [*(namespace if row.namespaced else []), query("pretty")]
         named = [in_path("name", f"name of the {row.kind}"), *shared]
-        collection = self._collection()
-        if collection:
-            yield f"{within}/{row.plural}", {**collection, "parameters": shared}
+        yield f"{within}/{row.plural}", partial(_item, self._collection, shared)
         if row.namespaced and ("list" in row.verbs or not {"get", "list"} & set(row.verbs)):
-            everywhere = self._everywhere()
-            if everywhere:
-                yield f"{base}/{row.plural}", everywhere
-        item = self._item()
-        if item:
-            yield f"{within}/{row.plural}/{{name}}", {**item, "parameters": named}
+            yield f"{base}/{row.plural}", partial(_item, self._everywhere, [*of_list(), query("pretty")])
+        yield f"{within}/{row.plural}/{{name}}", partial(_item, self._operations, named)
         for sub in row.subresources:
             yield from self._subresource(f"{within}/{row.plural}/{{name}}", sub, shared)
         if "watch" in row.verbs and self.watched:
@@ -185,8 +186,7 @@ class _Maker:
 
     def _everywhere(self) -> Object:
         if "list" in self.row.verbs:
-            operation = self._list(f"list{self.prefix}{self.row.kind}ForAllNamespaces")
-            return {"get": operation, "parameters": [*of_list(), query("pretty")]}
+            return {"get": self._list(f"list{self.prefix}{self.row.kind}ForAllNamespaces")}
         return {}
 
     def _collection(self) -> Object:
@@ -221,7 +221,7 @@ class _Maker:
         """What reading one object takes."""
         return []
 
-    def _item(self) -> Object:
+    def _operations(self) -> Object:
         row = self.row
         return self._verbs(row.verbs, row.kind, f"{self.prefix}{self.scope}{row.kind}", self.name, self.kind, "")
 
@@ -262,7 +262,7 @@ class _Maker:
             }
         return found
 
-    def _subresource(self, path: str, sub: Subresource, shared: list[Object]) -> Iterator[tuple[str, Object]]:
+    def _subresource(self, path: str, sub: Subresource, shared: list[Object]) -> Iterator[tuple[str, Make]]:
         row = self.row
         kind = GroupVersionKind(sub.group or row.group, sub.version or row.version, sub.kind or row.kind)
         # the log is text, which has no kind: upstream describes its operations with the pod
@@ -274,16 +274,25 @@ class _Maker:
             fixed = [parameter for parameter in shared if parameter["in"] == "path"]
             more = of_connection(kind.kind)
             words = words.removeprefix(self.prefix)
-            yield here, {**self._connections(sub, kind, words), "parameters": [*fixed, *more]}
+            yield here, partial(_item, partial(self._connections, sub, kind, words), [*fixed, *more])
             if sub.name == "proxy":
                 rest = [*fixed, in_path("path", "path to the resource"), *more]
-                yield f"{here}/{{path}}", {**self._connections(sub, kind, words + "WithPath"), "parameters": rest}
-            return
-        if sub.name == "log":
-            text = self._verbs(sub.verbs, row.kind, words, None, kind, "log of ")
-            text["get"]["responses"] = _responses(None, {"200": "OK"}, (*_MEDIA, "text/plain"))
-            yield here, {**text, "parameters": [*shared, *of_connection("PodLogOptions")]}
-            return
+                yield (
+                    f"{here}/{{path}}",
+                    partial(_item, partial(self._connections, sub, kind, words + "WithPath"), rest),
+                )
+        elif sub.name == "log":
+            yield here, partial(_item, partial(self._log, kind, words), [*shared, *of_connection("PodLogOptions")])
+        else:
+            yield here, partial(_item, partial(self._of_subresource, sub, kind, words), shared)
+
+    def _log(self, kind: GroupVersionKind, words: str) -> Object:
+        text = self._verbs(("get",), self.row.kind, words, None, kind, "log of ")
+        text["get"]["responses"] = _responses(None, {"200": "OK"}, (*_MEDIA, "text/plain"))
+        return text
+
+    def _of_subresource(self, sub: Subresource, kind: GroupVersionKind, words: str) -> Object:
+        row = self.row
         name = definition_name(kind, row.typed_items)
         item = self._verbs(sub.verbs, row.kind, words, name, kind, f"{sub.name} of ")
         if "create" in sub.verbs:
@@ -293,7 +302,7 @@ class _Maker:
                 "requestBody": {"content": _content(name, self.body_media), "required": True},
                 "responses": _responses(name, {"200": "OK", "201": "Created", "202": "Accepted"}),
             }
-        yield here, {**item, "parameters": shared}
+        return item
 
     def _connections(self, sub: Subresource, kind: GroupVersionKind, words: str) -> Object:
         methods = (
@@ -309,23 +318,16 @@ class _Maker:
             }
         return found
 
-    def _watches(self, base: str, namespace: list[Object]) -> Iterator[tuple[str, Object]]:
+    def _watches(self, base: str, namespace: list[Object]) -> Iterator[tuple[str, Make]]:
         row = self.row
         prefix = f"watch{self.prefix}{self.scope}{row.kind}"
-        pretty = query("pretty")
         named = in_path("name", f"name of the {row.kind}")
         within = f"{base}/watch/namespaces/{{namespace}}" if row.namespaced else f"{base}/watch"
         scope = namespace if row.namespaced else []
 
-        def watch(action: str, text: str, operation: str, *more: Object) -> Object:
-            parameters = [*of_list(), *scope, pretty, *more]
-            return {
-                "get": {
-                    **self._operation(action, text, operation),
-                    "responses": _responses(_META + "WatchEvent", {"200": "OK"}, _WATCH_MEDIA),
-                },
-                "parameters": parameters,
-            }
+        def watch(action: str, text: str, operation: str, *more: Object) -> Make:
+            parameters = [*of_list(), *more, query("pretty")]
+            return partial(_item, partial(self._watch, action, text, operation), parameters)
 
         several = (
             f"watch individual changes to a list of {row.kind}. "
@@ -335,13 +337,16 @@ class _Maker:
             f"watch changes to an object of kind {row.kind}. deprecated: use the 'watch' parameter with a list operation "
             "instead, filtered to a single item with the 'fieldSelector' parameter."
         )
-        yield f"{within}/{row.plural}", watch("watchlist", several, prefix + "List")
+        yield f"{within}/{row.plural}", watch("watchlist", several, prefix + "List", *scope)
         if "get" in row.verbs:
-            yield f"{within}/{row.plural}/{{name}}", watch("watch", one, prefix, named)
+            yield f"{within}/{row.plural}/{{name}}", watch("watch", one, prefix, *scope, named)
         if row.namespaced:
-            scope = []
             operation = f"watch{self.prefix}{row.kind}ListForAllNamespaces"
             yield f"{base}/watch/{row.plural}", watch("watchlist", several, operation)
+
+    def _watch(self, action: str, text: str, operation: str) -> Object:
+        responses = _responses(_META + "WatchEvent", {"200": "OK"}, _WATCH_MEDIA)
+        return {"get": {**self._operation(action, text, operation), "responses": responses}}
 
 
 class _CustomMaker(_Maker):

@@ -22,7 +22,9 @@ from kapi.endpoints.openapi.messages import (
     one,
     string,
     wrapped,
+    write,
 )
+from kapi.endpoints.openapi.pieces import Form
 from kapi.machinery.tree import Tree
 from kapi.schema.protobuf_writing import varint
 
@@ -187,3 +189,10 @@ _SCHEMES: dict[str, tuple[int, Encode]] = {
     "application": (5, _application),
     "accessCode": (6, _access_code),
 }
+
+FORM = Form(
+    write_path=lambda path, item: named(_path_item)(2, {path: item}),
+    write_schema=lambda name, value: named(schema)(1, {name: value}),
+    separator=b"",
+    write=lambda tree, out: write(document, tree, out),
+)

@@ -23,8 +23,11 @@ from kapi.endpoints.openapi.messages import (
     one,
     string,
     wrapped,
+    write,
 )
-from kapi.machinery.tree import Tree
+from kapi.endpoints.openapi.pieces import Form
+from kapi.machinery.tree import Object, Tree
+from kapi.request.packed import Packer
 from kapi.schema.protobuf_writing import varint
 
 
@@ -160,3 +163,17 @@ schema.fields = {
         default=one(_default), description=string, format=string,
     ),
 }  # fmt: skip
+
+
+def _write(tree: Object, out: Packer) -> None:
+    components = Packer()
+    write(_components, tree["components"], components)
+    write(document, {**tree, "components": components}, out)
+
+
+FORM = Form(
+    write_path=lambda path, item: named(_path_item)(1, {path: item}),
+    write_schema=lambda name, value: named(_schema_or_reference)(1, {name: value}),
+    separator=b"",
+    write=_write,
+)

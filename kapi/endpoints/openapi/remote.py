@@ -7,14 +7,16 @@ merged document could then not be served at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from kapi.codecs import json_pieces
 from kapi.endpoints.openapi import protobuf
+from kapi.endpoints.openapi.pieces import Make
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import entries
 from kapi.machinery.tree import Object, Tree
-from kapi.request.response import Document
+from kapi.request.packed import Packed, packed
 
 _MAX_DEPTH = 100  # objects and lists that are in each other
 _PLACES = {"#/definitions/": "definitions", "#/parameters/": "parameters"}
@@ -25,30 +27,29 @@ class RemoteDocuments:
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         #: of v3: by key in the index the digest and the document
-        self.documents: dict[str, tuple[str, Document]] = {}
-        self._specifications: dict[str, bytes] = {}  # of v2: by the APIService's name, only what counts
+        self.documents: dict[str, tuple[str, Packed]] = {}
+        self._specifications: dict[str, tuple[str, Packed]] = {}  # by the APIService's name
         self._changed = changed
+
+    def specifications(self) -> list[tuple[str, Packed]]:
+        """Of v2: the prefix of a server's paths, and what counts of its document, in the order of the servers' names."""
+        return [self._specifications[name] for name in sorted(self._specifications)]
 
     def specify(self, name: str, prefix: str, document: Object) -> None:
         """Adds or replaces a server's document of v2.  Raises any exception for an invalid document."""
         tree = restricted(document, prefix)
-        found = json_pieces.dumps(tree)
-        if self._specifications.get(name) != found:
+        found = packed(json_pieces.dumps(tree))
+        known = self._specifications.get(name)
+        if known is None or (known[0], known[1].gzip) != (prefix, found.gzip):
             checkpoint()
             protobuf.document(tree)
-            self._specifications[name] = found
+            self._specifications[name] = prefix, found
             self._changed()
 
     def forget(self, name: str) -> None:
         """Removes a server's document of v2."""
         if self._specifications.pop(name, None) is not None:
             self._changed()
-
-    def join(self, document: Object) -> None:
-        """Merges all documents of v2 into ours, in place, in the order of the servers' names."""
-        for name in sorted(self._specifications):
-            checkpoint()
-            merge(document, json_pieces.loads(self._specifications[name]))
 
 
 def restricted(document: Object, prefix: str) -> Object:
@@ -68,24 +69,24 @@ def restricted(document: Object, prefix: str) -> Object:
     return result
 
 
-def merge(document: Object, other: Object) -> None:
-    """Adds the paths of another document that ours does not have, in place."""
+def merge(ours: dict[str, dict[str, Make]], other: Object) -> Object:
+    """Adds the definitions and parameters of another document that ours does not have, and returns its paths, by path.
+
+    ``ours``: what makes ours, by place and name.
+    """
     names: dict[tuple[str, str], str] = {}
-    for place in _PLACES.values():
-        ours = document.setdefault(place, {})
+    for place, found in ours.items():
         for name, value in entries(other[place]):
-            if name in ours and ours[name] != value:
-                names[place, name] = _free(name, ours, other[place])
-    for place in _PLACES.values():
+            if name in found and found[name]() != value:
+                names[place, name] = _free(name, found, other[place])
+    for place, found in ours.items():
         for name, value in entries(other[place]):
-            document[place].setdefault(names.get((place, name), name), _renamed(value, names))
-        document[place] = dict(sorted(document[place].items()))
-    for path, item in entries(other["paths"]):
-        document["paths"].setdefault(path, _renamed(item, names))
-    document["paths"] = dict(sorted(document["paths"].items()))
+            made = partial(json_pieces.loads, json_pieces.dumps(_renamed(value, names)))
+            found.setdefault(names.get((place, name), name), made)
+    return {path: _renamed(item, names) for path, item in sorted(other["paths"].items())}
 
 
-def _free(name: str, *taken: Object) -> str:
+def _free(name: str, *taken: Mapping[str, object]) -> str:
     number = 2
     while any(f"{name}_v{number}" in names for names in taken):
         number += 1

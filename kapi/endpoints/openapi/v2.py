@@ -6,19 +6,25 @@ Upstream: kube-openapi ``builder``, with its shared parameters (``builder/parame
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import orjson
 
-from kapi.endpoints.openapi.custom import custom_schemas
-from kapi.endpoints.openapi.documents import BEARER, INFO, group_v3, root_documents_v3
-from kapi.endpoints.openapi.paths import paths
+from kapi.codecs import json_pieces
+from kapi.endpoints.openapi.custom import REFERENCES, custom_schemas
+from kapi.endpoints.openapi.documents import BEARER, INFO, group_items, root_items
+from kapi.endpoints.openapi.paths import base_path, paths
+from kapi.endpoints.openapi.pieces import Form, Make, Section, path_section, schema_section, whole
+from kapi.endpoints.openapi.remote import merge
 from kapi.endpoints.openapi.schemas import V2, V3, closure, definition_v2, references
 from kapi.machinery.checkpoint import checkpoint
-from kapi.machinery.each import elements
+from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object
+from kapi.request.packed import Packed
 from kapi.resources.definition import Resource
 
+_FIELDS = ("swagger", "info", "parameters", "paths", "definitions", "securityDefinitions", "security")  # in their order
 _METHODS = frozenset(["get", "put", "post", "delete", "options", "head", "patch"])
 #: media types in upstream's order
 _PRODUCED = (
@@ -36,54 +42,90 @@ _HTML = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))  # what Go 
 _NEVER_SHARED = frozenset(["name", "fieldValidation", "dryRun"])
 
 
-def document_v2(versions: Iterable[tuple[str, str, list[Resource]]]) -> Object:
-    """``/openapi/v2`` of all group versions."""
-    items: dict[str, Object] = {}
-    own: dict[str, Object] = {}
-    groups: set[str] = set()
+def documents_v2(
+    versions: Iterable[tuple[str, str, list[Resource]]], others: Sequence[tuple[str, Packed]], forms: Sequence[Form]
+) -> list[Packed]:
+    """``/openapi/v2`` of all group versions, in several forms.
+
+    ``others``: prefixes of paths, and what other servers say of these (``remote``).
+    """
+    parts: dict[str, Callable[[], Mapping[str, Make]]] = {}  # prefix of paths -> their items
+    own: dict[str, Make] = {}
     for group, version, resources in versions:
         checkpoint()
         own.update(custom_schemas(resources, V2))
-        items.update(paths(group, version, resources))
-        if group and group not in groups:
-            groups.add(group)
-            items.update(group_v3(group)["paths"])
-    for document in root_documents_v3().values():
-        items.update(document["paths"])
-    names = closure([*references(items), *references(own)])
-    described = {path: _path_v2(items[path]) for path in elements(sorted(items))}
-    return {
+        parts[f"{base_path(group, version)}/"] = partial(paths, group, version, resources)
+        if group:
+            parts[f"/apis/{group}/"] = partial(group_items, group)
+    parts.update((path, partial(dict, items)) for items in root_items().values() for path in items)
+    names: set[str] = set(REFERENCES if own else ())
+    shared = _SharedParameters()
+    #: the paths in their order; others' paths are written when all of ours are known, and until then prefixes
+    order: list[Section | str] = []
+    section = path_section(forms)
+    for prefix in elements(sorted({*parts, *dict(others)})):
+        if prefix not in parts:
+            order += section, prefix
+            section = path_section(forms)
+            continue
+        for path, make in parts[prefix]().items():
+            item = make()
+            if item:
+                names.update(references(item))
+                section.add(path, shared.replaced(_path_v2(item)))
+    definitions: dict[str, Make] = {**{name: partial(definition_v2, name) for name in closure(names)}, **own}
+    parameters: dict[str, Make] = {name: partial(dict, value) for name, value in shared.by_name.items()}
+    ours = {"definitions": definitions, "parameters": parameters}
+    written = path_section(forms)
+    theirs = {prefix: _written(forms, merge(ours, json_pieces.loads(told.text()))) for prefix, told in others}
+    for part in (*order, section):
+        written.join(theirs[part] if isinstance(part, str) else part)
+    if theirs:
+        definitions = {name: definitions[name] for name in sorted(definitions)}
+    schemas = schema_section(forms, definitions)
+    rest = {
         "swagger": "2.0",
         "info": INFO,
-        "parameters": _share(described),
-        "paths": described,
-        "definitions": {**{name: definition_v2(name) for name in elements(names)}, **own},
+        "parameters": {name: parameters[name]() for name in sorted(parameters)},
         "securityDefinitions": BEARER,
         "security": [{"BearerToken": []}],
     }
+    return [
+        whole(form, {**dict.fromkeys(_FIELDS), **rest, "paths": path_text, "definitions": schema_text})
+        for form, path_text, schema_text in zip(forms, written.texts, schemas.texts, strict=True)
+    ]
 
 
-def _share(described: dict[str, Object]) -> dict[str, Object]:
-    """Replaces parameters of many operations by references, in place; the parameters by their names."""
-    shared: dict[str, Object] = {}
-    names: dict[bytes, str] = {}
-    for parameters in _lists(described):
-        for position, parameter in enumerate(parameters):
-            if _sharable(parameter):
-                text = _go_text(parameter)
-                name = names.get(text)
-                if name is None:
-                    name = names[text] = f"{parameter['name']}-{_hash(text)}"
-                    shared[name] = parameter
-                parameters[position] = {"$ref": f"#/parameters/{name}"}
-    return dict(sorted(shared.items()))
+def _written(forms: Sequence[Form], items: Object) -> Section:
+    section = path_section(forms)
+    for path, item in entries(items):
+        section.add(path, item)
+    return section
 
 
-def _lists(described: dict[str, Object]) -> Iterator[list[Object]]:
-    for item in elements(described.values()):
+class _SharedParameters:
+    """Parameters of many operations, to which these refer."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Object] = {}
+        self._names: dict[bytes, str] = {}
+
+    def replaced(self, item: Object) -> Object:
+        """The path item, in which parameters are replaced by references, in place."""
         for part in (item, *(item[method] for method in _METHODS & item.keys())):
-            if "parameters" in part:
-                yield part["parameters"]
+            parameters = part.get("parameters", ())
+            for position, parameter in enumerate(parameters):
+                if _sharable(parameter):
+                    parameters[position] = {"$ref": f"#/parameters/{self._name(parameter)}"}
+        return item
+
+    def _name(self, parameter: Object) -> str:
+        text = _go_text(parameter)
+        name = self._names.get(text)
+        if name is None:
+            name = self._names[text] = f"{parameter['name']}-{_hash(text)}"
+            self.by_name[name] = parameter
+        return name
 
 
 def _sharable(parameter: Object) -> bool:

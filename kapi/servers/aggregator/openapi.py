@@ -12,7 +12,7 @@ from kapi.codecs import json_pieces
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Tree
-from kapi.request.response import Document
+from kapi.request.packed import packed
 from kapi.runtime.workqueue import WorkQueue
 from kapi.servers.aggregator.backend_client import BackendClient
 
@@ -79,7 +79,7 @@ class OpenAPIDownload:
         for key in mine - {key for key, _ in urls}:
             del documents[key]
             mine.discard(key)
-        space = MAX_BYTES - sum(len(documents[key][1].body) for key in mine)
+        space = MAX_BYTES - sum(documents[key][1].size for key in mine)
         changed = not urls
         for key, url in urls:
             digest = url.partition("hash=")[2]
@@ -91,12 +91,12 @@ class OpenAPIDownload:
                 return False  # forgotten meanwhile
             if body is None or key in documents and key not in mine:
                 continue
-            before = len(documents[key][1].body) if key in documents else 0
+            before = documents[key][1].size if key in documents else 0
             if len(body) > space + before:
                 continue
             space += before - len(body)
             changed = True
-            documents[key] = (digest or hashlib.sha512(body).hexdigest().upper(), Document(body))
+            documents[key] = (digest or hashlib.sha512(body).hexdigest().upper(), packed(body))
             mine.add(key)
         return changed
 

@@ -220,6 +220,7 @@ class Rows:
             other_versions=functools.partial(OtherVersions, self, name),
             from_storage=self._converter(name) if converted else None,
             schema=lambda: self.type(name),
+            published_schema=self.schemas[name].published,
             schema_digest=f"{self.state[0]} {self.state[1]}",
             deprecated=_deprecation(self.group, self.kind, version, newest),
             typed_items=True,

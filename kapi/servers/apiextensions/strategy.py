@@ -50,6 +50,14 @@ class VersionSchema:
     def schema(self) -> Schema | None:
         return self._load()
 
+    def published(self) -> Object:
+        """The schema for OpenAPI documents: of a resource that is not in use it is loaded each time, and not kept."""
+        found: Schema | None = self.__dict__.get("schema")
+        if not found:
+            found = self._load() or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            free_in_steps(found, self.size)
+        return found
+
     @cached_property
     def defaults(self) -> bool:
         return has_defaults(self.schema)

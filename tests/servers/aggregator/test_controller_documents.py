@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import orjson
 
-from kapi.machinery.tree import Object
 from tests.servers.aggregator.controller_case import ControllerCase
 
 
@@ -17,7 +16,7 @@ class DocumentTests(ControllerCase):
         self.backend_client.answers[path] = b"{}"
         self.clock.advance(31)
         self.turn()
-        found = {key: (digest, document.body) for key, (digest, document) in self.openapi.documents.items()}
+        found = {key: (digest, document.text()) for key, (digest, document) in self.openapi.documents.items()}
         self.assertEqual(found, {"apis/a.example.com/v1": ("A", b"{}")})
         asked = len(self.backend_client.asked)
         self.clock.advance(31)
@@ -38,16 +37,14 @@ class DocumentTests(ControllerCase):
         self.clock.advance(31)
         self.turn()
         self.assertEqual(sorted(self.openapi.documents), keys)
-        document: Object = {"paths": {}}
-        self.openapi.join(document)
-        self.assertEqual(document["paths"], {path: {}})
+        [(prefix, document)] = self.openapi.specifications()
+        self.assertEqual((prefix, orjson.loads(document.text())["paths"]), ("/apis/a.example.com/v1/", {path: {}}))
         answers["/openapi/v3"] = orjson.dumps({"paths": {"apis": {"serverRelativeURL": urls["apis"]}}})
         self.clock.advance(31)
         self.turn()
         self.assertEqual(sorted(self.openapi.documents), ["apis"])
         self.services.remove("v1.a.example.com")
-        self.openapi.join(nothing := {"paths": {}})
-        self.assertEqual((self.openapi.documents, nothing["paths"]), ({}, {}))
+        self.assertEqual((self.openapi.documents, self.openapi.specifications()), ({}, []))
 
     def test_documents_of_other_group_versions_are_not_taken(self) -> None:
         """Else two servers, each behind an APIService of the other, would keep what neither serves any more."""

@@ -64,11 +64,11 @@ class DownloadTests(SynchronousTestCase):
         self.backend_client.serve({"c": large, "d": orjson.dumps("x" * 30)}, "2")
         self.look()
         self.assertEqual(
-            {key: len(document.body) for key, (_, document) in self.remote.documents.items()}, {"c": 17, "d": 17}
+            {key: document.size for key, (_, document) in self.remote.documents.items()}, {"c": 17, "d": 17}
         )
         self.backend_client.serve({"d": orjson.dumps("x" * 30)}, "2")
         self.look()
-        self.assertEqual({key: len(document.body) for key, (_, document) in self.remote.documents.items()}, {"d": 32})
+        self.assertEqual({key: document.size for key, (_, document) in self.remote.documents.items()}, {"d": 32})
 
     def test_documents_stay_while_their_server_cannot_answer(self) -> None:
         """For a moment, after a probe that it has answered; one that says it has none has none."""
