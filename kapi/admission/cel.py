@@ -54,7 +54,7 @@ class _PendingDecision(Exception):
 
 
 class AuthorizationChecks:
-    """The authorization checks of the expressions of one request.
+    """The authorization checks of the expressions of one request.  A check that several policies make is made once.
 
     Expressions run synchronously: one that needs an asynchronous decision is stopped, and evaluated again when that is known.
     """
@@ -129,11 +129,11 @@ class Bindings:
         resource: GroupVersionResource,
         obj: Object | None,
         old: Object | None,
-        authorizer: authorization.Authorizer | None,
+        checks: AuthorizationChecks,
         namespace: Object | None = None,
     ) -> None:
         self.operation = attributes.operation
-        checks = self.checks = AuthorizationChecks(authorizer, attributes.user)
+        self.checks = checks
         self.values: dict[str, Value] = {
             "object": obj,
             "oldObject": old,

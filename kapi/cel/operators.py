@@ -231,7 +231,7 @@ def index(value: object, at: object) -> Value:
         except KeyError:
             raise _Absent(f"no such key: {at}") from None
         return found
-    raise no_overload()
+    raise _Absent(f"no such key: {at}")
 
 
 def _add(compiler: Compiles, node: Call) -> Step:

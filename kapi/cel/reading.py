@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kapi.cel.errors import Cancelled, EvaluationError
 from kapi.cel.frame import Frame, Step
 from kapi.cel.types import CelType, Value
-from kapi.cel.values import NONE, Optional, no_overload
+from kapi.cel.values import NONE, Optional
 
 
 def certain(type_: CelType | None) -> bool:
@@ -72,7 +72,14 @@ def get_field(value: object, name: str) -> Value:
             return value[name]
         except KeyError:
             raise EvaluationError(f"no such key: {name}") from None
-    raise no_overload()
+    raise _without_fields(value, name)
+
+
+def _without_fields(value: object, name: str) -> EvaluationError:
+    """The error for a field of a value that has none (upstream: ``refQualify``)."""
+    if isinstance(value, (list, tuple)):
+        return EvaluationError("unsupported index type 'string' in list")
+    return EvaluationError(f"no such key: {name}")
 
 
 def plain_field(operand: Step, name: str) -> Step:
@@ -115,7 +122,9 @@ def optional_field(operand: Step, name: str, convert: Callable[[Value], Value] |
                 return NONE
             value = value.value()
         if not isinstance(value, dict):
-            raise no_overload()
+            if isinstance(value, (list, tuple)):
+                raise _without_fields(value, name)
+            return NONE
         if name not in value:
             return NONE
         return _member(value, name, convert)
@@ -132,7 +141,9 @@ def present(operand: Step, name: str) -> Step:
             value = value.value()
         if isinstance(value, dict):
             return name in value
-        raise no_overload()
+        if isinstance(value, (list, tuple)):
+            raise _without_fields(value, name)
+        return False
 
     return test
 

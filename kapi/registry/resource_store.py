@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 
-from kapi.admission.interface import AdmissionChain, Attributes
+from kapi.admission.interface import CREATE, UPDATE, AdmissionChain, Attributes
 from kapi.codecs.split import encode_halves
 from kapi.machinery import status
 from kapi.machinery.checkpoint import LARGE, engage
@@ -33,7 +33,17 @@ from kapi.watchcache.entry import Entry, Fields
 from kapi.watchcache.unreadable import Unreadable
 
 _VERBS = {"CreateOptions": "create", "UpdateOptions": "update", "PatchOptions": "patch"}
+#: what admission sees as the options of a write, be it made by POST, PUT or PATCH
+_OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions"}
 Convert = Callable[[Object], Object]
+
+
+def _options_of(operation: str, options: Object) -> Object:
+    """The options of a request as those of an operation: a patch may create an object, and so may an update."""
+    kind = _OPTIONS.get(operation)
+    if kind is None or options.get("kind") == kind or options.get("kind") not in _VERBS:
+        return options
+    return {name: kind if name == "kind" else value for name, value in options.items() if name != "force"}
 
 
 @cache
@@ -122,7 +132,7 @@ class ResourceStore:
             old,
             op.user,
             subresource=op.subresource.name if op.subresource else "",
-            options=op.options,
+            options=_options_of(operation, op.options),
             dry_run=op.dry_run,
             warnings=op.warnings,
             annotations=op.annotations,

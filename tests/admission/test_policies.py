@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from kapi.admission.interface import Attributes
+from kapi.admission.interface import Attributes, Reinvocation
 from kapi.admission.policy import mutating, validating
+from kapi.authorization import interface as authorization
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
+from kapi.resources.definition import Resource
+from kapi.schema.structural.convert import type_of
+from kapi.schema.structural.structure import Schema
 from tests.admission.fakes import FakeClient, attributes, finish, initializer
 
 GROUP = "admissionregistration.k8s.io"
@@ -101,6 +105,67 @@ class TestValidating:
         }
         assert self.refusal(spec, config_map()).message.endswith("is gold!")
 
+    def test_an_error_in_a_variable_is_told_without_the_expression_of_the_variable(self) -> None:
+        spec = {
+            "variables": [
+                {"name": "n", "expression": "object.data.size()"},
+                {"name": "big", "expression": "variables.n > 0"},
+            ],
+            "validations": [{"expression": "variables.big"}],
+        }
+        why = (
+            'composited variable "big" fails to evaluate: composited variable "n" fails to evaluate: no such key: data'
+        )
+        assert self.refusal(spec, config_map()).message.endswith(f"expression 'variables.big' resulted in error: {why}")
+
+    def test_parameters_that_are_not_there_have_no_fields(self) -> None:
+        spec = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
+        told = "expression 'params.data.x == 1' resulted in error: no such key: data"
+        error = self.refusal({**spec, "validations": [{"expression": "params.data.x == 1"}]}, config_map())
+        assert error.message.endswith(told)
+        error = self.refusal({**spec, "validations": [{"expression": "has(params.data)"}]}, config_map())
+        assert error.message.endswith("failed expression: has(params.data)")
+
+    @pytest.mark.parametrize(
+        ("group", "plural"),
+        [
+            ("authentication.k8s.io", "selfsubjectreviews"),
+            ("authentication.k8s.io", "tokenreviews"),
+            ("authorization.k8s.io", "localsubjectaccessreviews"),
+            ("authorization.k8s.io", "selfsubjectaccessreviews"),
+            ("authorization.k8s.io", "selfsubjectrulesreviews"),
+            ("authorization.k8s.io", "subjectaccessreviews"),
+        ],
+    )
+    def test_questions_about_users_are_never_seen(self, group: str, plural: str) -> None:
+        everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+        spec = {"matchConstraints": {"resourceRules": [everything]}, "validations": [{"expression": "false"}]}
+        client = cluster("validating", spec, {"validationActions": ["Deny"]})
+        plugin = validating.make(initializer(client), None)
+        obj = {"apiVersion": f"{group}/v1", "kind": "Question", "metadata": {}}
+        finish(plugin.validate(attributes(obj, group=group, resource=plural, kind="Question")))
+        with pytest.raises(StatusError):
+            finish(plugin.validate(attributes(obj, group=group, resource="others", kind="Question")))
+
+    def test_an_authorization_check_of_several_policies_is_made_once(self) -> None:
+        check = "authorizer.group('').resource('pods').namespace('n').check('list').allowed()"
+        client = cluster("validating", {"validations": [{"expression": check}]}, {"validationActions": ["Deny"]})
+        other = {"matchConstraints": RULES, "validations": [{"expression": check}, {"expression": check}]}
+        client.put(GROUP, "validatingadmissionpolicies", {"metadata": {"name": "q"}, "spec": other})
+        bound = {"policyName": "q", "validationActions": ["Deny"]}
+        client.put(GROUP, "validatingadmissionpolicybindings", {"metadata": {"name": "c"}, "spec": bound})
+        asked: list[str] = []
+
+        class Counting:
+            def authorize(self, attributes: authorization.Attributes) -> authorization.Verdict:
+                asked.append(attributes.verb)
+                return authorization.Verdict(authorization.Decision.ALLOW)
+
+        made = initializer(client)
+        made.authorizer = Counting()
+        finish(validating.make(made, None).validate(request(config_map())))
+        assert asked == ["list"]
+
     def test_params(self) -> None:
         spec = {
             "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
@@ -168,3 +233,46 @@ class TestMutating:
             self.mutate(spec, config_map(k="v"))
         assert caught.value.message.startswith("policy 'p' with binding 'b' denied request: JSON Patch: ")
         assert self.mutate({**spec, "failurePolicy": "Ignore"}, config_map(k="v"))["data"] == {"k": "v"}
+
+    @pytest.mark.parametrize("changes", [True, False])
+    def test_a_policy_that_ran_may_run_again_though_nothing_changed_after_it(self, changes: bool) -> None:
+        count = "string(has(object.data) ? object.data.size() : 0)" if changes else "'0'"
+        spec = self.apply("Object{data: {'n' + " + count + ": 'x'}}")
+        client = cluster("mutating", {"reinvocationPolicy": "IfNeeded", **spec})
+        plugin = mutating.make(initializer(client), None)
+        asked = request(config_map(n0="x"))
+        reinvocation = asked.reinvocation = Reinvocation()
+        finish(plugin.admit(asked))
+        assert reinvocation.requested
+        reinvocation.again = True
+        finish(plugin.admit(asked))
+        assert asked.obj is not None
+        assert asked.obj["data"] == ({"n0": "x", "n1": "x", "n2": "x"} if changes else {"n0": "x"})
+
+    def test_fields_that_a_custom_resource_does_not_have(self) -> None:
+        schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}}
+        type_ = type_of(Schema(schema), "Thing")
+        row = Resource(
+            group="x.io",
+            version="v1",
+            kind="Thing",
+            plural="things",
+            namespaced=True,
+            typed_items=True,
+            schema=lambda: type_,
+        )
+        rule = {"apiGroups": ["x.io"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["things"]}
+        told = {}
+        for name in ("a", "b"):
+            spec = self.apply(f"Object{{spec: Object.spec{{{name}: 'z'}}}}")
+            client = cluster("mutating", {**spec, "matchConstraints": {"resourceRules": [rule]}})
+            obj = {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {}}
+            asked = attributes(obj, group="x.io", resource="things", kind="Thing")
+            asked.custom_resource = row
+            try:
+                finish(mutating.make(initializer(client), None).admit(asked))
+            except StatusError as error:
+                told[name] = error.message
+            else:
+                assert asked.obj is not None and asked.obj["spec"] == {name: "z"}
+        assert list(told) == ["b"] and told["b"].endswith(".spec.b: field not declared in schema")

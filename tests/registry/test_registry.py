@@ -9,7 +9,9 @@ from twisted.internet.task import Clock
 
 from kapi.admission.interface import AdmissionChain
 from kapi.machinery.gvk import GroupResource
+from kapi.machinery.tree import Object
 from kapi.registry.environment import Environment
+from kapi.registry.operation import Operation
 from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
 from kapi.resources.catalogue import BUILT_IN
@@ -107,3 +109,23 @@ def test_a_late_store_is_admitted_by_the_chain_of_its_time() -> None:
     one, chain = late(), AdmissionChain()
     one.admit_by(chain)
     assert one.stores[CONFIG_MAPS].admission is chain
+
+
+@pytest.mark.parametrize("sent", ["CreateOptions", "UpdateOptions", "PatchOptions"])
+@pytest.mark.parametrize(("operation", "kind"), [("CREATE", "CreateOptions"), ("UPDATE", "UpdateOptions")])
+def test_admission_sees_the_options_of_the_operation_whatever_the_method(sent: str, operation: str, kind: str) -> None:
+    store = registry().add(ROW)
+    options: Object = {"kind": sent, "apiVersion": "meta.k8s.io/v1", "fieldManager": "m", "dryRun": ["All"]}
+    if sent == "PatchOptions":
+        options["force"] = True
+    attributes = store.attributes(Operation(store.row, "ns", "a", options=options), operation, {}, {})
+    wanted = {"kind": kind, "apiVersion": "meta.k8s.io/v1", "fieldManager": "m", "dryRun": ["All"]}
+    assert attributes.options == wanted
+
+
+def test_a_deletion_keeps_its_options() -> None:
+    store = registry().add(ROW)
+    options = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "gracePeriodSeconds": 0}
+    operation = Operation(store.row, "ns", "a", options=options)
+    assert store.attributes(operation, "DELETE", None, {}).options == options
+    assert store.attributes(operation, "UPDATE", {}, {}).options == options

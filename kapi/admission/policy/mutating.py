@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from kapi.admission.cel import Bindings
+from kapi.admission.cel import AuthorizationChecks, Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin, denied
 from kapi.admission.policy.evaluation import (
@@ -32,6 +32,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.admissionregistration.composition import Composition
 from kapi.resources.admissionregistration.expressions import JSON_PATCH, OBJECT, CompileError, EvaluationError
 from kapi.schema.builtin import names_by_kind, type_of
+from kapi.schema.types import Type
 
 
 class MutatingPolicy(Policy):
@@ -82,6 +83,14 @@ class _Failure:
         return f"policy '{self.policy.name}' with binding '{self.binding.name}' denied request: {self.why}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a policy did to an object.  ``ran``: a mutation was evaluated without an error, be there a change or not."""
+
+    changed: bool
+    ran: bool
+
+
 class MutatingAdmissionPolicy(Plugin):
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
@@ -127,18 +136,23 @@ class MutatingAdmissionPolicy(Plugin):
 
     async def _run(self, invocations: list[_Invocation], attributes: Attributes, failures: list[_Failure]) -> None:
         passes, again = begin_pass(self.name, attributes)
+        checks = AuthorizationChecks(self.initializer.authorizer, attributes.user)
+        ran = False
         try:
             namespace = await namespace_of(self.initializer, attributes)
             for invocation in costly(invocations):
                 if again and invocation.key not in passes.to_reinvoke:
                     continue
-                changed = await self._mutate(invocation, attributes, namespace, failures)
-                if changed is None:
+                outcome = await self._mutate(invocation, attributes, checks, namespace, failures)
+                if outcome is None:
                     continue
-                if changed:
+                if outcome.changed:
                     passes.changed(attributes)
                 if invocation.policy.reinvoke:
                     passes.may_reinvoke.add(invocation.key)
+                ran = ran or outcome.ran
+            if ran:  # also without a change, and then the policy that ran last may run again, too
+                passes.changed(attributes)
         finally:
             if passes.may_reinvoke and not again:  # else nobody asks
                 passes.last_output = None if attributes.obj is None else tree.copy(attributes.obj)
@@ -149,14 +163,19 @@ class MutatingAdmissionPolicy(Plugin):
             meter.policy("mutating", invocation.policy.name, invocation.binding.name, error, took)
 
     async def _mutate(
-        self, invocation: _Invocation, attributes: Attributes, namespace: Object | None, failures: list[_Failure]
-    ) -> bool | None:
-        """Whether the object was changed; None when the policy's conditions do not hold."""
+        self,
+        invocation: _Invocation,
+        attributes: Attributes,
+        checks: AuthorizationChecks,
+        namespace: Object | None,
+        failures: list[_Failure],
+    ) -> _Outcome | None:
+        """None when the policy's conditions do not hold."""
         policy, kind = invocation.policy, invocation.kind
         obj, old = in_version(attributes.obj, kind, attributes), in_version(attributes.old, kind, attributes)
 
         def bindings(current: Object | None) -> Bindings:
-            return Bindings(attributes, kind, invocation.resource, current, old, self.initializer.authorizer, namespace)
+            return Bindings(attributes, kind, invocation.resource, current, old, checks, namespace)
 
         def failed(error: Exception) -> None:
             failures.append(_Failure(policy, invocation.binding, str(error), "Invalid"))
@@ -171,8 +190,8 @@ class MutatingAdmissionPolicy(Plugin):
             failed(error)
             return None
         if obj is None or attributes.obj is None:
-            return False
-        before = obj
+            return _Outcome(changed=False, ran=False)
+        before, ran = obj, False
         known = obj if obj is attributes.obj else None  # else it comes from a conversion
         for is_json, expression in policy.mutations:
             start = time.perf_counter()
@@ -184,19 +203,27 @@ class MutatingAdmissionPolicy(Plugin):
                 if is_json:
                     patched = apply_json_patch(obj, value)
                 else:
-                    type_ = type_of(kind) if kind in names_by_kind() else None
-                    patched = apply_configuration(obj, value, type_)
+                    patched = apply_configuration(obj, value, _type(kind, attributes))
             except (EvaluationError, MutationError) as error:
                 failed(error)
                 self._count(invocation, error_type(str(error)), start)
                 continue
             self._count(invocation, "no_error", start)
+            ran = True
             if patched is not obj:
                 obj = known = decoded(patched, kind, known)
         if tree.equal(obj, before):
-            return False
+            return _Outcome(changed=False, ran=ran)
         attributes.obj = to_storage(obj, kind, attributes.obj, attributes)
-        return True
+        return _Outcome(changed=True, ran=ran)
+
+
+def _type(kind: GroupVersionKind, attributes: Attributes) -> Type | None:
+    """The type of an object in the version of a kind; None if it is not known."""
+    row = attributes.custom_resource
+    if row is None:
+        return type_of(kind) if kind in names_by_kind() else None
+    return row.schema() if row.schema is not None and row.version == kind.version else None
 
 
 def _refusal(attributes: Attributes, failures: list[_Failure]) -> StatusError:

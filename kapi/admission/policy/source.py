@@ -13,7 +13,7 @@ from kapi.admission.webhook.hooks import Rule
 from kapi.admission.webhook.matching import by_rules, exempt, namespace_matches, object_matches
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.each import elements
-from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kapi.machinery.selectors import EVERYTHING, LabelSelector, from_label_selector
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Lister
@@ -170,8 +170,8 @@ class PolicySource(Source[tuple[P, ...]]):
         """Dispatches a request to all policies; None when there is nothing to wait for."""
         policies = self.get()
         if policies is None:
-            return None if exempt(attributes) else self._run_when_read(attributes, dispatch)
-        return None if not policies or exempt(attributes) else dispatch(policies, attributes)
+            return None if _unseen(attributes) else self._run_when_read(attributes, dispatch)
+        return None if not policies or _unseen(attributes) else dispatch(policies, attributes)
 
     async def _run_when_read(self, attributes: Attributes, dispatch: Dispatch[P]) -> None:
         await dispatch(await self.wait(), attributes)
@@ -188,6 +188,24 @@ class PolicySource(Source[tuple[P, ...]]):
             )
 
         return self.cached(attributes, find, policies)
+
+
+#: questions about who someone is and what he may do, of which a wrong answer may break the cluster
+_UNSEEN = frozenset(
+    {
+        GroupResource("authentication.k8s.io", "selfsubjectreviews"),
+        GroupResource("authentication.k8s.io", "tokenreviews"),
+        GroupResource("authorization.k8s.io", "localsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectrulesreviews"),
+        GroupResource("authorization.k8s.io", "subjectaccessreviews"),
+    }
+)
+
+
+def _unseen(attributes: Attributes) -> bool:
+    """Whether policies never see a request (upstream: ``pkg/kubeapiserver/admission/exclusion``)."""
+    return exempt(attributes) or attributes.resource.group_resource in _UNSEEN
 
 
 def _named(bindings: list[Binding], initializer: Initializer, attributes: Attributes) -> Sequence[Binding]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from kapi.admission.cel import Bindings
+from kapi.admission.cel import AuthorizationChecks, Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin, denied
 from kapi.admission.policy.evaluation import (
@@ -86,6 +86,7 @@ class ValidatingAdmissionPolicy(Plugin):
 
     async def _dispatch(self, policies: tuple[ValidatingPolicy, ...], attributes: Attributes) -> None:
         denials: list[_Denial] = []
+        checks = AuthorizationChecks(self.initializer.authorizer, attributes.user)
         for policy, bindings in costly(self.source.matching(policies, attributes)):
             try:
                 found = await policy.match.find(self.initializer, attributes)
@@ -93,7 +94,7 @@ class ValidatingAdmissionPolicy(Plugin):
                 self._misconfigured(denials, policy, None, str(error.message))
                 continue
             if found is not None:
-                await self._policy(policy, bindings, attributes, *found, denials)
+                await self._policy(policy, bindings, attributes, *found, checks, denials)
         if denials:
             raise _refusal(attributes, denials[0])
 
@@ -110,6 +111,7 @@ class ValidatingAdmissionPolicy(Plugin):
         attributes: Attributes,
         kind: GroupVersionKind,
         resource: GroupVersionResource,
+        checks: AuthorizationChecks,
         denials: list[_Denial],
     ) -> None:
         published: dict[str, dict[str, None]] = {}
@@ -128,7 +130,7 @@ class ValidatingAdmissionPolicy(Plugin):
             if bindings is None and params:
                 obj, old = in_version(attributes.obj, kind, attributes), in_version(attributes.old, kind, attributes)
                 namespace = await namespace_of(self.initializer, attributes)
-                bindings = Bindings(attributes, kind, resource, obj, old, self.initializer.authorizer, namespace)
+                bindings = Bindings(attributes, kind, resource, obj, old, checks, namespace)
             for param in costly(params):
                 assert bindings is not None
                 start = time.perf_counter()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.admission.cel import Bindings
+from kapi.admission.cel import AuthorizationChecks, Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.admission.webhook.hooks import Hook
@@ -35,7 +35,8 @@ async def conditions_hold(
 
     ``errors`` takes what went wrong with conditions.
     """
-    bindings = Bindings(attributes, kind, resource, obj, old, initializer.authorizer)
+    checks = AuthorizationChecks(initializer.authorizer, attributes.user)
+    bindings = Bindings(attributes, kind, resource, obj, old, checks)
     budget = MAX_COST
     if hook.compiled is None:
         hook.compiled = [_compiled(expression) for _, expression in hook.conditions]

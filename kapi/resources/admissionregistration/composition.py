@@ -36,11 +36,11 @@ class Composition:
 
     def add(self, name: str, text: str) -> None:
         """Adds a variable.  Raises CompileError; the variable is declared then, without a type."""
-        self.type.fields[name] = StructField(name, DYN)
         try:
             compiled = compile_expression(text, self.environment, ())
         except CompileError as error:
             self.expressions[name] = error
+            self.type.fields[name] = StructField(name, DYN)
             raise
         self.expressions[name] = compiled
         self.type.fields[name] = StructField(name, compiled.program.result_type)
@@ -78,7 +78,9 @@ class LazyVariables(Object):
             try:
                 value, cost = expression.evaluate(self._values, max(self._budget - self.cost, 0))
             except EvaluationError as error:
-                raise cel_errors.EvaluationError(f'composited variable "{name}" fails to evaluate: {error}') from None
+                raise cel_errors.EvaluationError(
+                    f'composited variable "{name}" fails to evaluate: {error.cause}'
+                ) from None
         except cel_errors.EvaluationError as error:
             self._failed[name] = str(error)
             raise

@@ -41,10 +41,14 @@ class CompileError(ValueError):
 
 
 class EvaluationError(ValueError):
-    """An expression that failed for this request.  ``fatal``: the cost limit was hit and nothing more is evaluated."""
+    """An expression that failed for this request.  ``fatal``: the cost limit was hit and nothing more is evaluated.
 
-    def __init__(self, text: str, fatal: bool = False, cost: int = 0) -> None:
+    ``cause`` is the text without the expression.
+    """
+
+    def __init__(self, text: str, fatal: bool = False, cost: int = 0, cause: str = "") -> None:
         super().__init__(text)
+        self.cause = cause or text
         self.fatal = fatal
         self.cost = cost
 
@@ -203,12 +207,13 @@ class Expression:
         except cel_errors.BudgetExceeded:
             if budget < PER_CALL_LIMIT:
                 raise EvaluationError(OUT_OF_BUDGET, fatal=True) from None
-            why = f"expression '{self.text}' resulted in error: operation cancelled: actual cost limit exceeded"
-            raise EvaluationError(why, cost=frame.cost) from None
+            raise self._failed("operation cancelled: actual cost limit exceeded", frame) from None
         except cel_errors.EvaluationError as error:
-            why = f"expression '{self.text}' resulted in error: {error}"
-            raise EvaluationError(why, cost=frame.cost) from None
+            raise self._failed(str(error), frame) from None
         return value, frame.cost
+
+    def _failed(self, cause: str, frame: Frame) -> EvaluationError:
+        return EvaluationError(f"expression '{self.text}' resulted in error: {cause}", cost=frame.cost, cause=cause)
 
 
 def compile_expression(text: str, env: Environment, wanted: tuple[CelType, ...] = (BOOL,)) -> Expression:

@@ -232,11 +232,7 @@ class MutatingPolicyStrategy(_Policy):
             spec.pop("reinvocationPolicy", None)
 
     def _operations(self, match: Object, errors: Errors) -> None:
-        path = _SPEC.child("matchConstraints", "resourceRules", "operations")
-        for rule in elements(match, "resourceRules"):
-            for operation in elements(rule, "operations"):
-                if operation not in _MUTATING_OPERATIONS:
-                    errors.append(not_supported(path, operation, _MUTATING_OPERATIONS))
+        _mutating_operations(match, _SPEC.child("matchConstraints"), errors)
 
     def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
         spec = obj.get("spec") or {}
@@ -277,8 +273,16 @@ class MutatingPolicyStrategy(_Policy):
             )
 
 
+def _mutating_operations(match: Object, path: Path, errors: Errors) -> None:
+    """There is no object to change in a deletion."""
+    for rule in elements(match, "resourceRules"):
+        for operation in elements(rule, "operations"):
+            if operation not in _MUTATING_OPERATIONS:
+                errors.append(not_supported(path.child("resourceRules", "operations"), operation, _MUTATING_OPERATIONS))
+
+
 class BindingStrategy(_Guarded):
-    """Bindings of either kind of policy."""
+    """Bindings of either kind of policy; those that validate have ``actions``."""
 
     def __init__(self, *, actions: bool) -> None:
         self.actions = actions
@@ -297,6 +301,8 @@ class BindingStrategy(_Guarded):
         validate_match(spec.get("matchResources"), _SPEC.child("matchResources"), errors)
         if self.actions:
             _validation_actions(spec.get("validationActions") or [], _SPEC.child("validationActions"), errors)
+        else:
+            _mutating_operations(spec.get("matchResources") or {}, _SPEC.child("matchResources"), errors)
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return static_name_warnings(obj)
