@@ -32,11 +32,11 @@ from kapi.serving import pki
 from kapi.serving.collecting import Collector
 from kapi.serving.freeing import Freeing
 from kapi.serving.http import Connections
-from kapi.serving.kubeconfig import write_admin
-from kapi.serving.lifecycle import bounded
+from kapi.serving.life import bounded
 from kapi.serving.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
 from kapi.serving.memory import MemoryReturn
 from kapi.serving.notify import StartExtension, notify
+from kapi.serving.pki import write_admin
 from kapi.serving.runner import RequestRunner
 from kapi.serving.signals import leave_at_signals, on_signal, stop_at_signals, stop_reactor
 from kapi.wire.name_lookups import NameLookups

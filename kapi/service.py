@@ -26,7 +26,7 @@ from kapi.request.reactor import Reactor
 from kapi.request.repeated import Repeated
 from kapi.servers.additions import NOTHING, Additions
 from kapi.serving import pki
-from kapi.serving.lifecycle import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
+from kapi.serving.life import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
 from kapi.serving.routes import VERSION
 from kapi.serving.runner import RequestRunner
 from kapi.store.errors import StoreError

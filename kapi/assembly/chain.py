@@ -19,7 +19,7 @@ from kapi.servers.apiextensions.serving import CustomResources
 from kapi.servers.chain import ServerChain, create_server_chain
 from kapi.servers.core.handlers import built_in_handlers
 from kapi.servers.core.install import install
-from kapi.serving.delegation import Delegate
+from kapi.serving.generic import Delegate
 
 
 @dataclass(frozen=True, slots=True)

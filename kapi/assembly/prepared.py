@@ -31,7 +31,7 @@ from kapi.servers.chain import ServerChain
 from kapi.serving.generic import GenericServer
 from kapi.serving.health import Check, HealthChecks
 from kapi.serving.http import Connections
-from kapi.serving.lifecycle import Hooks
+from kapi.serving.life import Hooks
 from kapi.serving.routes import Index, Version
 from kapi.serving.routing import Answer, Handler
 from kapi.store.redis_store import RedisStore

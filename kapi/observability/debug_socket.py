@@ -16,9 +16,8 @@ from kapi.filters.chain import FilterChain
 from kapi.filters.request_info import request_info
 from kapi.observability.profiling import Profiling, Verbosity
 from kapi.request.reactor import Reactor
-from kapi.serving.generic import GenericServer
+from kapi.serving.generic import GenericServer, NotFound
 from kapi.serving.http import Connections
-from kapi.serving.not_found import NotFound
 from kapi.serving.runner import RequestRunner
 
 

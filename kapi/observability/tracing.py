@@ -22,7 +22,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.options.tracing import TracingConfiguration
 from kapi.request.reactor import Reactor
-from kapi.serving.lifecycle import bounded
+from kapi.serving.life import bounded
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from kapi.endpoints.dispatch import Endpoint, ResourceTable
 from kapi.servers.aggregator.server import AggregatorServer
-from kapi.serving.delegation import Delegate
-from kapi.serving.generic import GenericServer
-from kapi.serving.not_found import NotFound
+from kapi.serving.generic import Delegate, GenericServer, NotFound
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,99 @@ Upstream: apiserver ``server/genericapiserver.go`` (DelegationTarget).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import Protocol
 
 from twisted.web.resource import IResource
 
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery import status
 from kapi.request.context import RequestContext
-from kapi.serving.delegation import Delegate, PostStartHook, PreShutdownHook
-from kapi.serving.health import Check
+from kapi.request.response import Response
+from kapi.serving.health import PLAIN, Check
 from kapi.serving.routing import Answer, Handler, Leaf, Routes
+
+#: runs once after the server listens; health checks wait for it
+PostStartHook = Callable[[], Awaitable[None]]
+PreShutdownHook = Callable[[], Awaitable[None] | None]
+
+
+class Delegate(Protocol):
+    """The next server of the chain (upstream: DelegationTarget)."""
+
+    name: str
+
+    def resource(self) -> IResource:
+        """This server, with the servers after it, as a tree."""
+
+    def apps(self) -> Sequence[Routes]:
+        """The Klein apps of this server and of the servers after it."""
+
+    def end(self) -> Leaf:
+        """The resource after the last server."""
+
+    def post_start_hooks(self) -> dict[str, PostStartHook]: ...
+
+    def hook_steps(self) -> dict[str, str]: ...
+
+    def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]: ...
+
+    def closing_hooks(self) -> dict[str, PreShutdownHook]: ...
+
+    def health_checks(self) -> dict[str, Check]: ...
+
+    def seal(self) -> None: ...
+
+    def listed_paths(self) -> list[str]: ...
+
+    def serves_group_version(self, group: str, version: str) -> bool: ...
+
+    def serves_resource(self, group: str, version: str, plural: str, subresource: str) -> bool: ...
+
+
+class NotFound:
+    """The end of the chain: answers 404 (upstream: emptyDelegate)."""
+
+    name = "not-found"
+
+    def resource(self) -> Leaf:
+        return self.end()
+
+    def apps(self) -> Sequence[Routes]:
+        return ()
+
+    def end(self) -> Leaf:
+        return Leaf(self.handle)
+
+    def handle(self, ctx: RequestContext) -> Answer:
+        return Response(404, b"404 page not found\n", PLAIN, ((b"x-content-type-options", b"nosniff"),))
+
+    def post_start_hooks(self) -> dict[str, PostStartHook]:
+        return {}
+
+    def hook_steps(self) -> dict[str, str]:
+        return {}
+
+    def pre_shutdown_hooks(self) -> dict[str, PreShutdownHook]:
+        return {}
+
+    def closing_hooks(self) -> dict[str, PreShutdownHook]:
+        return {}
+
+    def health_checks(self) -> dict[str, Check]:
+        return {}
+
+    def seal(self) -> None:
+        """It has no hooks."""
+
+    def listed_paths(self) -> list[str]:
+        return []
+
+    def serves_group_version(self, group: str, version: str) -> bool:
+        return False
+
+    def serves_resource(self, group: str, version: str, plural: str, subresource: str) -> bool:
+        return False
 
 
 def _group_of(path: str) -> str | None:

@@ -18,7 +18,7 @@ from kapi.request.repeated import Repeated
 from kapi.request.transport import StreamTransport
 from kapi.serving.connection_errors import ConnectionErrors
 from kapi.serving.connection_owner import Swept
-from kapi.serving.delegation import Delegate
+from kapi.serving.generic import Delegate
 from kapi.serving.http1 import Channel
 from kapi.serving.http2 import Http2
 from kapi.serving.http2_stream import Stream, StreamRequest

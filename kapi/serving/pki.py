@@ -1,14 +1,16 @@
-"""Generates keys and certificates at the first start; later starts use them again.
+"""Generates keys, certificates and the administrator's kubeconfig at the first start; later starts use them again.
 
-They are in ``<data dir>/pki`` or in ``--cert-dir``, readable only by their owner.  Upstream leaves this to kubeadm, whose file
-names are used.
+Keys and certificates are in ``<data dir>/pki`` or in ``--cert-dir``, readable only by their owner.  Upstream leaves this to
+kubeadm, whose file names are used.
 """
 
 from __future__ import annotations
 
+import base64
 import datetime
 import fcntl
 import ipaddress
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +20,44 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+#: a template, since importing the YAML library would delay the start
+_TEXT = """\
+apiVersion: v1
+kind: Config
+clusters:
+- name: kapi
+  cluster:
+    server: {url}
+    certificate-authority-data: {ca}
+users:
+- name: admin
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: kapi
+  context:
+    cluster: kapi
+    user: admin
+current-context: kapi
+"""
+
+
+def write_admin(path: Path, url: str, ca: bytes, files: Files) -> None:
+    """Writes a kubeconfig with the generated client certificate.  ``ca`` verifies the serving certificate."""
+    text = _TEXT.format(
+        url=json.dumps(url),
+        ca=_data(ca),
+        certificate=_data(files.admin.read_bytes()),
+        key=_data(files.admin_key.read_bytes()),
+    )
+    write_private(path, text.encode())
+
+
+def _data(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
 
 _YEAR = datetime.timedelta(days=365)
 _SKEW = datetime.timedelta(minutes=5)

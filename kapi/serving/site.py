@@ -15,7 +15,7 @@ from twisted.web.resource import IResource
 
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.serving.delegation import Delegate
+from kapi.serving.generic import Delegate
 from kapi.serving.request import APIRequest
 from kapi.serving.routing import LookUp, Rendered
 from kapi.serving.runner import RequestRunner

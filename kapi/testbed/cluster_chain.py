@@ -27,8 +27,8 @@ from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.host_user import host_user
 from kapi.request.user import SYSTEM_MASTERS
-from kapi.serving.lifecycle import Hooks, run_hooks
-from kapi.serving.not_found import NotFound
+from kapi.serving.generic import NotFound
+from kapi.serving.life import Hooks, run_hooks
 from kapi.serving.routes import Index
 from kapi.serving.routing import Answer
 from kapi.serving.site import Site

@@ -28,9 +28,8 @@ from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 from kapi.servers.core.handlers import built_in_handlers
 from kapi.servers.core.install import install, switched_off
-from kapi.serving.generic import GenericServer
+from kapi.serving.generic import GenericServer, NotFound
 from kapi.serving.http import Connections
-from kapi.serving.not_found import NotFound
 from kapi.serving.routes import Version
 from kapi.serving.runner import RequestRunner
 from kapi.store.memory import MemoryStore

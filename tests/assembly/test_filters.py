@@ -13,8 +13,7 @@ from kapi.assembly.config import Config, Reloaders
 from kapi.assembly.filters import build_handler_chain, flow_control
 from kapi.authorization.fixed import AlwaysAllow
 from kapi.options.options import Options
-from kapi.serving.generic import GenericServer
-from kapi.serving.not_found import NotFound
+from kapi.serving.generic import GenericServer, NotFound
 from kapi.serving.pki import Files
 
 #: upstream's order, outermost first

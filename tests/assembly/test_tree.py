@@ -19,7 +19,7 @@ from kapi.request.context import RequestContext
 from kapi.request.parse import parse_request_info
 from kapi.request.response import Response
 from kapi.serving.generic import GenericServer
-from kapi.serving.not_found import NotFound as NotServed
+from kapi.serving.generic import NotFound as NotServed
 from kapi.serving.routing import Answer, Endpoint, Handler
 from kapi.serving.site import Site
 from kapi.testing.http import MemoryRequest

@@ -11,8 +11,7 @@ from twisted.internet.task import Clock
 from kapi.filters.chain import FilterChain
 from kapi.filters.request_info import request_info
 from kapi.observability.log_files import LogFiles
-from kapi.serving.generic import GenericServer
-from kapi.serving.not_found import NotFound
+from kapi.serving.generic import GenericServer, NotFound
 from kapi.serving.runner import RequestRunner
 from kapi.serving.site import Site
 from kapi.testing.http import MemoryRequest

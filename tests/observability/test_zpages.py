@@ -14,8 +14,7 @@ from kapi.observability.zpages import install_flagz, install_statusz
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
 from kapi.request.response import Response
-from kapi.serving.generic import GenericServer
-from kapi.serving.not_found import NotFound
+from kapi.serving.generic import GenericServer, NotFound
 from kapi.serving.site import Site
 from kapi.testing.http import MemoryRequest
 

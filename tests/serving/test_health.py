@@ -15,10 +15,9 @@ from kapi.observability.metrics import Metrics
 from kapi.options.options import Options
 from kapi.request.context import RequestContext
 from kapi.request.info import RequestInfo
-from kapi.serving.generic import GenericServer
+from kapi.serving.generic import GenericServer, NotFound
 from kapi.serving.health import HealthChecks
-from kapi.serving.lifecycle import Hooks
-from kapi.serving.not_found import NotFound
+from kapi.serving.life import Hooks
 from kapi.serving.site import Site
 from kapi.testing.http import MemoryRequest
 

@@ -14,8 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.request.flow import Flow, Level
 from kapi.request.pending import Pending
 from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.serving.generic import NotFound
 from kapi.serving.http import Connections
-from kapi.serving.not_found import NotFound
 from kapi.serving.tls_connection import TLSConnection
 from tests.serving.sockets import SocketCase, ask
 

@@ -15,8 +15,8 @@ from twisted.web.test.requesthelper import DummyRequest
 from kapi.filters.chain import FilterChain
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
+from kapi.serving.generic import NotFound
 from kapi.serving.mounted import MountedResource
-from kapi.serving.not_found import NotFound
 from kapi.serving.runner import RequestRunner
 from kapi.serving.site import Site
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from OpenSSL import SSL
 
 from kapi.serving import pki
-from kapi.serving.kubeconfig import write_admin
+from kapi.serving.pki import write_admin
 from kapi.wire.tls.server import CertificateError, KeyPair, ServerContexts, TLSSettings, load_pair
 
 NAMES = ["localhost", "127.0.0.1", "10.0.0.1", "kubernetes.default.svc"]

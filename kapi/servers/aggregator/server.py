@@ -25,8 +25,7 @@ from kapi.servers.aggregator.groups import GroupIndex
 from kapi.servers.aggregator.objects import RemoteObjects, RemoteResources
 from kapi.servers.aggregator.proxy import ReverseProxy, unavailable
 from kapi.servers.aggregator.registration import service_name
-from kapi.serving.delegation import Delegate
-from kapi.serving.generic import GenericServer
+from kapi.serving.generic import Delegate, GenericServer
 from kapi.serving.routing import Answer, Routes
 
 #: upstream's hooks whose work one controller does here

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 
 from kapi.machinery.status import StatusError
 from kapi.request.context import Stream
-from kapi.serving.delegation import PostStartHook, PreShutdownHook
+from kapi.serving.generic import PostStartHook, PreShutdownHook
 from kapi.store.errors import StoreError
 
 log = Logger()

@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.serving.lifecycle import bounded, end_watches_spread
+from kapi.serving.life import bounded, end_watches_spread
 
 
 class Watch:
