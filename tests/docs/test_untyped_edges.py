@@ -37,6 +37,7 @@ EDGES = {
     "scheduling/deferred_answer.py": COROUTINES,
     "scheduling/slices.py": COROUTINES,
     "schema/derive.py": TREES,
+    "schema/protobuf_wire.py": TREES,
     "schema/structural/patterns.py": "google-re2",
     "serving/http.py": TWISTED,
     "serving/listening.py": TWISTED,

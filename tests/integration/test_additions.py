@@ -141,3 +141,22 @@ def test_under_twistd(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=120)
     assert process.returncode == 0
+
+
+def test_logical_clusters_have_the_groups_too() -> None:
+    flags = ("--authorization-mode=RBAC", FLAGS[2], "--testbed", "--enable-logical-clusters")
+    with EmbeddedSite(*flags, additions="garden") as site:
+        assert site.ask("PUT", "/clusters/one")[0] == 201
+        plants = "/clusters/one/apis/garden.example.com/v1/plants"
+        assert site.ask("GET", plants)[1]["items"] == []  # hooks run for the server's own
+        plant = {"apiVersion": "garden.example.com/v1", "kind": "Plant", "metadata": {"name": "fern"}}
+        assert site.ask("POST", plants, {**plant, "spec": {"light": "moon"}})[0] == 422
+        assert site.ask("POST", plants, {**plant, "spec": {"light": "shade"}})[0] == 201
+        place = f"/clusters/one{BEDS}"
+        bed = {"apiVersion": "garden.example.com/v1", "kind": "Bed", "metadata": {"name": "a"}}
+        refused = site.ask("POST", place, {**bed, "spec": {"rows": ["rose"]}})
+        assert refused[0] == 422 and "there is no such plant" in refused[1]["message"]  # it is in another cluster
+        assert site.ask("POST", place, {**bed, "spec": {"rows": ["fern"]}})[0] == 201
+        old = place.replace("/v1/", "/v1alpha1/")
+        assert site.ask("GET", f"{old}/a")[1]["spec"] == {"length": 100, "plant": "fern"}
+        assert site.ask("DELETE", place)[1]["message"] == "beds are removed one by one"
