@@ -232,6 +232,8 @@ class _Checker(Visitor[CelType]):
         return inner if types.is_optional(inner) else types.optional_of(inner)
 
     def resolve_call(self, node: Call, args: Sequence[CelType]) -> CelType:
+        if node.function in ("_&&_", "_||_"):
+            return self.logic(node)
         member = node.target is not None
         result: CelType | None = None
         chosen: list[Overload] = []
@@ -259,6 +261,14 @@ class _Checker(Visitor[CelType]):
             return types.ERROR
         node.overloads = chosen
         return result
+
+    def logic(self, node: Call) -> CelType:
+        """Each operand must be a bool; an operand that is none is told by itself."""
+        before = len(self.issues)
+        for arg in node.args:
+            self.expect(arg, types.BOOL)
+        node.overloads = self.scope.functions[node.function]
+        return types.BOOL if len(self.issues) == before else types.ERROR
 
     # aggregates
 

@@ -14,7 +14,7 @@ from kapi.cel.errors import EvaluationError
 from kapi.cel.frame import Frame, Step
 from kapi.cel.functions import Overload
 from kapi.cel.macros import ACCU, UNUSED
-from kapi.cel.operators import SPECIAL, appending, inserting, when
+from kapi.cel.operators import SPECIAL, appending, inserting, otherwise, when
 from kapi.cel.overload_calls import Failed, direct, dispatched
 from kapi.cel.reading import (
     certain,
@@ -167,6 +167,8 @@ class Compiler(Visitor[Step]):
 
     def invoke(self, node: Call, nodes: list[Expr], overloads: list[Overload]) -> Step:
         args = [self.visit(item) for item in nodes]
+        if node.function in ("or", "orValue") and node.target is not None:
+            return otherwise(args, node.function == "orValue")
         if len(overloads) == 1 and all(certain(item.type) for item in nodes):
             return direct(args, overloads[0])
         return dispatched(args, [item for item in overloads if len(item.args) == len(args)])
@@ -209,7 +211,8 @@ class Compiler(Visitor[Step]):
         def build(frame: Frame) -> Value:
             result: dict[Value, Value] = {}
             for key_step, value_step, optional in entries:
-                key = to_key(key_step(frame))
+                given = key_step(frame)
+                key = given if given is None or isinstance(given, float) else to_key(given)
                 value = value_step(frame)
                 if optional:
                     if value.__class__ is not Optional:
@@ -217,11 +220,10 @@ class Compiler(Visitor[Step]):
                             f"cannot initialize optional entry '{key}' from non-optional value {value}"
                         )
                     if not value.present:
+                        result.pop(key, None)
                         continue
                     value = value.value()
-                if key in result:
-                    raise EvaluationError(f"Failed with repeated key: {from_key(key)}")
-                result[key] = value
+                result[key] = value  # the last value of a key counts
             frame.cost += 30
             return result
 

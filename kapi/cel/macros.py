@@ -13,6 +13,7 @@ from kapi.cel.syntax import Call, Comprehension, Expr, Ident, ListExpr, Literal,
 ACCU = "@result"
 UNUSED = "#unused"
 _SORTED = "@__sortBy_input__"
+_NO_IDENTIFIER = "argument is not an identifier"
 
 Macro = Callable[[int, Expr | None, list[Expr]], Expr | None]
 
@@ -26,9 +27,10 @@ class MacroError(Exception):
         self.message = message
 
 
-def _variable(arg: Expr) -> str:
+def _variable(arg: Expr, otherwise: str = "argument must be a simple name") -> str:
+    """The name of a variable; ``otherwise`` is the error for another argument.  Raises MacroError."""
     if not isinstance(arg, Ident) or arg.name.startswith("."):
-        raise MacroError(arg.offset, "argument must be a simple name")
+        raise MacroError(arg.offset, otherwise)
     if arg.name in (ACCU, "__result__"):
         raise MacroError(arg.offset, "iteration variable overwrites accumulator variable")
     return arg.name
@@ -115,13 +117,13 @@ def _pair(args: list[Expr]) -> tuple[str, str]:
 
 def filter_list(at: int, target: Expr | None, args: list[Expr]) -> Expr | None:
     assert target is not None
-    var = _variable(args[0])
+    var = _variable(args[0], _NO_IDENTIFIER)
     return _fold(at, target, var, "", ListExpr(at, []), Literal(at, True), _append(at, args[1], args[0]))
 
 
 def map_list(at: int, target: Expr | None, args: list[Expr]) -> Expr:
     assert target is not None
-    var = _variable(args[0])
+    var = _variable(args[0], _NO_IDENTIFIER)
     predicate = args[1] if len(args) == 3 else None
     return _fold(at, target, var, "", ListExpr(at, []), Literal(at, True), _append(at, predicate, args[-1]))
 

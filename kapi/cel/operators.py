@@ -207,6 +207,21 @@ def _optional_select(compiler: Compiles, node: Call) -> Step:
     return optional_field(compiler.visit(node.args[0]), name, convert)
 
 
+def otherwise(args: list[Step], unwrapped: bool) -> Step:
+    """``or`` and ``orValue``: what is to stand in for an absent value is evaluated only then."""
+    operand, instead = args
+
+    def choose(frame: Frame) -> Value:
+        value = operand(frame)
+        if value.__class__ is not Optional:
+            return value
+        if value.present:
+            return value.value() if unwrapped else value
+        return instead(frame)
+
+    return choose
+
+
 class _Absent(EvaluationError):
     """The index or key does not exist."""
 

@@ -91,6 +91,18 @@ class _Parser:
             raise self.fail(self.token.offset, f"Syntax error: missing '{op}' at '<EOF>'")
         raise self.mismatch(f"'{op}'")
 
+    def close(self, op: str, after_comma: bool) -> None:
+        """The end of a list, map or message, before which a comma may be."""
+        if self.at(op):
+            self.advance()
+        elif after_comma:
+            self.expect(op)
+        else:
+            following = self.peek()
+            word = "extraneous" if following.kind == "op" and following.text in (op, ",") else "mismatched"
+            expected = f"{{'{op}', ','}}"
+            raise self.fail(self.token.offset, f"Syntax error: {word} input '{self.token.text}' expecting {expected}")
+
     def _unclosed(self) -> int:
         """The number of brackets that are open at the end of the text."""
         marks = [token.text for token in elements(self.tokens) if token.kind == "op"]
@@ -342,15 +354,16 @@ class _Parser:
         self.descend()
         elements: list[Expr] = []
         optional: set[int] = set()
-        self.opened("]", AFTER_OPENING["]"], begins_expression)
+        comma = not self.opened("]", AFTER_OPENING["]"], begins_expression)
         while not self.at("]"):
             if self.optional_mark():
                 optional.add(len(elements))
             elements.append(self.expression())
-            if not self.at(","):
+            comma = self.at(",")
+            if not comma:
                 break
             self.advance()
-        self.expect("]")
+        self.close("]", comma)
         self.depth -= 1
         return ListExpr(op.offset, elements, frozenset(optional))
 
@@ -358,30 +371,32 @@ class _Parser:
         op = self.advance()
         self.descend()
         entries: list[tuple[Expr, Expr, bool, int]] = []
-        self.opened("}", AFTER_OPENING["}"], begins_expression)
+        comma = not self.opened("}", AFTER_OPENING["}"], begins_expression)
         while not self.at("}"):
             optional = self.optional_mark()
             key = self.expression()
             colon = self.expect(":")
             entries.append((key, self.expression(), optional, colon.offset))
-            if not self.at(","):
+            comma = self.at(",")
+            if not comma:
                 break
             self.advance()
-        self.expect("}")
+        self.close("}", comma)
         self.depth -= 1
         return MapExpr(op.offset, entries)
 
     def struct(self, name: str) -> Expr:
         op = self.advance()
         entries: list[tuple[str, Expr, bool, int]] = []
-        self.opened("}", FIELDS, begins_field)
+        comma = not self.opened("}", FIELDS, begins_field)
         while not self.at("}"):
             optional = self.optional_mark()
             field = self.name()
             colon = self.expect(":")
             entries.append((field.value or field.text, self.expression(), optional, colon.offset))
-            if not self.at(","):
+            comma = self.at(",")
+            if not comma:
                 break
             self.advance()
-        self.expect("}")
+        self.close("}", comma)
         return StructExpr(op.offset, name, entries)

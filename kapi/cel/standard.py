@@ -198,13 +198,13 @@ def _arithmetic() -> list[Overload]:
             "_+_",
             "add_duration_timestamp",
             "(duration, timestamp) timestamp",
-            lambda a, b: Timestamp(a.nanos + b.nanos),
+            lambda a, b: b.moved(a.nanos),
         ),
         d(
             "_+_",
             "add_timestamp_duration",
             "(timestamp, duration) timestamp",
-            lambda a, b: Timestamp(a.nanos + b.nanos),
+            lambda a, b: a.moved(b.nanos),
         ),
         d("_-_", "subtract_int64", "(int, int) int", lambda a, b: check_int(a - b)),
         d("_-_", "subtract_uint64", "(uint, uint) uint", lambda a, b: check_uint(int(a) - int(b))),
@@ -219,7 +219,7 @@ def _arithmetic() -> list[Overload]:
             "_-_",
             "subtract_timestamp_duration",
             "(timestamp, duration) timestamp",
-            lambda a, b: Timestamp(a.nanos - b.nanos),
+            lambda a, b: a.moved(-b.nanos),
         ),
         d(
             "_-_",
@@ -291,7 +291,7 @@ def _strings() -> list[Overload]:
             "getMilliseconds",
             "duration_to_milliseconds",
             "duration.() int",
-            lambda a: _truncated(a.nanos, 1_000_000) % 1000 if a.nanos >= 0 else -(-a.nanos // 1_000_000 % 1000),
+            lambda a: _truncated(a.nanos, 1_000_000),
         ),
     ]
     return found

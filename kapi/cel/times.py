@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 from kapi.cel.errors import EvaluationError
 from kapi.cel.integers import INT_MAX, INT_MIN
+from kapi.machinery.time import of_unix
 
 NANOS = 1_000_000_000
 
@@ -39,14 +41,19 @@ _RFC3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?
 
 
 class Timestamp:
-    """A point in time: nanoseconds since 1970."""
+    """A point in time: nanoseconds since 1970, and the offset of its text to UTC in minutes."""
 
-    __slots__ = ("nanos",)
+    __slots__ = ("nanos", "offset")
 
-    def __init__(self, nanos: int) -> None:
+    def __init__(self, nanos: int, offset: int = 0) -> None:
         if not _TIMESTAMP_MIN <= nanos <= _TIMESTAMP_MAX:
             raise EvaluationError("timestamp overflow")
         self.nanos = nanos
+        self.offset = offset
+
+    def moved(self, nanos: int) -> Timestamp:
+        """The point in time that is so much later.  Raises EvaluationError."""
+        return Timestamp(self.nanos + nanos, self.offset)
 
     @classmethod
     def parse(cls, text: str) -> Timestamp:
@@ -60,22 +67,25 @@ class Timestamp:
         delta = moment - _EPOCH
         nanos = (delta.days * 86400 + delta.seconds) * NANOS + fraction
         zone = match.group(8)
+        offset = 0
         if zone != "Z":
             hours, minutes = int(zone[1:3]), int(zone[4:6])
             if hours > 23 or minutes > 59:
                 raise ValueError(text)
-            offset = (hours * 3600 + minutes * 60) * NANOS
-            nanos -= offset if zone[0] == "+" else -offset
-        return cls(nanos)
+            offset = (hours * 60 + minutes) * (1 if zone[0] == "+" else -1)
+        return cls(nanos - offset * 60 * NANOS, offset)
 
     def datetime(self) -> datetime:
         """The time in UTC, truncated to microseconds."""
         return _EPOCH + timedelta(microseconds=self.nanos // 1000)
 
     def __str__(self) -> str:
-        text = self.datetime().replace(microsecond=0, tzinfo=None).isoformat()
-        fraction = self.nanos % NANOS
-        return f"{text}.{str(fraction).rjust(9, '0').rstrip('0')}Z" if fraction else text + "Z"
+        """The time as it was written, with its offset."""
+        seconds, fraction = divmod(self.nanos, NANOS)
+        text = of_unix(seconds + self.offset * 60)
+        hours, minutes = divmod(abs(self.offset), 60)
+        zone = f"{'-' if self.offset < 0 else '+'}{hours:02d}:{minutes:02d}" if self.offset else "Z"
+        return f"{text}.{str(fraction).rjust(9, '0').rstrip('0')}{zone}" if fraction else text + zone
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Timestamp) and self.nanos == other.nanos
@@ -118,11 +128,12 @@ class Duration:
         return cls(-total if text[0] == "-" else total)
 
     def __str__(self) -> str:
-        """The duration in seconds, as the language prints it."""
+        """The duration in seconds, as the language prints it: a float64 with all its digits."""
         sign = "-" if self.nanos < 0 else ""
         whole, fraction = divmod(abs(self.nanos), NANOS)
-        tail = "." + str(fraction).rjust(9, "0").rstrip("0") if fraction else ""
-        return f"{sign}{whole}{tail}s"
+        if not fraction:
+            return f"{sign}{whole}s"
+        return f"{sign}{Decimal(repr(whole + fraction / 1e9)):f}s"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Duration) and self.nanos == other.nanos

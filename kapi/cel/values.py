@@ -6,7 +6,6 @@ JSON document is a value.  A bool as a key of a map is a BoolKey, since True and
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from kapi.cel.integers import Uint
 from kapi.cel.times import Duration, Timestamp
 from kapi.cel.types import CelType, Value
 from kapi.machinery.each import elements, entries
+from kapi.machinery.golang import float_text
 
 
 class BoolKey:
@@ -292,27 +292,8 @@ def size(value: object) -> int:
 
 
 def format_double(value: float) -> str:
-    """The text of Go's ``strconv.FormatFloat(v, 'g', -1, 64)``."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    text = repr(value)
-    mantissa, _, exponent = text.partition("e")
-    digits = mantissa.lstrip("-").replace(".", "").lstrip("0")
-    if not digits:
-        return "-0" if math.copysign(1, value) < 0 else "0"
-    power = int(f"{value:.17e}".partition("e")[2])
-    if -5 < power < 21:
-        if exponent:
-            from decimal import Decimal
-
-            fixed = format(Decimal(text), "f")
-            return fixed.rstrip("0").rstrip(".") if "." in fixed else fixed
-        return mantissa[:-2] if mantissa.endswith(".0") else mantissa
-    significant = digits.rstrip("0")
-    body = significant[0] + ("." + significant[1:] if len(significant) > 1 else "")
-    return f"{'-' if value < 0 else ''}{body}e{'+' if power >= 0 else '-'}{abs(power):02d}"
+    """The text of Go's ``%g``."""
+    return float_text(value)
 
 
 def is_zero(value: object) -> bool:

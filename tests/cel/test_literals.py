@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kapi.cel import CompileErrors, Environment
+from kapi.cel import CompileErrors, Environment, EvaluationError
 from kapi.cel import types as t
 
 ENV = Environment({"d": t.DURATION, "s": t.STRING, "any": t.DYN, "o": t.list_of(t.STRING)})
@@ -87,9 +87,78 @@ def test_what_is_formatted_may_be_of_several_types() -> None:
         ("'%s %s'.format([['a', 'ü\"'], {'k': 1.5, 'j': 2.0}])", '["a", "ü\\""] {"j":2.000000, "k":1.500000}'),
         ("'%s'.format([[duration('1s'), timestamp(0)].map(x, [x])])", '[[duration("1s")], [timestamp("1970-01-01T00:00:00Z")]]'),
         ("'%.2f|%f'.format([1234567.891, 'Infinity'])", "1,234,567.89|∞"),
-        ("'%e'.format([1052.032911275])", "1.052033\u202f×\u202f10⁰³"),
+        ("'%e'.format([1052.032911275])", "1.052033×10⁰³"),
+        ("'%s'.format([{'a': 1, 'a': 2}])", '{"a":2}'),
         ("'%X %x %o %b %d%%'.format([255, 'a', 8u, true, -3])", "FF 61 10 1 -3%"),
     ],
 )  # fmt: skip
 def test_what_a_format_writes(source: str, text: str) -> None:
     assert Environment(homogeneous=False).compile(source).evaluate({}) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("string(1e-7)", "1e-07"),
+        ("string(0.0001)", "0.0001"),
+        ("string(123456.0)", "123456"),
+        ("string(1234567.0)", "1.234567e+06"),
+        ("string(1e20)", "1e+20"),
+        ("string(-0.0)", "-0"),
+        ("string(timestamp('2024-01-01T00:00:00.5+02:00') + duration('1h'))", "2024-01-01T01:00:00.5+02:00"),
+        ("string(timestamp('2024-01-01T00:00:00-00:30') - duration('1h'))", "2023-12-31T23:00:00-00:30"),
+        ("string(timestamp('2024-01-01T00:00:00+00:00'))", "2024-01-01T00:00:00Z"),
+        ("string(timestamp('2024-01-01T00:00:00+02:00').getHours())", "22"),
+        ("string(timestamp('2024-01-01T00:00:00+02:00') == timestamp('2023-12-31T22:00:00Z'))", "true"),
+        ("string(duration('1.5s').getMilliseconds())", "1500"),
+        ("string(duration('-1.5s').getMilliseconds())", "-1500"),
+        ("string(duration('1000000000.123456789s'))", "1000000000.1234568s"),
+        ("string(duration('-1ns'))", "-0.000000001s"),
+    ],
+)
+def test_numbers_and_times_as_text(source: str, text: str) -> None:
+    assert ENV.compile(source).evaluate({}) == text
+
+
+def test_what_stands_in_for_an_absent_value_is_evaluated_only_then() -> None:
+    assert ENV.compile("optional.of(1).orValue(1 / 0)").evaluate({}) == 1
+    assert ENV.compile("optional.of(1).or(optional.of(1 / 0)).value()").evaluate({}) == 1
+    with pytest.raises(EvaluationError, match="division by zero"):
+        ENV.compile("optional.none().orValue(1 / 0)").evaluate({})
+
+
+@pytest.mark.parametrize(("key", "kind"), [("null", "null_type"), ("1.5", "double")])
+def test_a_map_may_have_keys_that_cannot_be_written(key: str, kind: str) -> None:
+    assert ENV.compile(f"{{{key}: 1}}.size()").evaluate({}) == 1
+    with pytest.raises(EvaluationError, match=f"no formatting function for map key of type {kind}"):
+        ENV.compile(f"'%s'.format([{{{key}: 1}}])").evaluate({})
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("[1 2]", "1:4: Syntax error: extraneous input '2' expecting {']', ','}"),
+        ("[1, 2)", "1:6: Syntax error: mismatched input ')' expecting {']', ','}"),
+        ("{'a': 1 2}", "1:9: Syntax error: extraneous input '2' expecting {'}', ','}"),
+        ("[2].map(1, 1)", "1:9: argument is not an identifier"),
+        ("[2].filter(1, true)", "1:12: argument is not an identifier"),
+        ("[2].sortBy(1, 1)", "1:12: argument is not an identifier"),
+        ("[2].all(1, true)", "1:9: argument must be a simple name"),
+        ("true && 'a' || 1", "1:9: expected type 'bool' but found 'string'"),
+    ],
+)
+def test_errors_are_told_where_and_as_the_grammar_tells_them(source: str, text: str) -> None:
+    with pytest.raises(CompileErrors) as caught:
+        ENV.compile(source)
+    assert f"ERROR: <input>:{text}\n" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [None, 1, "text"])
+def test_what_has_no_fields(value: object) -> None:
+    """Fields of it are missing keys, and tests for them fail without an error."""
+    env = Environment({"v": t.DYN})
+    for source in ("v.x", "v['x']"):
+        with pytest.raises(EvaluationError, match="no such key: x"):
+            env.compile(source).evaluate({"v": value})
+    assert env.compile("has(v.x)").evaluate({"v": value}) is False
+    assert env.compile("v.?x.orValue(7)").evaluate({"v": value}) == 7

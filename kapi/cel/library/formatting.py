@@ -1,6 +1,6 @@
 """``'%s is %d'.format([...])``: evaluation, and the check of literals (upstream: cel-go ``ext/formatting.go``, version 1).
 
-Numbers have the form of US English: ``1,234.500000`` and ``1.234500 × 10⁰³``.
+Numbers have the form of US English: ``1,234.500000`` and ``1.234500×10⁰³``.
 """
 
 from __future__ import annotations
@@ -139,9 +139,15 @@ def _plain(value: object, precision: int = 0) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_literal(item) for item in elements(value)) + "]"
     if isinstance(value, dict):
-        pairs = sorted((_literal(from_key(key)), _literal(item)) for key, item in entries(value))
+        pairs = sorted((_key(from_key(key)), _literal(item)) for key, item in entries(value))
         return "{" + ", ".join(f"{key}:{item}" for key, item in pairs) + "}"
     raise _refuse("s", value)
+
+
+def _key(value: object) -> str:
+    if value is None or isinstance(value, float):
+        raise EvaluationError(f"no formatting function for map key of type {type_of(value).name}")
+    return _literal(value)
 
 
 def _literal(value: object) -> str:
@@ -197,7 +203,7 @@ def _scientific(value: object, precision: int) -> str:
         return special
     mantissa, _, exponent = f"{number:.{_PRECISION}e}".partition("e")
     power = exponent.lstrip("+").translate(_SUPERSCRIPTS)
-    return f"{mantissa}\u202f×\u202f10{power}".rjust(precision)  # upstream uses the precision as width
+    return f"{mantissa}×10{power}".rjust(precision)  # upstream uses the precision as width
 
 
 def _binary(value: object, precision: int) -> str:
