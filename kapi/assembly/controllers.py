@@ -8,16 +8,15 @@ from kapi.assembly.config import CompletedConfig
 from kapi.assembly.identity import trusted
 from kapi.assembly.storage import Storage
 from kapi.authorization.rbac.bootstrap import reconcile_policy
-from kapi.controllers.bootstrap.controller import BootstrapController
-from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
+from kapi.controllers.bootstrap import BootstrapController
 from kapi.controllers.builtin import KNOWN, Controller, manager_controllers, server_controllers
-from kapi.controllers.clusterauthentication.controller import ClusterAuthenticationController
-from kapi.controllers.coordinatedelection.controller import CANDIDATES, GROUP, CoordinatedElection
-from kapi.controllers.coordinatedelection.reconcile import CONTROLLER
+from kapi.controllers.clusterauthentication import ClusterAuthenticationController
+from kapi.controllers.coordinatedelection import CANDIDATES, CONTROLLER, GROUP, CoordinatedElection
 from kapi.controllers.garbagecollector.places import Places
-from kapi.controllers.identity.controller import COLLECTION as IDENTITY_COLLECTION
-from kapi.controllers.identity.controller import IdentityController
-from kapi.controllers.leaderelection.controller import LeaderElection
+from kapi.controllers.identity import COLLECTION as IDENTITY_COLLECTION
+from kapi.controllers.identity import IdentityController
+from kapi.controllers.leaderelection import LeaderElection
+from kapi.controllers.serverleases import LEASES, ServerLeases
 from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options

@@ -21,7 +21,7 @@ from kapi.authentication.service_account.keys import KeySet, load_signing_key, l
 from kapi.authentication.service_account.metrics import TokenMeter
 from kapi.authentication.service_account.usage import LegacyTokenUsage
 from kapi.authentication.static_tokens import parse_token_file
-from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities
+from kapi.controllers.clusterauthentication import TrustedIdentities
 from kapi.endpoints.issuer_discovery import IssuerDiscovery
 from kapi.filters.authentication import STANDARD_HEADERS, ProxyHeaders
 from kapi.options.authentication import AuthenticationOptions

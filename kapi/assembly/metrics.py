@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from kapi.authentication.metrics import TOKEN_CACHES
 from kapi.cel.metrics import COMPILATION, EVALUATION
 from kapi.client import metrics as client
-from kapi.controllers.servicerepair.controller import FAILURES
+from kapi.controllers.servicerepair import FAILURES
 from kapi.endpoints.discovery.handler import AGGREGATIONS, WITHOUT_PEERS
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
@@ -24,8 +24,8 @@ from kapi.options.options import Options
 from kapi.registry.allocators import metrics as allocators
 from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.usage import usage
+from kapi.registry.client import SELF_REQUESTS
 from kapi.registry.registry import Registry
-from kapi.registry.self_requests import SELF_REQUESTS
 from kapi.request.reactor import Reactor
 from kapi.runtime import workqueue_metrics
 from kapi.schema.metrics import TIMESTAMP_COMPARISON

@@ -7,27 +7,25 @@ from typing import Protocol
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.controllers.bootstraptokens.cleaner import TokenCleaner
-from kapi.controllers.bootstraptokens.signer import BootstrapSigner
-from kapi.controllers.clusterroleaggregation.controller import MANAGER, ClusterRoleAggregationController
-from kapi.controllers.core_events import CoreEventRecorder
-from kapi.controllers.endpoints.controller import EndpointsController
-from kapi.controllers.endpointslice.controller import EndpointSliceController
-from kapi.controllers.endpointslicemirroring.controller import EndpointSliceMirroringController
-from kapi.controllers.flowschemas.controller import CONSUMER, PRODUCER, FlowSchemaController
-from kapi.controllers.flowschemas.controller import GROUP as FLOW_CONTROL
+from kapi.controllers.bootstraptokens import BootstrapSigner, TokenCleaner
+from kapi.controllers.clusterroleaggregation import MANAGER, ClusterRoleAggregationController
+from kapi.controllers.endpoints import EndpointsController
+from kapi.controllers.endpointslice import EndpointSliceController
+from kapi.controllers.endpointslicemirroring import EndpointSliceMirroringController
+from kapi.controllers.events import CoreEventRecorder
+from kapi.controllers.flowschemas import CONSUMER, PRODUCER, FlowSchemaController
+from kapi.controllers.flowschemas import GROUP as FLOW_CONTROL
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
-from kapi.controllers.namespaces.controller import NamespaceController
-from kapi.controllers.podgc.controller import PodGarbageCollector
-from kapi.controllers.pvcprotection.controller import ClaimProtectionController
-from kapi.controllers.pvprotection.controller import VolumeProtectionController
-from kapi.controllers.resourcequota.controller import ResourceQuotaController
-from kapi.controllers.rootca.controller import RootCAController
-from kapi.controllers.serviceaccounts.controller import ServiceAccountController
-from kapi.controllers.servicecidrs.controller import ServiceCIDRController
-from kapi.controllers.servicerepair.controller import ServiceRepairController
-from kapi.controllers.ttlafterfinished.controller import TTLAfterFinishedController
+from kapi.controllers.namespaces import NamespaceController
+from kapi.controllers.podgc import PodGarbageCollector
+from kapi.controllers.resourcequota import ResourceQuotaController
+from kapi.controllers.rootca import RootCAController
+from kapi.controllers.serviceaccounts import ServiceAccountController
+from kapi.controllers.servicecidrs import ServiceCIDRController
+from kapi.controllers.servicerepair import ServiceRepairController
+from kapi.controllers.ttlafterfinished import TTLAfterFinishedController
+from kapi.controllers.volumeprotection import ClaimProtectionController, VolumeProtectionController
 from kapi.machinery.gvk import GroupResource
 from kapi.registry.allocators.ports import NodePorts
 from kapi.request.call import Call

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kapi.controllers.identity.controller import lease_name
+from kapi.controllers.identity import lease_name
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.options.tracing import TracingConfiguration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
-from kapi.controllers.leaderelection.reconcile import Timing
+from kapi.controllers.leaderelection import Timing
 from kapi.options.flags import FlagSet, duration, integer, port_range, string
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.controllers.leaderelection.reconcile import Timing
+from kapi.controllers.leaderelection import Timing
 from kapi.options.flags import FlagSet, duration, string
 
 

@@ -19,7 +19,7 @@ from kapi.assembly.identity import Identity
 from kapi.assembly.policy import complete_policy
 from kapi.assembly.storage import Storage, storage_over
 from kapi.authorization.build import Authorization
-from kapi.controllers.identity.controller import IdentityController
+from kapi.controllers.identity import IdentityController
 from kapi.endpoints.connect.transport import TLS
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.tree import Tree

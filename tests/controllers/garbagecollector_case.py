@@ -8,7 +8,7 @@ import orjson
 from twisted.internet.defer import execute
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.core_events import CoreEventRecorder
+from kapi.controllers.events import CoreEventRecorder
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
 from kapi.machinery.gvk import GroupResource

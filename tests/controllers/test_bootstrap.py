@@ -9,9 +9,9 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.codecs.split import encode_halves
-from kapi.controllers.bootstrap import reconcile
-from kapi.controllers.bootstrap.controller import BootstrapController
-from kapi.controllers.bootstrap.leases import LEASES, LIFETIME_SECONDS, ServerLeases
+from kapi.controllers import bootstrap
+from kapi.controllers.bootstrap import BootstrapController
+from kapi.controllers.serverleases import LEASES, LIFETIME_SECONDS, ServerLeases
 from kapi.machinery import tree
 from kapi.registry.allocators.install import install
 from kapi.testing.memory_api import MemoryAPI
@@ -190,18 +190,18 @@ class Bootstrap(TestCase):
 
 class Plans(TestCase):
     def test_the_first_address_of_a_range(self) -> None:
-        self.assertEqual(reconcile.first_address("10.0.0.0/24"), "10.0.0.1")
-        self.assertEqual(reconcile.first_address("fd00::/108"), "fd00::1")
+        self.assertEqual(bootstrap.first_address("10.0.0.0/24"), "10.0.0.1")
+        self.assertEqual(bootstrap.first_address("fd00::/108"), "fd00::1")
 
     def test_servers_of_the_other_family_are_not_published(self) -> None:
-        self.assertEqual(reconcile.served_addresses("192.0.2.1", ["fd00::1", "192.0.2.0"]), ["192.0.2.0", "192.0.2.1"])
+        self.assertEqual(bootstrap.served_addresses("192.0.2.1", ["fd00::1", "192.0.2.0"]), ["192.0.2.0", "192.0.2.1"])
 
     def test_a_service_keeps_its_address_when_its_ports_are_put_right(self) -> None:
-        wanted = reconcile.kubernetes_service("10.0.0.1", 6443)
+        wanted = bootstrap.kubernetes_service("10.0.0.1", 6443)
         existing = tree.copy(wanted)
         existing["spec"]["clusterIP"] = "10.0.0.7"
-        self.assertIsNone(reconcile.corrected_service(existing, wanted))
+        self.assertIsNone(bootstrap.corrected_service(existing, wanted))
         existing["spec"]["ports"][0]["targetPort"] = 1
-        better = reconcile.corrected_service(existing, wanted)
+        better = bootstrap.corrected_service(existing, wanted)
         assert better is not None
         self.assertEqual((better["spec"]["clusterIP"], better["spec"]["ports"]), ("10.0.0.7", wanted["spec"]["ports"]))

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kapi.controllers.clusterauthentication.reconcile import TrustedIdentities, joined_bundles, merged_data
+from kapi.controllers.clusterauthentication import TrustedIdentities, joined_bundles, merged_data
 
 A = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
 B = "-----BEGIN CERTIFICATE-----\nQg==\n-----END CERTIFICATE-----\n"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-from kapi.controllers.clusterroleaggregation import controller
-from kapi.controllers.clusterroleaggregation.controller import GROUP, ClusterRoleAggregationController
-from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules
+from kapi.controllers import clusterroleaggregation
+from kapi.controllers.clusterroleaggregation import GROUP, ClusterRoleAggregationController, aggregated_rules
 from tests.controllers.served import Served
 
 PODS = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
@@ -87,7 +86,7 @@ class Aggregation(Served):
         await self._begin()
         self.create(ROLES, role("total", select={"in": "1"}))
         self._rules()
-        with patch.object(controller, "aggregated_rules", side_effect=AssertionError):
+        with patch.object(clusterroleaggregation, "aggregated_rules", side_effect=AssertionError):
             for number in range(20):
                 self.create(ROLES, role(f"r{number}", PODS, labels={"in": "2"}))
                 self._rules()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kapi.controllers.coordinatedelection.controller import CoordinatedElection
+from kapi.controllers.coordinatedelection import CoordinatedElection
 from kapi.machinery.feature_gates import resolve
 from kapi.machinery.time import seconds_of, stamp_micros
 from kapi.resources.catalogue import BUILT_IN

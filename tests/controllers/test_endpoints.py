@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kapi.codecs import json_pieces
-from kapi.controllers.endpoints.controller import EndpointsController
-from kapi.controllers.endpoints.reconcile import truncated
-from kapi.controllers.endpointslice.controller import EndpointSliceController
-from kapi.controllers.endpointslice.slices import Group, Owner, plan
-from kapi.controllers.endpointslicemirroring.controller import EndpointSliceMirroringController
+from kapi.controllers.endpoints import EndpointsController, truncated
+from kapi.controllers.endpointslice import EndpointSliceController
+from kapi.controllers.endpointslicemirroring import EndpointSliceMirroringController
+from kapi.controllers.slices import Group, Owner, plan
 from kapi.watchcache import entry
 from tests.controllers.served import Object, Served
 

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.flowschemas import reconcile
-from kapi.controllers.flowschemas.controller import GROUP, FlowSchemaController
+from kapi.controllers import flowschemas
+from kapi.controllers.flowschemas import GROUP, FlowSchemaController
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.testing.memory_api import MemoryAPI
@@ -45,9 +45,9 @@ class FlowSchemas(TestCase):
         levels = client.resource(GROUP, "prioritylevelconfigurations")
         spec = {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
         for name, notes in (
-            ("old", {reconcile.AUTO_UPDATE: "true"}),
+            ("old", {flowschemas.AUTO_UPDATE: "true"}),
             ("own", {}),
-            ("taken", {reconcile.AUTO_UPDATE: "false"}),
+            ("taken", {flowschemas.AUTO_UPDATE: "false"}),
         ):
             await levels.create({"metadata": {"name": name, "annotations": notes}, "spec": spec})
         controller = FlowSchemaController(client, client, api.clock, api.environment.now)
@@ -60,7 +60,7 @@ class FlowSchemas(TestCase):
 
 class Corrections(TestCase):
     def wanted(self, name: str) -> tuple[Object, bool]:
-        return next(pair for pair in reconcile.desired_levels() if pair[0]["metadata"]["name"] == name)
+        return next(pair for pair in flowschemas.desired_levels() if pair[0]["metadata"]["name"] == name)
 
     def existing(self, name: str, generation: int = 1, **metadata: Any) -> Object:
         found = tree.copy(self.wanted(name)[0])
@@ -69,23 +69,23 @@ class Corrections(TestCase):
 
     def test_nothing_to_do_for_an_object_as_it_should_be(self) -> None:
         for name in ("exempt", "workload-low"):
-            self.assertIsNone(reconcile.corrected(self.existing(name), *self.wanted(name)))
+            self.assertIsNone(flowschemas.corrected(self.existing(name), *self.wanted(name)))
 
     def test_an_operators_change_of_a_suggested_level_stays(self) -> None:
-        level = self.existing("workload-low", 2, annotations={reconcile.AUTO_UPDATE: "false"})
+        level = self.existing("workload-low", 2, annotations={flowschemas.AUTO_UPDATE: "false"})
         level["spec"]["limited"]["nominalConcurrencyShares"] = 7
-        self.assertIsNone(reconcile.corrected(level, *self.wanted("workload-low")))
+        self.assertIsNone(flowschemas.corrected(level, *self.wanted("workload-low")))
 
     def test_a_change_of_a_mandatory_level_is_undone(self) -> None:
-        level = self.existing("catch-all", 2, annotations={reconcile.AUTO_UPDATE: "false"})
+        level = self.existing("catch-all", 2, annotations={flowschemas.AUTO_UPDATE: "false"})
         level["spec"]["limited"]["nominalConcurrencyShares"] = 7
-        patch = reconcile.corrected(level, *self.wanted("catch-all"))
+        patch = flowschemas.corrected(level, *self.wanted("catch-all"))
         assert patch is not None
         self.assertEqual(patch["spec"]["limited"]["nominalConcurrencyShares"], 5)
-        self.assertEqual(patch["metadata"]["annotations"], {reconcile.AUTO_UPDATE: "true"})
+        self.assertEqual(patch["metadata"]["annotations"], {flowschemas.AUTO_UPDATE: "true"})
 
     def test_a_changed_level_without_the_annotation_is_marked_as_the_operators(self) -> None:
         level = self.existing("workload-low", 3, annotations=None)
         level["spec"]["limited"]["nominalConcurrencyShares"] = 7
-        patch = reconcile.corrected(level, *self.wanted("workload-low"))
-        self.assertEqual(patch, {"metadata": {"annotations": {reconcile.AUTO_UPDATE: "false"}}})
+        patch = flowschemas.corrected(level, *self.wanted("workload-low"))
+        self.assertEqual(patch, {"metadata": {"annotations": {flowschemas.AUTO_UPDATE: "false"}}})

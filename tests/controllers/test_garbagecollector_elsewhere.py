@@ -10,7 +10,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, execute
 from twisted.internet.task import Clock
 
-from kapi.controllers.core_events import CoreEventRecorder
+from kapi.controllers.events import CoreEventRecorder
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
 from kapi.machinery import status

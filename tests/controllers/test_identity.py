@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.identity.controller import IdentityController, lease_name
+from kapi.controllers.identity import IdentityController, lease_name
 from kapi.testing.memory_api import MemoryAPI
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"

@@ -16,12 +16,12 @@ import kapi.controllers
 from kapi.admission.interface import Attributes, Plugin
 from kapi.authentication.service_account.usage import LegacyTokenUsage
 from kapi.authorization.rbac.bootstrap import reconcile_policy
-from kapi.controllers.bootstrap.controller import BootstrapController
-from kapi.controllers.bootstrap.leases import LEASES, ServerLeases
+from kapi.controllers.bootstrap import BootstrapController
 from kapi.controllers.builtin import KNOWN, manager_controllers, server_controllers
 from kapi.controllers.garbagecollector.places import Places
-from kapi.controllers.identity.controller import IdentityController
-from kapi.controllers.leaderelection.controller import LeaderElection
+from kapi.controllers.identity import IdentityController
+from kapi.controllers.leaderelection import LeaderElection
+from kapi.controllers.serverleases import LEASES, ServerLeases
 from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.time import stamp_micros

@@ -7,8 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.leaderelection.controller import LeaderElection
-from kapi.controllers.leaderelection.reconcile import Timing, holder, released_lease, taken_lease
+from kapi.controllers.leaderelection import LeaderElection, Timing, holder, released_lease, taken_lease
 from kapi.machinery import status
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object

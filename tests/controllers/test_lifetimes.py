@@ -9,17 +9,12 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.hmac import HMAC
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.bootstraptokens.cleaner import TokenCleaner
-from kapi.controllers.bootstraptokens.reconcile import expires as token_expires
-from kapi.controllers.bootstraptokens.reconcile import signature
-from kapi.controllers.bootstraptokens.signer import BootstrapSigner
-from kapi.controllers.podgc import controller
-from kapi.controllers.podgc.controller import PodGarbageCollector
-from kapi.controllers.podgc.reconcile import Pod, pod_of
-from kapi.controllers.pvcprotection.controller import ClaimProtectionController
-from kapi.controllers.pvcprotection.reconcile import uses
-from kapi.controllers.pvprotection.controller import VolumeProtectionController
-from kapi.controllers.ttlafterfinished.controller import TTLAfterFinishedController
+from kapi.controllers import podgc
+from kapi.controllers.bootstraptokens import BootstrapSigner, TokenCleaner, signature
+from kapi.controllers.bootstraptokens import expires as token_expires
+from kapi.controllers.podgc import Pod, PodGarbageCollector, pod_of
+from kapi.controllers.ttlafterfinished import TTLAfterFinishedController
+from kapi.controllers.volumeprotection import ClaimProtectionController, VolumeProtectionController, uses
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.time import stamp
 from tests.controllers.served import Object, Served
@@ -174,7 +169,7 @@ class Pods(Served):
             read.append(found.metadata.name)
             return found
 
-        TestCase.patch(self, controller, "pod_of", noted)
+        TestCase.patch(self, podgc, "pod_of", noted)
         await self.begin()
         self.create(NODES, {"metadata": {"name": "n"}})
         for name in ("a", "b", "c"):

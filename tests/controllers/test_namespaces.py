@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.namespaces import reconcile
-from kapi.controllers.namespaces.controller import NamespaceController
-from kapi.controllers.rootca.controller import RootCAController
-from kapi.controllers.serviceaccounts.controller import ServiceAccountController
+from kapi.controllers import namespaces
+from kapi.controllers.namespaces import NamespaceController
+from kapi.controllers.rootca import RootCAController
+from kapi.controllers.serviceaccounts import ServiceAccountController
 from kapi.machinery.tree import Object
 from tests.controllers.served import Served
 
@@ -123,25 +123,25 @@ class NamespaceDeletion(Served):
 class Conditions(TestCase):
     def test_conditions_that_say_so_already_stay(self) -> None:
         namespace: Object = {"metadata": {"name": "n"}}
-        conditions = reconcile.conditions_after(namespace, reconcile.Remains(), "t1")
+        conditions = namespaces.conditions_after(namespace, namespaces.Remains(), "t1")
         assert conditions is not None
         self.assertEqual({item["status"] for item in conditions}, {"False"})
         namespace["status"] = {"conditions": conditions}
-        self.assertIsNone(reconcile.conditions_after(namespace, reconcile.Remains(), "t2"))
+        self.assertIsNone(namespaces.conditions_after(namespace, namespaces.Remains(), "t2"))
 
     def test_the_transition_time_moves_with_the_status_only(self) -> None:
-        remains = reconcile.Remains()
+        remains = namespaces.Remains()
         remains.add("", "configmaps", [{"metadata": {"name": "a", "finalizers": ["x"]}}], 0, "n")
-        first = reconcile.conditions_after({"metadata": {}}, remains, "t1")
+        first = namespaces.conditions_after({"metadata": {}}, remains, "t1")
         remains.add("", "secrets", [{"metadata": {"name": "b", "finalizers": ["x"]}}], 0, "n")
-        second = reconcile.conditions_after({"metadata": {}, "status": {"conditions": first}}, remains, "t2")
+        second = namespaces.conditions_after({"metadata": {}, "status": {"conditions": first}}, remains, "t2")
         assert second is not None
         content = next(item for item in second if item["type"] == "NamespaceContentRemaining")
         self.assertEqual(content["lastTransitionTime"], "t1")
         self.assertIn("configmaps. has 1 resource instances, secrets. has 1 resource instances", content["message"])
 
     def test_content_that_nothing_holds_is_an_error(self) -> None:
-        remains = reconcile.Remains()
+        remains = namespaces.Remains()
         remains.add("apps", "deployments", [{"metadata": {"name": "a"}}], 0, "n")
         self.assertEqual(remains.errors, ["unexpected items still remain in namespace: n for gvr: deployments.apps"])
 
@@ -150,5 +150,5 @@ class Conditions(TestCase):
             {"status": {"phase": "Succeeded"}, "spec": {"terminationGracePeriodSeconds": 90}},
             {"status": {"phase": "Running"}, "spec": {"terminationGracePeriodSeconds": 30}},
         ]
-        self.assertEqual(reconcile.seconds_for_pods(pods, 10), 20)
-        self.assertEqual(reconcile.seconds_for_pods(pods, 100), 0)
+        self.assertEqual(namespaces.seconds_for_pods(pods, 10), 20)
+        self.assertEqual(namespaces.seconds_for_pods(pods, 100), 0)

@@ -9,8 +9,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.quota.plugin import make as make_plugin
-from kapi.controllers.resourcequota.controller import ResourceQuotaController
-from kapi.controllers.resourcequota.reconcile import corrected, resources_of, usage
+from kapi.controllers.resourcequota import ResourceQuotaController, corrected, resources_of, usage
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, Forbidden
 from kapi.machinery.tree import Object

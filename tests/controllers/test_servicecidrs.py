@@ -7,8 +7,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.servicecidrs import reconcile
-from kapi.controllers.servicecidrs.controller import ServiceCIDRController
+from kapi.controllers import servicecidrs
+from kapi.controllers.servicecidrs import ServiceCIDRController
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import ip_address_of
 from kapi.testing.memory_api import MemoryAPI
@@ -42,7 +42,7 @@ class ServiceCIDRs(TestCase):
         await wait(ranges.create(service_cidr("more", "10.1.0.0/24")))
         made = ranges.lister.get("", "more")
         assert made is not None
-        self.assertEqual(made["metadata"]["finalizers"], [reconcile.FINALIZER])
+        self.assertEqual(made["metadata"]["finalizers"], [servicecidrs.FINALIZER])
         self.assertEqual(made["status"]["conditions"][0]["status"], "True")
         await wait(addresses.create(ip_address_of("10.1.0.5", "IPv4", "default", "a")))
         await wait(ranges.delete("more"), 30.0)
@@ -80,10 +80,10 @@ class Plans(TestCase):
     def test_a_range_inside_another_may_always_go(self) -> None:
         inner, outer = service_cidr("inner", "10.1.0.0/24"), service_cidr("outer", "10.1.0.0/16")
         used = [ip_address_of("10.1.0.5", "IPv4", "default", "a")]
-        self.assertTrue(reconcile.may_be_deleted(inner, [outer], used))
-        self.assertFalse(reconcile.may_be_deleted(outer, [service_cidr("other", "10.2.0.0/16")], used))
-        self.assertTrue(reconcile.may_be_deleted(outer, [inner], used))
+        self.assertTrue(servicecidrs.may_be_deleted(inner, [outer], used))
+        self.assertFalse(servicecidrs.may_be_deleted(outer, [service_cidr("other", "10.2.0.0/16")], used))
+        self.assertTrue(servicecidrs.may_be_deleted(outer, [inner], used))
 
     def test_addresses_of_other_managers_hold_nothing(self) -> None:
         foreign = {"metadata": {"name": "10.1.0.5"}, "spec": {}}
-        self.assertTrue(reconcile.may_be_deleted(service_cidr("a", "10.1.0.0/24"), [], [foreign]))
+        self.assertTrue(servicecidrs.may_be_deleted(service_cidr("a", "10.1.0.0/24"), [], [foreign]))

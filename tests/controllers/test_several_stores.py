@@ -9,11 +9,11 @@ from twisted.trial.unittest import TestCase
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.quota.plugin import make as make_plugin
-from kapi.controllers.core_events import CoreEventRecorder
+from kapi.controllers.events import CoreEventRecorder
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
-from kapi.controllers.namespaces.controller import NamespaceController
-from kapi.controllers.resourcequota.controller import ResourceQuotaController
+from kapi.controllers.namespaces import NamespaceController
+from kapi.controllers.resourcequota import ResourceQuotaController
 from kapi.endpoints.dispatch import ResourceTable
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object

@@ -16,8 +16,8 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 
 from kapi.admission.interface import AdmissionChain, Attributes, Plugin, denied
-from kapi.controllers.bootstrap.controller import BootstrapController
-from kapi.controllers.flowschemas.controller import FlowSchemaController
+from kapi.controllers.bootstrap import BootstrapController
+from kapi.controllers.flowschemas import FlowSchemaController
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.registry.allocators.install import install

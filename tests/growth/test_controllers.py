@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kapi.controllers.clusterroleaggregation.reconcile import aggregated_rules
-from kapi.controllers.flowschemas.reconcile import condition_patch
-from kapi.controllers.namespaces.reconcile import Remains, conditions_after
-from kapi.controllers.resourcequota.reconcile import corrected, limits_of, resources_of
+from kapi.controllers.clusterroleaggregation import aggregated_rules
+from kapi.controllers.flowschemas import condition_patch
+from kapi.controllers.namespaces import Remains, conditions_after
+from kapi.controllers.resourcequota import corrected, limits_of, resources_of
 from kapi.machinery.tree import Object
 from kapi.schema.structural.celtypes import declare
 from kapi.servers.apiextensions.names import GroupNames, accept_names

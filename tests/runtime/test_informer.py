@@ -11,7 +11,7 @@ from twisted.trial.unittest import TestCase
 from twisted.web.http_headers import Headers
 
 from kapi.client.config import ConfigError
-from kapi.controllers.serviceaccounts.controller import ServiceAccountController
+from kapi.controllers.serviceaccounts import ServiceAccountController
 from kapi.machinery.status import BadRequest, Expired, StatusError
 from kapi.machinery.tree import Object
 from kapi.runtime.indexer import Indexer, key_of, split_key

@@ -15,7 +15,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.controllers.core_events import CoreEventRecorder
+from kapi.controllers.events import CoreEventRecorder
 from kapi.controllers.garbagecollector import reconcile
 from kapi.controllers.garbagecollector.elsewhere import Monitors
 from kapi.controllers.garbagecollector.graph import Graph, Node

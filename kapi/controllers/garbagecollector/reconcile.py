@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from kapi.controllers.core_events import CoreEvent
+from kapi.controllers.events import CoreEvent
 from kapi.controllers.garbagecollector.graph import Node
 from kapi.controllers.garbagecollector.metadata import FOREGROUND, ORPHAN, Metadata, Reference
 from kapi.machinery.each import elements

@@ -8,7 +8,7 @@ import orjson
 from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.trial.unittest import TestCase
 
-from kapi.controllers.servicerepair.controller import ServiceRepairController
+from kapi.controllers.servicerepair import ServiceRepairController
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.install import install
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable

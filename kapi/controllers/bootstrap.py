@@ -1,0 +1,252 @@
+"""The objects that every cluster has from the start: namespaces, the kubernetes Service, its range, priority classes.
+
+Created at the start and corrected periodically.  Part of the API server: ``--controllers`` does not switch it off.
+Upstream: ``pkg/controlplane/controller/{systemnamespaces,kubernetesservice,defaultservicecidr}``, the scheduling bootstrap hook.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Sequence
+
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from kapi.controllers.serverleases import ServerLeases
+from kapi.machinery import status, tree
+from kapi.machinery.tree import Object
+from kapi.resources.scheduling.priorityclasses import SYSTEM_CLASSES
+from kapi.resources.shared.addresses import parse_network
+from kapi.runtime.interface import Client, ResourceClient
+from kapi.runtime.persistent import Persistent, Refusals
+from kapi.store.errors import StoreError
+
+NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
+SERVICE = "kubernetes"
+NAMESPACE = "default"
+_READY = "Kubernetes default Service CIDR is ready"
+
+
+def namespaces() -> list[Object]:
+    return [{"metadata": {"name": name}} for name in NAMESPACES]
+
+
+def priority_classes() -> list[Object]:
+    return [dict(known) for known in SYSTEM_CLASSES]
+
+
+def service_cidr(ranges: Sequence[str]) -> Object:
+    return {"metadata": {"name": SERVICE}, "spec": {"cidrs": list(ranges)}}
+
+
+def ready_status(existing: Object, ranges: Sequence[str], now: str) -> Object | None:
+    """The status with which addresses are allocated; None when it has the condition, or the ranges differ."""
+    if (existing.get("spec") or {}).get("cidrs") != list(ranges):
+        return None
+    conditions = (existing.get("status") or {}).get("conditions") or []
+    if any(condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions):
+        return None
+    return {
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now, "message": _READY}],
+        }
+    }
+
+
+def first_address(cidr: str) -> str:
+    """The cluster IP of the kubernetes Service."""
+    parsed = parse_network(cidr)
+    if parsed is None:
+        raise ValueError(f"not a CIDR: {cidr}")
+    number = int(parsed[1].network_address) + 1
+    return str(ipaddress.IPv4Address(number) if parsed[1].version == 4 else ipaddress.IPv6Address(number))
+
+
+def kubernetes_service(cluster_ip: str, port: int, node_port: int = 0) -> Object:
+    """``port`` is where the server listens; ``node_port`` 0 means ClusterIP only."""
+    https: Object = {"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}
+    if node_port:
+        https["nodePort"] = node_port
+    return {
+        "metadata": {"name": SERVICE, "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {
+            "ports": [https],
+            "clusterIP": cluster_ip,
+            "sessionAffinity": "None",
+            "type": "NodePort" if node_port else "ClusterIP",
+            "ipFamilyPolicy": "SingleStack",
+        },
+    }
+
+
+def served_addresses(own: str, alive: Sequence[str]) -> list[str]:
+    """The addresses to publish: this server's, and those of living servers of the same family."""
+    family = ipaddress.ip_address(own).version
+    return sorted({own, *(address for address in alive if ipaddress.ip_address(address).version == family)})
+
+
+def kubernetes_endpoints(addresses: Sequence[str], port: int) -> Object:
+    shown = [{"ip": address} for address in addresses]
+    return {
+        "metadata": {"name": SERVICE, "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+        "subsets": [
+            {"addresses": shown, "ports": [{"name": "https", "port": port, "protocol": "TCP"}]},
+        ],
+    }
+
+
+def kubernetes_endpoint_slice(addresses: Sequence[str], port: int) -> Object:
+    return {
+        "metadata": {"name": SERVICE, "labels": {"kubernetes.io/service-name": SERVICE}},
+        "addressType": f"IPv{ipaddress.ip_address(addresses[0]).version}",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}} for address in addresses],
+        "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+    }
+
+
+def corrected(existing: Object, desired: Object, *parts: str) -> Object | None:
+    """The existing object with the desired fields; None when it has them."""
+    if all(existing.get(part) == desired.get(part) for part in parts):
+        return None
+    return {**existing, **{part: desired[part] for part in parts}}
+
+
+def corrected_service(existing: Object, desired: Object) -> Object | None:
+    """The existing Service with the desired ports and type; its address stays."""
+    spec, desired_spec = existing.get("spec") or {}, desired["spec"]
+    same_ports = [
+        {key: port.get(key) for key in ("name", "port", "protocol", "targetPort")} for port in spec.get("ports") or []
+    ] == [{key: port.get(key) for key in ("name", "port", "protocol", "targetPort")} for port in desired_spec["ports"]]
+    if same_ports and spec.get("type") == desired_spec["type"]:
+        return None
+    return {**existing, "spec": {**spec, "ports": desired_spec["ports"], "type": desired_spec["type"]}}
+
+
+_INTERVAL_SECONDS = 10.0
+
+
+class BootstrapController:
+    """``client`` writes as ``kube-apiserver``; ``ranges_client`` writes the ready condition of ranges under another name.
+
+    Clients connect to ``address`` and ``port``, if this server ``publishes`` them.
+    """
+
+    name = "bootstrap"
+    log = Logger()
+
+    def __init__(
+        self,
+        client: Client,
+        reactor: IReactorTime,
+        *,
+        ranges: Sequence[str],
+        address: str,
+        port: int,
+        node_port: int = 0,
+        now: Callable[[], str],
+        leases: ServerLeases | None = None,
+        ranges_client: Client | None = None,
+        publishes: bool = True,
+    ) -> None:
+        self._client = client
+        self._statuses = (ranges_client or client).resource("networking.k8s.io", "servicecidrs")
+        self._ranges = list(ranges)
+        self._address = address
+        self._port = port
+        self._node_port = node_port
+        self._now = now
+        self._leases = leases  # None: this server is alone
+        self._publishes = publishes
+        self._work = Persistent(self.name, self.run_once, reactor, _INTERVAL_SECONDS)
+
+    async def run_once(self) -> None:
+        """Creates and corrects all objects, in the order of their dependencies.  Raises StatusError when one is refused."""
+        refusals = Refusals()
+        if self._client.has("", "namespaces"):
+            for namespace in namespaces():
+                with refusals:
+                    await self._ensure(self._client.resource("", "namespaces"), namespace)
+        if self._client.has("networking.k8s.io", "servicecidrs"):
+            with refusals:
+                await self._service_cidr()
+        if self._client.has("scheduling.k8s.io", "priorityclasses"):
+            for priority_class in priority_classes():
+                with refusals:
+                    await self._ensure(self._client.resource("scheduling.k8s.io", "priorityclasses"), priority_class)
+        if self._client.has("", "namespaces") and self._client.has("", "services"):
+            with refusals:
+                await self._kubernetes_service()
+            with refusals:
+                await self._addresses()
+        refusals.check()
+
+    async def start(self) -> None:
+        """Fires when the objects exist, or were refused; a health check may wait for it."""
+        await self._work.start()
+
+    async def stop(self) -> None:
+        """Other servers stay published, this one does not."""
+        self._work.stop()
+        if self._leases is None:
+            return
+        try:
+            await self._leases.end(self._address)
+            others = self._leases.addresses(others=True)
+            if others:
+                await self._publish(others)
+        except (status.StatusError, StoreError) as error:
+            self.log.warn("bootstrap: the lease stays until it expires: {error}", error=error)
+
+    async def _ensure(self, resource: ResourceClient, desired: Object, namespace: str = "") -> Object:
+        """The existing object, created when it is missing."""
+        name = desired["metadata"]["name"]
+        found = resource.lister.get(namespace, name)
+        if found is not None:
+            return found
+        try:
+            return await resource.create(desired, namespace)
+        except status.AlreadyExists:
+            return await resource.get(name, namespace)
+
+    async def _service_cidr(self) -> None:
+        ranges = self._client.resource("networking.k8s.io", "servicecidrs")
+        existing = await self._ensure(ranges, service_cidr(self._ranges))
+        ready = ready_status(existing, self._ranges, self._now())
+        if ready is not None:
+            await self._statuses.apply(SERVICE, ready, subresource="status")
+
+    async def _kubernetes_service(self) -> None:
+        cluster_ip = first_address(self._ranges[0])
+        desired = kubernetes_service(cluster_ip, self._port, self._node_port)
+        services = self._client.resource("", "services")
+        existing = await self._ensure(services, desired, NAMESPACE)
+        update = corrected_service(tree.copy(existing), desired)
+        if update is not None:
+            await services.update(update, NAMESPACE)
+
+    async def _addresses(self) -> None:
+        if not self._publishes or ipaddress.ip_address(self._address).is_loopback:
+            return  # a machine without network: endpoints may not name a loopback address
+        alive: list[str] = []
+        if self._leases is not None:
+            await self._leases.renew(self._address)
+            alive = self._leases.addresses()
+        await self._publish(served_addresses(self._address, alive))
+
+    async def _publish(self, addresses: list[str]) -> None:
+        if self._client.has("", "endpoints"):
+            endpoints = kubernetes_endpoints(addresses, self._port)
+            await self._correct(self._client.resource("", "endpoints"), endpoints, "subsets")
+        if self._client.has("discovery.k8s.io", "endpointslices"):
+            endpoint_slice = kubernetes_endpoint_slice(addresses, self._port)
+            slices = self._client.resource("discovery.k8s.io", "endpointslices")
+            existing = slices.lister.get(NAMESPACE, SERVICE)
+            if existing is not None and existing.get("addressType") != endpoint_slice["addressType"]:
+                await slices.delete(SERVICE, NAMESPACE)  # it cannot be changed
+            await self._correct(slices, endpoint_slice, "endpoints", "ports")
+
+    async def _correct(self, resource: ResourceClient, desired: Object, *parts: str) -> None:
+        existing = await self._ensure(resource, desired, NAMESPACE)
+        update = corrected(tree.copy(existing), desired, *parts)
+        if update is not None:
+            await resource.update(update, NAMESPACE)

@@ -1,0 +1,115 @@
+"""Publishes the client CA and the front proxy's settings in ``kube-system/extension-apiserver-authentication``.
+
+Extension API servers authenticate with them.  Upstream: ``pkg/controlplane/controller/clusterauthenticationtrust``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+import orjson
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.machinery.pem import certificates
+from kapi.machinery.status import AlreadyExists, Conflict, NotFound
+from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
+
+NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
+_LISTS = (
+    ("requestheader-username-headers", "username_headers"),
+    ("requestheader-uid-headers", "uid_headers"),
+    ("requestheader-group-headers", "group_headers"),
+    ("requestheader-extra-headers-prefix", "extra_prefixes"),
+    ("requestheader-allowed-names", "allowed_names"),
+)
+
+
+class TrustedIdentities(msgspec.Struct, frozen=True):
+    """Bundles as PEM text.  Without a proxy CA the settings for request headers are left out."""
+
+    client_ca: str = ""
+    proxy_ca: str = ""
+    username_headers: Sequence[str] = ()
+    uid_headers: Sequence[str] = ()
+    group_headers: Sequence[str] = ()
+    extra_prefixes: Sequence[str] = ()
+    allowed_names: Sequence[str] = ()
+
+
+def joined_bundles(*bundles: str) -> str:
+    """Every certificate once, in order."""
+    found = dict.fromkeys(block for bundle in bundles for block in certificates(bundle))
+    return "".join(block + "\n" for block in found)
+
+
+def _joined(first: Iterable[str], second: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*first, *second]))
+
+
+def _parse_list(text: str) -> list[str]:
+    try:
+        value = orjson.loads(text or "[]")
+    except ValueError:
+        return []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def merged_data(existing: Object, own: TrustedIdentities) -> dict[str, str]:
+    """The data of other servers joined with those of this one: one of several servers may trust another CA."""
+    data: dict[str, str] = existing.get("data") or {}
+    merged: dict[str, str] = {}
+    client = joined_bundles(data.get("client-ca-file", ""), own.client_ca)
+    if client:
+        merged["client-ca-file"] = client
+    proxy = joined_bundles(data.get("requestheader-client-ca-file", ""), own.proxy_ca)
+    if proxy:
+        merged["requestheader-client-ca-file"] = proxy
+        for key, attribute in _LISTS:
+            values = _joined(_parse_list(data.get(key, "")), getattr(own, attribute))
+            if values or key != "requestheader-uid-headers":
+                merged[key] = json.dumps(values, separators=(",", ":"))
+    return merged
+
+
+class ClusterAuthenticationController:
+    """``trusted`` returns the trusted identities, which may change."""
+
+    name = "start-cluster-authentication-info-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime, trusted: Callable[[], TrustedIdentities]) -> None:
+        self._maps = client.resource("", "configmaps")
+        self._trusted = trusted
+        self._queue = WorkQueue(reactor, self.name, self._handle)
+        self._unwatch: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        self._unwatch = self._maps.watch(self._changed, namespace=NAMESPACE, name=NAME)
+        self._queue.add(NAME)
+
+    def stop(self) -> None:
+        self._unwatch()
+        self._queue.stop()
+
+    def refresh(self) -> None:
+        """To be called when a bundle changed."""
+        self._queue.add(NAME)
+
+    def _changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "ADDED":
+            self._queue.add(NAME)
+
+    async def _handle(self, key: str) -> float | None:
+        existing = self._maps.lister.get(NAMESPACE, NAME)
+        data = merged_data(existing or {}, self._trusted())
+        try:
+            if existing is None:
+                await self._maps.create({"metadata": {"name": NAME}, "data": data}, NAMESPACE)
+            elif (existing.get("data") or {}) != data:
+                await self._maps.update({**existing, "data": data}, NAMESPACE)
+        except (AlreadyExists, NotFound) as error:  # another server was faster, or the namespace is still to come
+            raise Conflict(error.message) from None
+        return None

@@ -1,1 +1,0 @@
-"""Keeps the Endpoints of Services with a selector (upstream: ``pkg/controller/endpoint``)."""

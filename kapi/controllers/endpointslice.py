@@ -1,0 +1,156 @@
+"""Keeps the EndpointSlices of Services with a selector, a few Services at a time.
+
+Changes of the slices by other clients are reverted.
+Upstream: ``pkg/controller/endpointslice``, ``k8s.io/endpointslice`` ``reconciler.go``, KEP-752.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.controllers.service_pods import (
+    Key,
+    ServiceFollower,
+    addresses,
+    has_ended,
+    hostname_for,
+    is_going,
+    is_headless,
+    is_ready,
+    ports_of,
+    reference_to,
+    selected,
+    selector_of,
+)
+from kapi.controllers.slices import MANAGED_BY, SERVICE_NAME, Group, Owner, Plan, apply_plan, plan, slices_of
+from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
+
+MANAGER = "endpointslice-controller.k8s.io"
+_ZONE = "topology.kubernetes.io/zone"
+
+
+def reconciled(
+    service: Object, pods: Iterable[Object], nodes: Mapping[str, Object], existing: Iterable[Object]
+) -> Plan:
+    """The changes of the slices of a Service."""
+    metadata = service["metadata"]
+    owner = Owner(
+        name=metadata["name"],
+        reference={
+            "apiVersion": "v1",
+            "kind": "Service",
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        },
+        labels=metadata.get("labels") or {},
+        annotations={},
+        manager=MANAGER,
+        headless=is_headless(service),
+        identity=lambda endpoint: str((endpoint.get("targetRef") or {}).get("uid", "")),
+    )
+    return plan(owner, desired_endpoints(service, pods, nodes), existing)
+
+
+def desired_endpoints(
+    service: Object, pods: Iterable[Object], nodes: Mapping[str, Object]
+) -> dict[Group, list[Object]]:
+    """The endpoints by family and ports; each family has a group even without endpoints."""
+    found: dict[Group, list[Object]] = {}
+    chosen = [pod for pod in selected(service, pods) if not has_ended(pod)]
+    for family in families(service):
+        empty = True
+        for pod in chosen:
+            ips = addresses(pod, family)
+            if ips:
+                group = Group.of(family, ports_of(service, pod))
+                found.setdefault(group, []).append(_endpoint(service, pod, ips, nodes))
+                empty = False
+        if empty:
+            found[Group.of(family, [])] = []
+    return found
+
+
+def families(service: Object) -> list[str]:
+    spec = service.get("spec") or {}
+    return spec.get("ipFamilies") or ["IPv6" if ":" in (spec.get("clusterIP") or "") else "IPv4"]
+
+
+def _endpoint(service: Object, pod: Object, ips: list[str], nodes: Mapping[str, Object]) -> Object:
+    serving, terminating = is_ready(pod), is_going(pod)
+    tolerant = bool((service.get("spec") or {}).get("publishNotReadyAddresses"))
+    made: Object = {
+        "addresses": ips,
+        "conditions": {
+            "ready": tolerant or (serving and not terminating),
+            "serving": serving,
+            "terminating": terminating,
+        },
+        "targetRef": reference_to(pod),
+    }
+    hostname = hostname_for(pod, service)
+    if hostname:
+        made["hostname"] = hostname
+    node = (pod.get("spec") or {}).get("nodeName")
+    if node:
+        made["nodeName"] = node
+        zone = (((nodes.get(node) or {}).get("metadata") or {}).get("labels") or {}).get(_ZONE)
+        if zone:
+            made["zone"] = zone
+    return made
+
+
+BATCH_SECONDS = 0.02  # in which changes of several pods are collected
+
+
+class EndpointSliceController:
+    name = "endpointslice-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime) -> None:
+        self._services = client.resource("", "services")
+        self._pods = client.resource("", "pods")
+        self._nodes = client.resource("", "nodes")
+        self._slices = client.resource("discovery.k8s.io", "endpointslices")
+        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle, workers=5)
+        self._follower = ServiceFollower(client, self._enqueue)
+        self._unwatch: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        self._follower.start()
+        self._unwatch = self._slices.watch(self._slice_changed)
+
+    def stop(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        self._follower.stop()
+        self._queue.stop()
+
+    def _enqueue(self, key: Key) -> None:
+        self._queue.add_after(key, BATCH_SECONDS)
+
+    def _slice_changed(self, event: str, obj: Object, old: Object | None) -> None:
+        labels = obj["metadata"].get("labels") or {}
+        if event != "ADDED" and MANAGER in (labels.get(MANAGED_BY), _manager_of(old)):
+            name = labels.get(SERVICE_NAME) or ((old or obj)["metadata"].get("labels") or {}).get(SERVICE_NAME)
+            if name:
+                self._enqueue((obj["metadata"]["namespace"], name))
+
+    async def _handle(self, key: Key) -> None:
+        namespace, name = key
+        service = self._services.lister.get(namespace, name)
+        selector = None if service is None else selector_of(service)
+        if service is None or selector is None or service["metadata"].get("deletionTimestamp"):
+            return  # the slices of a Service are deleted with it
+        pods = self._pods.lister.labelled(selector, namespace)
+        nodes = {node["metadata"]["name"]: node for node in self._nodes.lister.list()}
+        existing = slices_of(self._slices, namespace, name, MANAGER)
+        await apply_plan(self._slices, namespace, reconciled(service, pods, nodes, existing))
+
+
+def _manager_of(old: Object | None) -> str | None:
+    return None if old is None else (old["metadata"].get("labels") or {}).get(MANAGED_BY)

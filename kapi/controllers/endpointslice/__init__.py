@@ -1,1 +1,0 @@
-"""Keeps the EndpointSlices of Services with a selector (upstream: ``pkg/controller/endpointslice``, KEP-752)."""

@@ -1,4 +1,0 @@
-"""Mirrors Endpoints that no controller keeps into EndpointSlices.
-
-Upstream: ``pkg/controller/endpointslicemirroring``.
-"""

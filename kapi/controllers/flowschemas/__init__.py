@@ -1,1 +1,0 @@
-"""Keeps the flow control configuration that every cluster has, and says which schemas dangle."""

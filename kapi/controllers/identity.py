@@ -1,0 +1,107 @@
+"""Renews the Lease of this server in ``kube-system``, and deletes expired Leases of other servers (KEP-1965).
+
+Upstream: ``pkg/controlplane/apiserver/server.go`` (identity lease), ``pkg/controlplane/controller/apiserverleasegc``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import socket
+import uuid
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.machinery import status, tree
+from kapi.machinery.time import seconds_of, stamp_micros
+from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.persistent import Persistent
+
+COLLECTION = "start-kube-apiserver-identity-lease-garbage-collector"
+NAMESPACE = "kube-system"
+_LABEL = "apiserver.kubernetes.io/identity"
+_COMPONENT = "kube-apiserver"
+DURATION_SECONDS = 3600  # of a Lease
+RENEWAL_SECONDS = 10.0  # between two renewals
+_COLLECTION_SECONDS = 3600.0
+
+
+def lease_name(host: str) -> str:
+    """``apiserver-`` and a hash of the host's name, as upstream makes it."""
+    digest = hashlib.sha256(host.encode()).digest()[:16]
+    return "apiserver-" + base64.b32encode(digest).decode().rstrip("=").lower()
+
+
+class IdentityController:
+    """``clock`` gives unix seconds.  Servers on one host share a Lease."""
+
+    name = "start-kube-apiserver-identity-lease-controller"
+
+    def __init__(
+        self, client: Client, reactor: IReactorTime, clock: Callable[[], float], host: str = socket.gethostname()
+    ) -> None:
+        self._leases = client.resource("coordination.k8s.io", "leases")
+        self._reactor = reactor
+        self._clock = clock
+        self._host = host
+        self._lease = lease_name(host)
+        self._holder = f"{self._lease}_{uuid.uuid4()}"
+        self._collected_at: float | None = None
+        self._work = Persistent("identity lease", self.run_once, reactor, RENEWAL_SECONDS)
+
+    async def start(self) -> None:
+        self._work.begin()
+
+    def stop(self) -> None:
+        self._work.stop()
+
+    async def run_once(self) -> None:
+        """Renews, and once an hour removes what has expired.  Raises StatusError, StoreError."""
+        found = self._leases.lister.get(NAMESPACE, self._lease)
+        if found is None:
+            await self._leases.create(self._new(), NAMESPACE)
+        else:
+            lease: Object = tree.copy(found)
+            lease["spec"] = {
+                **(lease.get("spec") or {}),
+                "holderIdentity": self._holder,
+                "leaseDurationSeconds": DURATION_SECONDS,
+                "renewTime": stamp_micros(self._clock()),
+            }
+            await self._leases.update(lease, NAMESPACE)
+        now = self._reactor.seconds()
+        if self._collected_at is None or now - self._collected_at >= _COLLECTION_SECONDS:
+            self._collected_at = now
+            await self._collect()
+
+    def _new(self) -> Object:
+        now = stamp_micros(self._clock())
+        return {
+            "metadata": {
+                "name": self._lease,
+                "labels": {_LABEL: _COMPONENT, "kubernetes.io/hostname": self._host},
+            },
+            "spec": {
+                "holderIdentity": self._holder,
+                "leaseDurationSeconds": DURATION_SECONDS,
+                "acquireTime": now,
+                "renewTime": now,
+            },
+        }
+
+    async def _collect(self) -> None:
+        for lease in self._leases.lister.list(NAMESPACE):
+            metadata = lease["metadata"]
+            if (metadata.get("labels") or {}).get(_LABEL) != _COMPONENT or not self._expired(lease.get("spec") or {}):
+                continue
+            try:
+                await self._leases.delete(metadata["name"], NAMESPACE)
+            except status.NotFound:
+                pass
+
+    def _expired(self, spec: Object) -> bool:
+        """A Lease without a time has expired, too."""
+        renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
+        return not renewed or not seconds or seconds_of(renewed) + seconds < self._clock()

@@ -1,1 +1,0 @@
-"""Which of several servers runs the controllers (upstream: client-go ``tools/leaderelection``)."""

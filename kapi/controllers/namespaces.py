@@ -1,0 +1,215 @@
+"""Deletes the objects of a terminating namespace, pods first, then removes the namespace's finalizer.
+
+Upstream: ``pkg/controller/namespace/deletion/{namespaced_resources_deleter,status_condition_utils}.go``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.machinery import status, tree
+from kapi.machinery.each import elements
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
+from kapi.registry.errors import interpret
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
+from kapi.store.errors import StoreError
+
+FINALIZER = "kubernetes"
+FINALIZER_SECONDS = 15  # for which objects with finalizers are expected to remain
+_FINE = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+
+
+class Remains(msgspec.Struct):
+    """The objects that are still in the namespace, and the errors."""
+
+    by_resource: dict[str, int] = msgspec.field(default_factory=dict)  # "pods." -> how many
+    by_finalizer: dict[str, int] = msgspec.field(default_factory=dict)
+    errors: list[str] = msgspec.field(default_factory=list)
+    seconds: int = 0  # until they are expected to be gone
+
+    def add(self, group: str, plural: str, left: list[Object], seconds: int, namespace: str) -> None:
+        """Counts the objects of a resource that remain after its deletion."""
+        if not left:
+            return
+        self.by_resource[f"{plural}.{group}"] = len(left)
+        held = False
+        for obj in elements(left):
+            for finalizer in elements(obj["metadata"], "finalizers"):
+                held = True
+                self.by_finalizer[finalizer] = self.by_finalizer.get(finalizer, 0) + 1
+        if not seconds and held:
+            seconds = FINALIZER_SECONDS
+        elif not seconds:
+            self.errors.append(f"unexpected items still remain in namespace: {namespace} for gvr: {plural}.{group}")
+        self.seconds = max(self.seconds, seconds)
+
+
+def seconds_for_pods(pods: list[Object], elapsed: float) -> int:
+    """The seconds in which the running pods are expected to end."""
+    longest = 0
+    for pod in pods:
+        if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            continue
+        longest = max(longest, int((pod.get("spec") or {}).get("terminationGracePeriodSeconds") or 0))
+    return max(0, longest - int(elapsed))
+
+
+def conditions_after(namespace: Object, remains: Remains, now: str) -> list[Object] | None:
+    """The new conditions; None when nothing changes."""
+    found = _findings(remains)
+    before = (namespace.get("status") or {}).get("conditions") or []
+    conditions = [dict(condition) for condition in elements(before)]
+    changed = False
+    for kind, fine in _FINE.items():
+        status = "True" if kind in found else "False"
+        reason, message = found.get(kind, fine)
+        condition = next((item for item in elements(conditions) if item.get("type") == kind), None)
+        if condition is None:
+            condition = {"type": kind, "status": status, "lastTransitionTime": now}
+            conditions.append(condition)
+        elif all(condition.get(k) == v for k, v in (("status", status), ("reason", reason), ("message", message))):
+            continue
+        if condition["status"] != status:
+            condition["lastTransitionTime"] = now
+        condition.update(status=status, reason=reason, message=message)
+        changed = True
+    return conditions if changed else None
+
+
+def _findings(remains: Remains) -> dict[str, tuple[str, str]]:
+    found: dict[str, tuple[str, str]] = {}
+    if remains.errors:
+        text = ", ".join(sorted(remains.errors))
+        count = len(remains.errors)
+        message = f"Failed to delete all resource types, {count} remaining: {text}"
+        found["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
+    if remains.by_resource:
+        text = ", ".join(
+            sorted(f"{name} has {count} resource instances" for name, count in remains.by_resource.items())
+        )
+        found["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {text}")
+    if remains.by_finalizer:
+        text = ", ".join(
+            sorted(f"{name} in {count} resource instances" for name, count in remains.by_finalizer.items())
+        )
+        message = f"Some content in the namespace has finalizers remaining: {text}"
+        found["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
+    return found
+
+
+def finalized(namespace: Object) -> Object:
+    """The namespace without this controller's finalizer."""
+    spec = namespace.get("spec") or {}
+    return {
+        **namespace,
+        "spec": {**spec, "finalizers": [f for f in elements(spec, "finalizers") if f != FINALIZER]},
+    }
+
+
+#: until then other servers have seen the deletion and admit no new objects (upstream waits 5 s)
+_GRACE_SECONDS = 1.0
+_PODS = ("", "pods")
+_EVEN_UNREADABLE: Object = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
+_OPTIONS: Object = {"propagationPolicy": "Background"}
+
+
+class NamespaceController:
+    """Processes a few namespaces at a time."""
+
+    name = "namespace-controller"
+
+    def __init__(
+        self, client: Client, reactor: IReactorTime, now: Callable[[], str], grace: float = _GRACE_SECONDS
+    ) -> None:
+        self._client = client
+        self._namespaces = client.resource("", "namespaces")
+        self._now = now
+        self._grace = grace
+        self._queue = WorkQueue(reactor, self.name, self._handle, workers=10)
+        self._unwatch: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        self._unwatch = self._namespaces.watch(self._changed)
+
+    def stop(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        self._queue.stop()
+
+    def _changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "DELETED" and obj["metadata"].get("deletionTimestamp"):
+            self._queue.add_after(obj["metadata"]["name"], self._grace)
+
+    async def _handle(self, key: str) -> float | None:
+        try:
+            namespace = tree.copy(await self._namespaces.get(key))
+            if not namespace["metadata"].get("deletionTimestamp"):
+                return None
+            if (namespace.get("status") or {}).get("phase") != "Terminating":
+                namespace["status"] = {**(namespace.get("status") or {}), "phase": "Terminating"}
+                namespace = tree.copy(await self._namespaces.update(namespace, subresource="status"))
+            if FINALIZER not in ((namespace.get("spec") or {}).get("finalizers") or []):
+                return None
+            remains = await self._empty(namespace)
+            conditions = conditions_after(namespace, remains, self._now())
+            if conditions is not None:
+                namespace["status"]["conditions"] = conditions
+                namespace = tree.copy(await self._namespaces.update(namespace, subresource="status"))
+            if remains.by_resource or remains.errors:
+                return min(5.0, remains.seconds / 2 + 1)
+            await self._namespaces.update(finalized(namespace), subresource="finalize")
+        except status.NotFound:
+            return None
+        except status.Conflict:
+            return 0.0
+        return None
+
+    async def _empty(self, namespace: Object) -> Remains:
+        """Deletes pods, and when none remain all other objects."""
+        metadata, remains = namespace["metadata"], Remains()
+        elapsed = seconds_of(self._now()) - seconds_of(metadata["deletionTimestamp"])
+        await self._delete(*_PODS, metadata["name"], remains, elapsed)
+        if remains.by_resource or remains.errors:
+            return remains
+        for group, plural, namespaced in self._client.resources():
+            if namespaced and (group, plural) != _PODS:
+                await self._delete(group, plural, metadata["name"], remains, elapsed)
+        return remains
+
+    async def _delete(self, group: str, plural: str, namespace: str, remains: Remains, elapsed: float) -> None:
+        try:
+            resource = self._client.resource(group, plural)
+            pods = await resource.list(namespace) if (group, plural) == _PODS else []
+            present = len(pods) if pods else (await resource.count_at(namespace))[0]
+            for _, name in resource.unreadable(namespace):
+                # it is deleted with its namespace; its finalizers cannot be read
+                await resource.delete(name, namespace, _EVEN_UNREADABLE)
+            if not present:
+                return
+            seconds = seconds_for_pods(pods, elapsed)
+            await resource.delete_collection(namespace, _OPTIONS)
+            remains.add(group, plural, await resource.list(namespace), seconds, namespace)
+        except status.NotFound:
+            return  # a custom resource that has just gone
+        except status.StatusError as error:
+            remains.errors.append(error.message)
+        except StoreError as error:  # of this resource's store: the other resources are deleted
+            remains.errors.append(interpret(error, GroupResource(group, plural), "").message)

@@ -1,1 +1,0 @@
-"""Deletes the objects of terminating namespaces."""

@@ -1,1 +1,0 @@
-"""Removes pods that nobody looks after any more (upstream: ``pkg/controller/podgc``)."""

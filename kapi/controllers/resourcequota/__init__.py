@@ -1,1 +1,0 @@
-"""Recalculates what quotas say is used."""

@@ -1,1 +1,0 @@
-"""Publishes the API server's CA in every namespace."""

@@ -1,1 +1,0 @@
-"""Gives every namespace its default ServiceAccount."""

@@ -1,0 +1,153 @@
+"""Distributes endpoints over EndpointSlices: which slices are created, updated and deleted; and writes them.
+
+Endpoints stay in their slice, so that as little as possible is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import orjson
+
+from kapi.machinery import status
+from kapi.machinery.each import elements
+from kapi.machinery.tree import Object
+from kapi.runtime.interface import ResourceClient
+
+
+def slices_of(client: ResourceClient, namespace: str, owner: str, manager: str) -> list[Object]:
+    """The slices that a manager keeps for an owner."""
+    found = client.lister.labelled({SERVICE_NAME: owner, MANAGED_BY: manager}, namespace)
+    return [one for one in found if not one["metadata"].get("deletionTimestamp")]
+
+
+async def apply_plan(client: ResourceClient, namespace: str, plan: Plan) -> None:
+    """Raises Conflict and other errors, but none for a namespace or a slice that is being deleted."""
+    try:
+        for one in plan.create:
+            await client.create(one, namespace)
+        for one in plan.update:
+            await client.update(one, namespace)
+        for one in plan.delete:
+            preconditions = {"uid": one["metadata"]["uid"]}
+            await client.delete(one["metadata"]["name"], namespace, {"preconditions": preconditions})
+    except (status.NotFound, status.Forbidden):
+        return
+
+
+MAX_ENDPOINTS = 100  # of a slice
+SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
+HEADLESS = "service.kubernetes.io/headless"
+_RESERVED = (SERVICE_NAME, MANAGED_BY, HEADLESS)
+
+
+class Group(NamedTuple):
+    """The address family and ports that all endpoints of a slice have."""
+
+    family: str
+    ports: bytes  # JSON, in order
+
+    @classmethod
+    def of(cls, family: str, ports: Iterable[Object]) -> Group:
+        listed = sorted(ports, key=lambda port: (str(port.get("name") or ""), int(port.get("port") or 0)))
+        plain = [{name: value for name, value in port.items() if value is not None} for port in listed]
+        return cls(family, orjson.dumps(plain, option=orjson.OPT_SORT_KEYS))
+
+
+class Plan(msgspec.Struct):
+    create: list[Object] = msgspec.field(default_factory=list)
+    update: list[Object] = msgspec.field(default_factory=list)
+    delete: list[Object] = msgspec.field(default_factory=list)
+
+
+class Owner(msgspec.Struct):
+    """The object whose endpoints are in the slices.  Two endpoints with the same ``identity`` are one, changed."""
+
+    name: str
+    reference: Object
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    manager: str
+    headless: bool
+    identity: Callable[[Object], str]
+    limit: int = MAX_ENDPOINTS
+
+    def slice_labels(self) -> dict[str, str]:
+        labels = {name: value for name, value in self.labels.items() if name not in _RESERVED}
+        if self.headless:
+            labels[HEADLESS] = ""
+        return {**labels, SERVICE_NAME: self.name, MANAGED_BY: self.manager}
+
+
+def plan(owner: Owner, desired: Mapping[Group, Sequence[Object]], existing: Iterable[Object]) -> Plan:
+    """``existing`` are the slices that the manager keeps for the owner."""
+    made = Plan()
+    kept: dict[Group, list[Object]] = {}
+    for one in existing:
+        group = Group.of(one["addressType"], one.get("ports") or [])
+        if group in desired:
+            kept.setdefault(group, []).append(one)
+        else:
+            made.delete.append(one)
+    for group, endpoints in desired.items():
+        _fill(owner, group, endpoints, kept.get(group, []), made)
+    return made
+
+
+def _fill(owner: Owner, group: Group, endpoints: Sequence[Object], slices: list[Object], made: Plan) -> None:
+    missing = {owner.identity(endpoint): endpoint for endpoint in endpoints}
+    contents: list[list[Object]] = []
+    for one in slices:
+        names = [owner.identity(endpoint) for endpoint in elements(one, "endpoints")]
+        contents.append([missing.pop(name) for name in names if name in missing])
+    left = list(missing.values())
+    # fuller slices first, so that few are changed; those that lose something are changed anyhow
+    changed = [len(now) != len(one.get("endpoints") or []) for one, now in zip(slices, contents, strict=True)]
+    for at in sorted(range(len(slices)), key=lambda at: (not changed[at], -len(contents[at]))):
+        space = owner.limit - len(contents[at])
+        contents[at], left = contents[at] + left[: max(0, space)], left[max(0, space) :]
+    remaining = sum(1 for content in contents if content)
+    for one, content in zip(slices, contents, strict=True):
+        if not content and (remaining or left or one is not slices[0]):
+            made.delete.append(one)
+            continue
+        better = _corrected(owner, one, content)
+        if better is not None:
+            made.update.append(better)
+    if not slices and not left:
+        made.create.append(_new(owner, group, []))
+    for start in range(0, len(left), owner.limit):
+        made.create.append(_new(owner, group, left[start : start + owner.limit]))
+
+
+def _new(owner: Owner, group: Group, endpoints: list[Object]) -> Object:
+    metadata: Object = {
+        "generateName": f"{owner.name[:57]}-",
+        "labels": owner.slice_labels(),
+        "ownerReferences": [owner.reference],
+    }
+    if owner.annotations:
+        metadata["annotations"] = dict(owner.annotations)
+    return {
+        "metadata": metadata,
+        "addressType": group.family,
+        "endpoints": endpoints,
+        "ports": orjson.loads(group.ports),
+    }
+
+
+def _corrected(owner: Owner, one: Object, endpoints: list[Object]) -> Object | None:
+    metadata, labels = one["metadata"], owner.slice_labels()
+    annotations = metadata.get("annotations") or {}
+    if (
+        (one.get("endpoints") or []) == endpoints
+        and (metadata.get("labels") or {}) == labels
+        and all(annotations.get(name) == value for name, value in owner.annotations.items())
+    ):
+        return None
+    better: Object = {**metadata, "labels": labels}
+    if owner.annotations:
+        better["annotations"] = {**annotations, **owner.annotations}
+    return {**one, "metadata": better, "endpoints": endpoints}

@@ -1,0 +1,71 @@
+"""Deletes Jobs some time after they have finished (upstream: ``pkg/controller/ttlafterfinished``, KEP-592)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from twisted.internet.interfaces import IReactorTime
+
+from kapi.machinery import status
+from kapi.machinery.time import seconds_of
+from kapi.machinery.tree import Object
+from kapi.runtime.interface import Client
+from kapi.runtime.workqueue import WorkQueue
+
+
+def expires(job: Object) -> float | None:
+    """Unix seconds; None for a Job that runs, is being deleted, or has no TTL."""
+    seconds = (job.get("spec") or {}).get("ttlSecondsAfterFinished")
+    if seconds is None or job["metadata"].get("deletionTimestamp"):
+        return None
+    for condition in (job.get("status") or {}).get("conditions") or []:
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            since = condition.get("lastTransitionTime")
+            return None if since is None else seconds_of(since) + float(seconds)
+    return None
+
+
+Key = tuple[str, str]  # namespace and name
+
+
+class TTLAfterFinishedController:
+    name = "ttl-after-finished-controller"
+
+    def __init__(self, client: Client, reactor: IReactorTime, now: Callable[[], str]) -> None:
+        self._jobs = client.resource("batch", "jobs")
+        self._now = now
+        self._queue: WorkQueue[Key] = WorkQueue(reactor, self.name, self._handle)
+        self._unwatch: Callable[[], None] | None = None
+
+    async def start(self) -> None:
+        self._unwatch = self._jobs.watch(self._changed)
+
+    def stop(self) -> None:
+        if self._unwatch is not None:
+            self._unwatch()
+        self._queue.stop()
+
+    def _changed(self, event: str, obj: Object, old: Object | None) -> None:
+        if event != "DELETED" and expires(obj) is not None:
+            self._queue.add((obj["metadata"]["namespace"], obj["metadata"]["name"]))
+
+    async def _handle(self, key: Key) -> float | None:
+        namespace, name = key
+        try:
+            job = await self._jobs.get(name, namespace)
+            end = expires(job)
+            if end is None:
+                return None
+            left = end - seconds_of(self._now())
+            if left > 0:
+                return left
+            preconditions = {
+                "uid": job["metadata"]["uid"],
+                "resourceVersion": job["metadata"]["resourceVersion"],  # its time may have been prolonged
+            }
+            await self._jobs.delete(
+                name, namespace, {"propagationPolicy": "Foreground", "preconditions": preconditions}
+            )
+        except status.NotFound:
+            return None
+        return None
