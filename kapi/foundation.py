@@ -16,9 +16,9 @@ from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
 from kapi.store.address import Address, Dial
+from kapi.store.embedded import make_private
 from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import EmbeddedStore, embedded_store, external_store, shared_store, store_at
-from kapi.store.private_files import make_private
 from kapi.store.redis_store import RedisStore
 from kapi.store.shared_revisions import SharedRevisions
 

@@ -29,11 +29,9 @@ from kapi.request.reactor import Reactor, installed_reactor
 from kapi.serving.pki import Files, write_private
 from kapi.serving.routes import VERSION
 from kapi.store.address import Address, parse
-from kapi.store.append_only_files import DIRECTORY
-from kapi.store.dump import Contents, Dump, Take
-from kapi.store.embedded import EmbeddedValkey
+from kapi.store.dump import Contents, Dump, Restore, Take
+from kapi.store.embedded import DIRECTORY, EmbeddedValkey
 from kapi.store.errors import StoreError
-from kapi.store.restore import Restore
 from kapi.store.script import Keys
 from kapi.store.session import Session
 from kapi.tap import expand

@@ -25,6 +25,7 @@ NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 SERVICE = "kubernetes"
 NAMESPACE = "default"
 _READY = "Kubernetes default Service CIDR is ready"
+_INTERVAL_SECONDS = 10.0
 
 
 def namespaces() -> list[Object]:
@@ -120,9 +121,6 @@ def corrected_service(existing: Object, desired: Object) -> Object | None:
     if same_ports and spec.get("type") == desired_spec["type"]:
         return None
     return {**existing, "spec": {**spec, "ports": desired_spec["ports"], "type": desired_spec["type"]}}
-
-
-_INTERVAL_SECONDS = 10.0
 
 
 class BootstrapController:

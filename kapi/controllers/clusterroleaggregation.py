@@ -17,6 +17,11 @@ from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 from kapi.schema.listindex import mark
 
+GROUP = "rbac.authorization.k8s.io"
+#: the manager of the rules in managedFields
+MANAGER = "clusterrole-aggregation-controller"
+_SELECTED = ""  # the key of the work to find the aggregated roles that select what has changed; no role has this name
+
 
 def aggregated_rules(role: Object, roles: Iterable[Object]) -> list[Object] | None:
     """The rules to write; None when the role does not aggregate or has them.  Raises SelectorError."""
@@ -53,12 +58,6 @@ def selects(role: Object, changed: Collection[Mapping[str, str]]) -> bool:
         if selector is not None and any(selector.matches(labels) for labels in elements(changed)):
             return True
     return False
-
-
-GROUP = "rbac.authorization.k8s.io"
-#: the manager of the rules in managedFields
-MANAGER = "clusterrole-aggregation-controller"
-_SELECTED = ""  # the key of the work to find the aggregated roles that select what has changed; no role has this name
 
 
 class ClusterRoleAggregationController:

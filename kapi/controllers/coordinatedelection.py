@@ -31,6 +31,10 @@ ANSWER_SECONDS = 5.0  # in which candidates have to answer a ping
 RECHECK_SECONDS = 5.0  # between two checks of a Lease that is held
 CANDIDATE_SECONDS = 1800.0  # without renewal, after which a candidate has expired
 _LEASE_SECONDS = 5  # in which the elected candidate has to renew the Lease
+Key = tuple[str, str]  # namespace and name of a Lease
+GROUP = "coordination.k8s.io"
+CANDIDATES = "leasecandidates"
+_COLLECTION_SECONDS = 1800.0  # between two searches for expired candidates
 
 
 class Step(NamedTuple):
@@ -156,12 +160,6 @@ def _elected(
 def _with(candidate: Object, **fields: object) -> Object:
     spec = {name: value for name, value in {**candidate["spec"], **fields}.items() if value is not None}
     return {**candidate, "spec": spec}
-
-
-Key = tuple[str, str]  # namespace and name of a Lease
-GROUP = "coordination.k8s.io"
-CANDIDATES = "leasecandidates"
-_COLLECTION_SECONDS = 1800.0  # between two searches for expired candidates
 
 
 class CoordinatedElection:

@@ -31,6 +31,7 @@ from kapi.runtime.workqueue import WorkQueue
 MAX_ADDRESSES = 1000  # of one object; more are left out, which an annotation shows
 MANAGED_BY, CONTROLLER = "endpoints.kubernetes.io/managed-by", "endpoint-controller"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+BATCH_SECONDS = 0.02  # in which changes of several pods are collected
 
 
 def desired_endpoints(service: Object, pods: Iterable[Object], existing: Object | None) -> Object | None:
@@ -108,9 +109,6 @@ def truncated(found: list[Object]) -> tuple[list[Object], bool]:
                 short[part] = some
                 left -= len(some)
     return [subset for subset in kept if len(subset) > ("ports" in subset)], True
-
-
-BATCH_SECONDS = 0.02  # in which changes of several pods are collected
 
 
 class EndpointsController:

@@ -31,6 +31,7 @@ from kapi.runtime.workqueue import WorkQueue
 
 MANAGER = "endpointslice-controller.k8s.io"
 _ZONE = "topology.kubernetes.io/zone"
+BATCH_SECONDS = 0.02  # in which changes of several pods are collected
 
 
 def reconciled(
@@ -103,9 +104,6 @@ def _endpoint(service: Object, pod: Object, ips: list[str], nodes: Mapping[str, 
         if zone:
             made["zone"] = zone
     return made
-
-
-BATCH_SECONDS = 0.02  # in which changes of several pods are collected
 
 
 class EndpointSliceController:

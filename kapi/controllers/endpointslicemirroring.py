@@ -21,6 +21,8 @@ MAX_MIRRORED = 1000  # addresses of a subset
 _NOT_COPIED = frozenset(
     ["kubectl.kubernetes.io/last-applied-configuration", "endpoints.kubernetes.io/last-change-trigger-time"]
 )
+Key = tuple[str, str]  # namespace and name of Endpoints
+BATCH_SECONDS = 0.02  # in which changes are collected
 
 
 def is_mirrored(endpoints: Object | None, service: Object | None) -> bool:
@@ -79,10 +81,6 @@ def _endpoint(address: Object, ready: bool) -> Object:
         if address.get(name):
             made[name] = address[name]
     return made
-
-
-Key = tuple[str, str]  # namespace and name of Endpoints
-BATCH_SECONDS = 0.02  # in which changes are collected
 
 
 class EndpointSliceMirroringController:

@@ -24,6 +24,7 @@ from kapi.runtime.interface import Client
 
 _SERIES_SECONDS = 6 * 60.0  # without another event, after which a series has ended
 _CLUSTER_SCOPED = "default"  # the namespace of events about objects that have none
+CACHE_SIZE = 4096  # events whose repetitions are counted
 
 
 class Occurrence(NamedTuple):
@@ -102,9 +103,6 @@ def reference_to(obj: Object) -> Object:
     named = ("namespace", "name", "uid", "resourceVersion")
     reference = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **{name: metadata.get(name) for name in named}}
     return {name: value for name, value in reference.items() if value}
-
-
-CACHE_SIZE = 4096  # events whose repetitions are counted
 
 
 class CoreEvent(NamedTuple):

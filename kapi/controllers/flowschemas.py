@@ -23,6 +23,10 @@ from kapi.runtime.workqueue import WorkQueue
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 _TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
+GROUP = "flowcontrol.apiserver.k8s.io"
+PRODUCER = "api-priority-and-fairness-config-producer-v1"
+CONSUMER = "api-priority-and-fairness-config-consumer-v1"
+_INTERVAL_SECONDS = 60.0
 
 
 def desired_levels() -> list[tuple[Object, bool]]:
@@ -100,12 +104,6 @@ def condition_patch(schema: Object, levels: Container[str], now: str) -> Object 
             return None
     condition["lastTransitionTime"] = now
     return {"status": {"conditions": [condition]}}
-
-
-GROUP = "flowcontrol.apiserver.k8s.io"
-PRODUCER = "api-priority-and-fairness-config-producer-v1"
-CONSUMER = "api-priority-and-fairness-config-consumer-v1"
-_INTERVAL_SECONDS = 60.0
 
 
 class FlowSchemaController:

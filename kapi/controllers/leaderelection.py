@@ -25,6 +25,9 @@ from kapi.runtime.interface import Client
 from kapi.runtime.sliced import begin
 from kapi.store.errors import StoreError
 
+JITTER = 1.2  # so that candidates do not try at the same time
+_RELEASE_SECONDS = 2.0  # for which a stopping server waits until its Lease is released
+
 
 class Timing(msgspec.Struct, frozen=True):
     """Seconds.  A lease counts for ``lease_duration``; its holder gives up when it cannot renew for ``renew_deadline``."""
@@ -78,10 +81,6 @@ def released_lease(lease: Object, now: str) -> Object:
     """The Lease of a holder that leaves: others need not wait until it expires."""
     spec: Object = {**(lease.get("spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now}
     return {**lease, "spec": spec}
-
-
-JITTER = 1.2  # so that candidates do not try at the same time
-_RELEASE_SECONDS = 2.0  # for which a stopping server waits until its Lease is released
 
 
 class Controller(Protocol):

@@ -35,6 +35,11 @@ _FINE = {
     "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
+#: until then other servers have seen the deletion and admit no new objects (upstream waits 5 s)
+_GRACE_SECONDS = 1.0
+_PODS = ("", "pods")
+_EVEN_UNREADABLE: Object = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
+_OPTIONS: Object = {"propagationPolicy": "Background"}
 
 
 class Remains(msgspec.Struct):
@@ -122,13 +127,6 @@ def finalized(namespace: Object) -> Object:
         **namespace,
         "spec": {**spec, "finalizers": [f for f in elements(spec, "finalizers") if f != FINALIZER]},
     }
-
-
-#: until then other servers have seen the deletion and admit no new objects (upstream waits 5 s)
-_GRACE_SECONDS = 1.0
-_PODS = ("", "pods")
-_EVEN_UNREADABLE: Object = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
-_OPTIONS: Object = {"propagationPolicy": "Background"}
 
 
 class NamespaceController:

@@ -31,6 +31,8 @@ from kapi.watchcache.unreadable import Unreadable
 
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 QUARANTINE = 40.0  # seconds for which a node has to be gone
+EVERY = 20.0  # seconds
+THRESHOLD = 12_500  # pods that have ended and may stay
 
 
 class _Metadata(msgspec.Struct, rename="camel", gc=False):
@@ -162,10 +164,6 @@ class KnownPods:
         if 0 < threshold < len(self._ended):
             found |= self._ended
         return ordered(found)
-
-
-EVERY = 20.0  # seconds
-THRESHOLD = 12_500  # pods that have ended and may stay
 
 
 class PodGarbageCollector:

@@ -29,6 +29,10 @@ MEASURED = (PODS, SERVICES, CLAIMS, DEVICE_CLAIMS)
 _NUMBERED = tuple(
     GroupResource("", name) for name in ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 )
+_RESYNC_SECONDS = 300.0  # seconds after which a quota is recalculated in any case
+_BATCH_SECONDS = 0.05  # deletions of one namespace come together
+#: after a creation in another store than the quotas': a count at the same time may have dropped its charge
+_RECOUNT_SECONDS = 5.0
 
 
 def limits_of(quota: Object) -> Amounts:
@@ -77,12 +81,6 @@ def corrected(quota: Object, objects: Mapping[GroupResource, Sequence[Object] | 
     if before is not None and status.get("hard") == limits and lists.equal(used, before):
         return None
     return {**quota, "status": {"hard": dict(limits), "used": used}}
-
-
-_RESYNC_SECONDS = 300.0  # seconds after which a quota is recalculated in any case
-_BATCH_SECONDS = 0.05  # deletions of one namespace come together
-#: after a creation in another store than the quotas': a count at the same time may have dropped its charge
-_RECOUNT_SECONDS = 5.0
 
 
 class ResourceQuotaController:

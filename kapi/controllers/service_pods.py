@@ -13,6 +13,7 @@ from kapi.machinery.tree import Object, Tree
 from kapi.runtime.interface import Client
 
 HEADLESS = "service.kubernetes.io/headless"
+Key = tuple[str, str]  # namespace and name of a Service
 
 
 def selector_of(service: Object) -> Object | None:
@@ -112,9 +113,6 @@ def _shown(pod: Object) -> tuple[Tree, ...]:
         metadata.get("labels"), is_going(pod), spec.get("nodeName"), spec.get("hostname"), spec.get("subdomain"),
         state.get("podIP"), state.get("podIPs"), state.get("phase"), is_ready(pod),
     )  # fmt: skip
-
-
-Key = tuple[str, str]  # namespace and name of a Service
 
 
 class ServiceFollower:

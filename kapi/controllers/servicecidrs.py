@@ -23,6 +23,8 @@ _TERMINATING = {
     "reason": "Terminating",
     "message": "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR",
 }
+#: until then every server has seen the deletion and allocates no more addresses
+_GRACE_SECONDS = 10.0
 
 
 def may_be_deleted(service_cidr: Object, others: Iterable[Object], addresses: Iterable[Object]) -> bool:
@@ -66,10 +68,6 @@ def with_finalizer(service_cidr: Object, present: bool) -> list[str] | None:
     if (FINALIZER in finalizers) == present:
         return None
     return [*finalizers, FINALIZER] if present else [name for name in finalizers if name != FINALIZER]
-
-
-#: until then every server has seen the deletion and allocates no more addresses
-_GRACE_SECONDS = 10.0
 
 
 class ServiceCIDRController:

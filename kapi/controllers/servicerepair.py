@@ -31,6 +31,15 @@ from kapi.store.errors import StoreError
 #: an address is taken before its Service is written; upstream waits as long as a request may last
 GRACE = 60.0
 _IP, _ADDRESS = "ClusterIPAllocation", "IPAddressAllocation"
+#: upstream: ``pkg/registry/core/service/portallocator/controller/metrics.go``
+FAILURES = Counter(
+    "apiserver_nodeport_repair_reconcile_errors_total",
+    "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop",
+)
+_INTERVAL_SECONDS = 60.0
+_FIRST_RANGE_SECONDS = 1.0  # at the first start the ranges are still being made
+_ALL = "services"
+_ADDRESSES, _PORTS = "ipallocator-repair-controller", "portallocator-repair-controller"
 
 
 class Claim(NamedTuple):
@@ -162,17 +171,6 @@ def plan_ports(
     unowned = {port: unowned_since.get(port, now) for port in reserved if port not in used}
     leaked = [port for port, since in unowned.items() if now - since > GRACE]
     return missing, leaked, {port: since for port, since in unowned.items() if port not in leaked}
-
-
-#: upstream: ``pkg/registry/core/service/portallocator/controller/metrics.go``
-FAILURES = Counter(
-    "apiserver_nodeport_repair_reconcile_errors_total",
-    "[ALPHA] Number of reconciliation failures on the nodeport repair reconcile loop",
-)
-_INTERVAL_SECONDS = 60.0
-_FIRST_RANGE_SECONDS = 1.0  # at the first start the ranges are still being made
-_ALL = "services"
-_ADDRESSES, _PORTS = "ipallocator-repair-controller", "portallocator-repair-controller"
 
 
 class ServiceRepairController:

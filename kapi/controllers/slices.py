@@ -16,6 +16,11 @@ from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import ResourceClient
 
+MAX_ENDPOINTS = 100  # of a slice
+SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
+HEADLESS = "service.kubernetes.io/headless"
+_RESERVED = (SERVICE_NAME, MANAGED_BY, HEADLESS)
+
 
 def slices_of(client: ResourceClient, namespace: str, owner: str, manager: str) -> list[Object]:
     """The slices that a manager keeps for an owner."""
@@ -35,12 +40,6 @@ async def apply_plan(client: ResourceClient, namespace: str, plan: Plan) -> None
             await client.delete(one["metadata"]["name"], namespace, {"preconditions": preconditions})
     except (status.NotFound, status.Forbidden):
         return
-
-
-MAX_ENDPOINTS = 100  # of a slice
-SERVICE_NAME, MANAGED_BY = "kubernetes.io/service-name", "endpointslice.kubernetes.io/managed-by"
-HEADLESS = "service.kubernetes.io/headless"
-_RESERVED = (SERVICE_NAME, MANAGED_BY, HEADLESS)
 
 
 class Group(NamedTuple):

@@ -12,6 +12,8 @@ from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 
+Key = tuple[str, str]  # namespace and name
+
 
 def expires(job: Object) -> float | None:
     """Unix seconds; None for a Job that runs, is being deleted, or has no TTL."""
@@ -23,9 +25,6 @@ def expires(job: Object) -> float | None:
             since = condition.get("lastTransitionTime")
             return None if since is None else seconds_of(since) + float(seconds)
     return None
-
-
-Key = tuple[str, str]  # namespace and name
 
 
 class TTLAfterFinishedController:

@@ -17,6 +17,10 @@ from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 
+CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
+Key = tuple[str, str]  # namespace and name
+VOLUME_FINALIZER = "kubernetes.io/pv-protection"
+
 
 def _has(obj: Object, finalizer: str) -> bool:
     return finalizer in (obj["metadata"].get("finalizers") or [])
@@ -29,9 +33,6 @@ def _changed(obj: Object, finalizer: str, *, present: bool) -> Object:
     updated = [*others, finalizer] if present else others
     identity = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     return {"metadata": {**identity, "finalizers": updated or None}}
-
-
-CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
 
 
 def due(claim: Object) -> bool:
@@ -66,9 +67,6 @@ def is_shut_down(pod: Object) -> bool:
 def _controlled(claim: Object, pod: Object) -> bool:
     references = claim["metadata"].get("ownerReferences") or []
     return any(one.get("controller") and one.get("uid") == pod["metadata"]["uid"] for one in references)
-
-
-Key = tuple[str, str]  # namespace and name
 
 
 class ClaimProtectionController:
@@ -134,9 +132,6 @@ class ClaimProtectionController:
         except status.NotFound:
             pass
         self._wait_no_more(key)
-
-
-VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 
 def due_patch(volume: Object) -> Object | None:

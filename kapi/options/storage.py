@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.flags import FlagSet, duration, integer, string
-from kapi.store.size import MAX_OBJECT_BYTES
+from kapi.store.interface import MAX_OBJECT_BYTES
 
 if TYPE_CHECKING:
     from kapi.machinery.gvk import GroupResource

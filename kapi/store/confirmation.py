@@ -22,11 +22,10 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.store.connection import Connection
+from kapi.store.connection import Connection, Reply
 from kapi.store.entries import counter_of
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
 from kapi.store.replicas import MAX_LAG_MS, Replicas
-from kapi.store.reply import Reply
 from kapi.store.script import FENCE, Keys
 
 log = Logger()

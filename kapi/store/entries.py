@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 from twisted.logger import Logger
 
+from kapi.store.connection import Reply
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, StoredObject
-from kapi.store.reply import Reply
 
 log = Logger()
 

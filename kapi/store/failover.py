@@ -1,30 +1,34 @@
-"""Following the Sentinels: which server is the primary, and whether we would be told about another one.
+"""Follows the Sentinels: which server is the primary, and whether a new primary would be announced to this process.
 
-A subscription to each Sentinel brings ``+switch-master`` and messages about servers that are down.  Nothing may be confirmed
-(docs/adr/0016) in two cases.  The primary may have been replaced without our knowledge, when most Sentinels have been silent
-for half the time after which they declare a server down.  And it is about to be replaced, when a Sentinel declares it down or
-has started a fail-over.
+To find the primary all Sentinels are asked, and the answer with the newest configuration counts.  A subscription to each
+Sentinel brings ``+switch-master`` and messages about servers that are down.  Nothing may be confirmed (docs/adr/0016) in two
+cases.  The primary may have been replaced without our knowledge, when most Sentinels have been silent for half the time after
+which they declare a server down.  And it is about to be replaced, when a Sentinel declares it down or has started a fail-over.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import hiredis
+import txredisapi
+from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from kapi.request.repeated import Repeated
 from kapi.store.address import Address
-from kapi.store.connection import Connection, ConnectionFactory
-from kapi.store.sentinel import SENTINEL_TIMEOUT, Primary, ask
+from kapi.store.connection import Connection, ConnectionFactory, Reply
+from kapi.store.errors import StoreUnavailable
 
+SENTINEL_TIMEOUT = 2.0  # seconds for a Sentinel to answer
 log = Logger()
-
 #: before the next attempt to reach a Sentinel.  It is short because a Sentinel that is back may be ordered by an operator to
 #: start a fail-over; that needs no votes, and promotes a replica after little more time than this
 _RETRY_SECONDS = 0.1
@@ -44,6 +48,86 @@ _GIVEN_UP = (
 #: reached; the announcement does not name the primary
 _VOTED = b"+vote-for-leader"
 _CHANNELS = (b"+switch-master", b"+odown", b"-odown", _VOTED, *_BEGUN, *_GIVEN_UP)
+
+
+class Primary(NamedTuple):
+    """A Sentinel's answer; ordered by the epoch of its configuration."""
+
+    epoch: int
+    host: str
+    port: int
+    down: bool  # whether enough Sentinels consider it down, or it is being replaced
+    down_after: float  # seconds of silence after which a Sentinel considers it down
+    failover_timeout: float = 180.0  # seconds for a step of a fail-over
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.host, self.port
+
+
+async def find_primary(reactor: IReactorTime, address: Address) -> tuple[str, int]:
+    """The host and port of the primary.  Raises StoreUnavailable when no Sentinel knows it."""
+    asked = [
+        defer.Deferred.fromCoroutine(_ask(reactor, address, host, port)).addTimeout(SENTINEL_TIMEOUT, reactor)
+        for host, port in address.hosts
+    ]
+    found: list[Primary] = []
+    problems: list[str] = []
+    answers: list[tuple[bool, Reply]] = await defer.DeferredList(asked, consumeErrors=True)
+    for (host, port), (fine, result) in zip(address.hosts, answers, strict=True):
+        if not fine:
+            problems.append(f"{host}:{port}: {_why(result, address.tls)}")
+        elif result is None:
+            problems.append(f"{host}:{port}: does not know {address.master!r}")
+        else:
+            found.append(result)
+    if not found:
+        raise StoreUnavailable(f"{address}: no primary found: {'; '.join(problems)}")
+    return max(found).place
+
+
+def _why(failure: Failure, tls: bool) -> str:
+    if failure.check(defer.TimeoutError):
+        return f"no answer for {SENTINEL_TIMEOUT:.0f} s" + (
+            "; if it does not speak TLS, use redis+sentinel://" if tls else ""
+        )
+    return failure.getErrorMessage() or type(failure.value).__name__
+
+
+async def _ask(reactor: IReactorTime, address: Address, host: str, port: int) -> Primary | None:
+    connection: Connection = await address.endpoint(reactor, host, port).connect(ConnectionFactory())
+    try:
+        return await ask(connection, address)
+    finally:
+        connection.abort()
+
+
+async def ask(connection: Connection, address: Address) -> Primary | None:
+    """The answer of the Sentinel at the other end, after AUTH if that is required; None when it does not know the service.
+
+    Raises ConnectionGone, txredisapi.ResponseError.
+    """
+    try:
+        reply = await connection.execute_command("SENTINEL", "MASTER", address.master)
+    except txredisapi.ResponseError as error:
+        if str(error).startswith("ERR No such master"):
+            return None
+        if str(error).startswith("ERR unknown command"):
+            raise StoreUnavailable("it is not a Sentinel: redis:// is for the server itself") from None
+        login = address.sentinel_login
+        if not str(error).startswith("NOAUTH") or not login:
+            raise
+        await connection.execute_command("AUTH", *login)
+        return await ask(connection, Address(hosts=address.hosts, master=address.master))
+    fields = dict(zip(reply[::2], reply[1::2], strict=False))
+    return Primary(
+        int(fields.get(b"config-epoch", 0)),
+        fields[b"ip"].decode(),
+        int(fields[b"port"]),
+        any(flag in fields.get(b"flags", b"") for flag in (b"o_down", b"failover_in_progress")),
+        int(fields.get(b"down-after-milliseconds", 30000)) / 1000,
+        int(fields.get(b"failover-timeout", 180000)) / 1000,
+    )
 
 
 class Subscription(Connection):

@@ -4,6 +4,9 @@ Upstream: apiserver ``storage/interfaces.go``.
 
 Stored bytes are ``head + str(revision) + tail``: only the store knows the revision, so it inserts it.  Every write takes
 exactly one revision and makes exactly one change; revisions have no gaps.
+
+etcd refuses requests over 1.5 MiB.  Here the limit of an object is that of a request's body.  A larger object (defaults and
+managed fields add to its size) could not be sent back in an update, and would be expensive for every client that watches it.
 """
 
 from __future__ import annotations
@@ -11,12 +14,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from kapi.store.errors import StoreError
-from kapi.store.value import Value
+from kapi.store.errors import ObjectTooLarge, StoreError
+from kapi.store.table import Value
 
 CREATED = "c"
 UPDATED = "u"
 DELETED = "d"
+#: deletions in one command; the server executes nothing else meanwhile
+MAX_DELETIONS = 64
+MAX_OBJECT_BYTES = 3 * 1024 * 1024
+_PENDING_BYTES = 64 * 1024  # what an object may grow while its deletion is pending
 
 
 class StoredObject(NamedTuple):
@@ -50,10 +57,6 @@ class Deletion(NamedTuple):
     expected: int
     head: bytes
     tail: bytes
-
-
-#: deletions in one command; the server executes nothing else meanwhile
-MAX_DELETIONS = 64
 
 
 class Follower(Protocol):
@@ -93,7 +96,7 @@ class Store(Protocol):
     @property
     def skipped(self) -> SkippedEntries: ...
 
-    #: maximum bytes of one object, without its revision; 0: no limit (see ``kapi.store.size``)
+    #: maximum bytes of one object, without its revision; 0: no limit (see ``kapi.store.interface``)
     max_object_bytes: int
 
     @property
@@ -128,7 +131,7 @@ class Store(Protocol):
         """Returns the new revision; ``expires`` None keeps the present expiry.
 
         ``replaced`` is the present size of the object in bytes.  ``going``: its deletion has been requested, so it is
-        terminating.  Both affect the allowed size (``kapi.store.size``).
+        terminating.  Both affect the allowed size (``kapi.store.interface``).
 
         ``counted`` is for an account that was recounted from the objects at that revision.  Outdated is raised when an object
         that was charged to it has been stored since.  Raises RevisionConflict, KeyMissing, ObjectTooLarge, Outdated,
@@ -185,3 +188,17 @@ class Store(Protocol):
 
     def checks(self) -> dict[str, Callable[[], str]]:
         """Further health checks by name; each returns what is wrong, "" for nothing."""
+
+
+def check_size(key: str, size: int, limit: int, replaced: int = 0, going: bool = False) -> None:
+    """Raises ObjectTooLarge for a ``size`` over the limit, unless the object is no larger than the one that it ``replaced``.
+
+    So an object that was stored before there was a limit can still be changed.  An object that is ``going`` (its deletion was
+    requested) may grow a little, because deletion writes into it: the time, finalizers, conditions, and the managed fields of the
+    controllers that remove their finalizers.
+    """
+    space = max(limit, replaced)
+    if going:
+        space = limit + _PENDING_BYTES if replaced <= limit + _PENDING_BYTES else replaced + _PENDING_BYTES
+    if size > space:
+        raise ObjectTooLarge(key, size, limit)

@@ -5,6 +5,9 @@ state at one revision.  The changes that are still known are passed on as histor
 
 With replicas that must confirm writes (docs/adr/0016), the follower only gets confirmed states.  Changes that it missed are
 then not read here but by ``StreamReader``.
+
+A reply is read, copied and processed as a whole: ``Paging`` keeps replies at a few megabytes.  With 500 objects of 3 MB each a
+reply would be 1.5 GB, and take seconds in which no other request is served.
 """
 
 from __future__ import annotations
@@ -16,18 +19,39 @@ from twisted.internet.defer import Deferred, execute
 from twisted.logger import Logger
 
 from kapi.request.call import Call
-from kapi.store.connection import Connection
+from kapi.store.connection import Connection, Reply
 from kapi.store.entries import Skipped, counter_of, identifier_of, size_of
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
-from kapi.store.paging import Paging
 from kapi.store.repair import check_types, repair
-from kapi.store.reply import Reply
 from kapi.store.script import Keys
 
+REPLY_BYTES = 4 * 1024 * 1024  # a reply should not exceed this by much
+FIRST_COUNT = 16  # entries in the first request, when their size is not known
 log = Logger()
-
 MAX_PAGE_CHANGES = 1000  # changes read at once, when they are small
 _SCAN_COUNT = 500  # objects scanned at once, when they are small
+#: waits until replicas have everything that the store had at the call
+Confirm = Callable[[], Awaitable[object]]
+
+
+class Paging:
+    """``count`` is how many entries to request next, at most ``max_count``."""
+
+    def __init__(self, max_count: int, first: int = FIRST_COUNT) -> None:
+        self._max_count = max_count
+        self._first = min(first, max_count)
+        self.count = self._first
+
+    def took(self, entries: int, size: int) -> None:
+        """Adapts ``count`` after a full reply of so many entries and bytes: the next ones are assumed to be as large."""
+        if size > REPLY_BYTES:
+            self.count = max(1, min(self.count, entries) * REPLY_BYTES // size)
+        elif size <= REPLY_BYTES // 2:
+            self.count = min(self._max_count, 2 * self.count)
+
+    def reached(self, entries: int) -> None:
+        """Adapts ``count`` after a reply with all entries that there are: the size of the next ones is not known."""
+        self.count = min(self.count, max(self._first, 2 * entries))
 
 
 class Progress:
@@ -60,10 +84,6 @@ class Progress:
             self.newest = changes[-1]
             self.revision = changes[-1].revision
         return True
-
-
-#: waits until replicas have everything that the store had at the call
-Confirm = Callable[[], Awaitable[object]]
 
 
 async def synchronize(

@@ -19,11 +19,20 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.request.call import Call
 from kapi.store.entries import Skipped
 from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
-from kapi.store.interface import CREATED, DELETED, UPDATED, Change, Charge, Deletion, Follower, StoredObject
-from kapi.store.size import MAX_OBJECT_BYTES, check_size
+from kapi.store.interface import (
+    CREATED,
+    DELETED,
+    MAX_OBJECT_BYTES,
+    UPDATED,
+    Change,
+    Charge,
+    Deletion,
+    Follower,
+    StoredObject,
+    check_size,
+)
 from kapi.store.sweeper import Due, Sweeper
-from kapi.store.table import Table, place_of
-from kapi.store.value import Value
+from kapi.store.table import Table, Value, place_of
 
 
 class Snapshot(NamedTuple):

@@ -23,8 +23,7 @@ from kapi.request.reactor import Reactor
 from kapi.request.repeated import Repeated
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
-from kapi.store.connection import Connection, ConnectionGone
-from kapi.store.connections import CHECK_SECONDS, REPLY_TIMEOUT, Connections, GivenUp
+from kapi.store.connection import CHECK_SECONDS, REPLY_TIMEOUT, Connection, ConnectionGone, Connections, GivenUp
 from kapi.store.entries import Skipped
 from kapi.store.errors import (
     StoreError,
@@ -32,20 +31,17 @@ from kapi.store.errors import (
     StoreLoading,
     StoreUnavailable,
 )
-from kapi.store.failover import Sentinels
+from kapi.store.failover import Sentinels, find_primary
 from kapi.store.feed import HistoryCheck, StreamReader
 from kapi.store.interface import Follower
 from kapi.store.loading import Progress, synchronize
 from kapi.store.memory_limit import FULL, is_full
 from kapi.store.reading import Reading
 from kapi.store.replicas import Replicas, role_at
-from kapi.store.replies import Replies
-from kapi.store.rights import check_rights
 from kapi.store.script import Keys
-from kapi.store.sentinel import find_primary
 from kapi.store.shared_revisions import SharedRevisions
-from kapi.store.suitability import Risks, check, knows_disk, read_info
-from kapi.store.writing import Writing, load_scripts
+from kapi.store.suitability import Risks, check, check_rights, knows_disk, read_info
+from kapi.store.writing import Replies, Writing, load_scripts
 
 if TYPE_CHECKING:
     from kapi.store.encryption.transformer import Encryption

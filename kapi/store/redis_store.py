@@ -13,11 +13,20 @@ from kapi.request.reactor import Reactor
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionGone
 from kapi.store.errors import NotEncryptable, ObjectTooLarge, StoreError, StoreUnavailable
-from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Deletion, Follower, StoredObject
+from kapi.store.interface import (
+    CREATED,
+    DELETED,
+    MAX_OBJECT_BYTES,
+    UPDATED,
+    Charge,
+    Deletion,
+    Follower,
+    StoredObject,
+    check_size,
+)
 from kapi.store.memory_limit import makes_larger
 from kapi.store.primary_connection import PrimaryConnection
 from kapi.store.shared_revisions import SharedRevisions
-from kapi.store.size import MAX_OBJECT_BYTES, check_size
 from kapi.store.suitability import read_info
 from kapi.store.sweeper import Due, Sweeper
 

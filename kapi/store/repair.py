@@ -9,10 +9,9 @@ from __future__ import annotations
 import txredisapi
 from twisted.logger import Logger
 
-from kapi.store.connection import Connection
+from kapi.store.connection import Connection, Reply
 from kapi.store.entries import CHANGES, Skipped
 from kapi.store.errors import UnsuitableStore
-from kapi.store.reply import Reply
 from kapi.store.script import Keys
 
 log = Logger()

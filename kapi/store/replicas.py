@@ -22,9 +22,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.store.address import Address
-from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
-from kapi.store.connections import log_in
-from kapi.store.reply import Reply
+from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Reply, log_in
 
 log = Logger()
 

@@ -23,7 +23,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 
 from kapi.store.interface import Change, Follower, StoredObject
-from kapi.store.value import Value
+from kapi.store.table import Value
 
 _WORD_BYTES = 8  # bytes
 

@@ -1,4 +1,7 @@
-"""Sending writes, and handling those that the server refused.
+"""Sends writes, and handles the server's replies: changes are passed to the follower first, then the writers resume.
+
+The reply to a write is its revision, the actual state of an object that was not as expected, or an error that has nothing to do
+with the object.
 
 The server refuses a write before it changes anything (see ``kapi.store.script``).  So the write can be sent again, or fail with
 StoreUnavailable.  While the server refuses all writes (memory, disk, a foreign entry in the stream), a probe finds out whether
@@ -10,18 +13,33 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 
 from twisted.internet import defer
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.store.connection import Connection, Pending, PendingWrite
-from kapi.store.errors import KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError, StoreFull
-from kapi.store.interface import CREATED, DELETED, Charge, Deletion
-from kapi.store.memory_limit import History, has_space
-from kapi.store.reply import Reply
+from kapi.store.confirmation import Confirmation
+from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite, Reply
+from kapi.store.entries import Skipped
+from kapi.store.errors import (
+    KeyExists,
+    KeyMissing,
+    OutcomeUnknown,
+    Outdated,
+    RevisionConflict,
+    StoreError,
+    StoreFull,
+    StoreUnavailable,
+)
+from kapi.store.feed import granted, written
+from kapi.store.interface import CREATED, DELETED, UPDATED, Charge, Deletion
+from kapi.store.loading import Progress
+from kapi.store.memory_limit import FULL, History, has_space
+from kapi.store.repair import repair
 from kapi.store.script import ALLOWED_SHA, DELETIONS, DELETIONS_SHA, PROBE, SCRIPTS, SHA, Keys
+from kapi.store.shared_revisions import SharedRevisions
 from kapi.store.suitability import read_info
 
 log = Logger()
@@ -33,6 +51,8 @@ _NOTHING = (b"", b"")  # a deletion has neither an expiry nor charges
 RECONNECT = (
     "READONLY", "LOADING", "NOAUTH", "NOPERM", "ERR ACL failure in script", "ERR The user executing the script can't",
 )  # fmt: skip
+_UNKNOWN = "the outcome of the write is unknown"
+_OPERATIONS = {CREATED: "create", UPDATED: "update", DELETED: "delete"}
 
 
 class Writing:
@@ -168,3 +188,200 @@ def refusal_of(write: PendingWrite, reply: Reply) -> StoreError:
 def explain(error: Exception) -> str:
     """The server's error text without the line of the script."""
     return _SCRIPT_LINE.sub("", str(error))
+
+
+class Replies:
+    """Handles the replies of a store's command connection.
+
+    ``feed`` is set when no other process writes: it gets the changes from the replies themselves.  ``lost`` is called when it
+    misses a change, and ``went_back`` with the reason when the store has lost data.  Revisions in replies are shown in
+    ``shared``, if any, before the replies are passed on; ``show_newest`` does that for replies without a revision.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        keys: Keys,
+        skipped: Skipped,
+        writing: Writing,
+        confirmation: Confirmation | None,
+        lost: Callable[[], None],
+        went_back: Callable[[str], None],
+        shared: SharedRevisions | None,
+        show_newest: Callable[[], Coroutine[Deferred[object], object, None]],
+    ) -> None:
+        self.where = where
+        self.feed: Progress | None = None
+        #: for metrics: called with the operation, the key, and how many seconds it took
+        self.on_request: Callable[[str, str, float], None] | None = None
+        self._keys = keys
+        self._skipped = skipped
+        self._writing = writing
+        self._confirmation = confirmation
+        self._lost = lost
+        self._went_back = went_back
+        self._shared = shared
+        self._show_newest = show_newest
+        self._connection: Connection | None = None
+        self._compares = False
+        self._last_written = 0  # the revision of our latest write on this connection
+        self._repairing = False
+
+    def begin(self, connection: Connection, compares: bool) -> None:
+        """Handles the connection's replies from now on; with ``compares`` their revisions must grow."""
+        connection.on_replies = self.take
+        connection.error = OutcomeUnknown(f"{self.where}: the connection was lost; {_UNKNOWN}")
+        self._connection, self._compares, self._last_written = connection, compares, 0
+
+    def end(self) -> None:
+        self._connection = None
+
+    def take(self, batch: list[tuple[Pending, object]]) -> None:
+        fed = self._fed(batch)
+        confirmation, now = self._confirmation, time.perf_counter()
+        for pending, reply in batch:
+            deferred, write = pending
+            if write is None:
+                if isinstance(reply, Exception):
+                    deferred.errback(self.interpret(reply))
+                else:
+                    deferred.callback(reply)
+                continue
+            if isinstance(write, list):
+                self._take_together(pending, write, reply, fed, now)
+                continue
+            self._observe(write, now)
+            if type(reply) is not int or reply <= 0:
+                self._refused(pending, write, reply)
+            elif not fed:  # the write was done, but the follower lacks it, or the store has lost earlier writes
+                deferred.errback(OutcomeUnknown(f"{self.where}: {_UNKNOWN}"))
+            elif confirmation is not None:
+                confirmation.hold(deferred, reply)
+            else:
+                deferred.callback(reply)
+
+    def _take_together(self, pending: Pending, writes: list[PendingWrite], reply: Reply, fed: bool, now: float) -> None:
+        """Handles the reply to several writes that were sent by one command: a list, or one error for all."""
+        for write in writes:
+            self._observe(write, now)
+        if type(reply) is not list:
+            self._refused(pending, writes[0], reply)
+            return
+        deferred, confirmation = pending[0], self._confirmation
+        results = [one if one > 0 else refusal_of(write, one) for write, one in zip(writes, reply, strict=True)]
+        if not fed:
+            deferred.errback(OutcomeUnknown(f"{self.where}: {_UNKNOWN}"))
+        elif confirmation is not None:
+            confirmation.hold(deferred, results)
+        elif self._shared is not None and not self._show_refusals(reply):
+            self._when_shown(deferred, results, OutcomeUnknown(f"{self.where}: {_UNKNOWN}"))
+        else:
+            deferred.callback(results)
+
+    def _fed(self, batch: list[tuple[Pending, object]]) -> bool:
+        """Passes the changes to the follower; returns whether that worked and the revisions are as expected."""
+        if self.feed is None and not self._compares:
+            return True
+        if self.feed is None:
+            return self._grown(granted(batch))
+        changes = written(batch)
+        if changes and not self.feed.advance(changes):
+            log.error("the store's history has a gap; loading everything again")
+            self._lost()
+            return False
+        return True
+
+    def _grown(self, revisions: list[tuple[int, int]]) -> bool:
+        """Whether each revision is newer than the ones known when its write was sent; else the store has lost data."""
+        last = self._last_written
+        for revision, known in revisions:
+            if revision <= last or revision <= known:
+                self._went_back(f"it gave revision {revision} again")
+                return False
+            last = revision
+        self._last_written = last
+        if self._shared is not None:
+            self._shared.show(last)
+        return True
+
+    def _refused(self, pending: Pending, write: PendingWrite, reply: object) -> None:
+        deferred = pending[0]
+        if not isinstance(reply, Exception):
+            refusal = refusal_of(write, reply)
+            if self._confirmation is not None:  # the refusal may show a write that a fail-over can lose
+                self._confirmation.hold(deferred, refusal)
+            elif self._shared is not None and not self._show_refusals((reply,)):
+                self._when_shown(deferred, refusal, None)
+            else:
+                deferred.errback(refusal)
+        elif self._connection is not None and self._may_succeed_now(self._connection, reply, write):
+            self._writing.send_again(self._connection, pending)
+        else:
+            error = self.interpret(reply)
+            if not str(reply).startswith(RECONNECT):
+                self._writing.refused_by_server(error)
+            deferred.errback(error)
+            if "target stream top item" in str(error) and not self._repairing:
+                self._repairing = True
+                Deferred.fromCoroutine(self._repair()).addErrback(
+                    lambda failure: log.failure("a repair failed", failure)
+                )
+
+    def _may_succeed_now(self, connection: Connection, error: Exception, write: PendingWrite) -> bool:
+        """Whether a write that was refused with this error can be sent again."""
+        text = str(error)
+        return text.startswith("NOSCRIPT") or (
+            text.startswith("OOM") and self._writing.history.drop(connection, write[5])
+        )
+
+    def _show_refusals(self, replies: Sequence[Reply]) -> bool:
+        """Shows the revisions in refusals; returns False when some have none (the object is gone, or an account is outdated)."""
+        assert self._shared is not None
+        known = True
+        for reply in replies:
+            if type(reply) is not int or reply == 0:
+                known = False
+            elif reply < 0:
+                self._shared.show(-reply)
+        return known
+
+    def _when_shown(self, deferred: Deferred[Reply], answer: Reply, otherwise: StoreError | None) -> None:
+        """Replies once every revision that the answer may contain is shown; with ``otherwise``, if given, when that fails."""
+
+        def shown(_: None) -> None:
+            if isinstance(answer, StoreError):
+                deferred.errback(answer)
+            else:
+                deferred.callback(answer)
+
+        def failed(failure: Failure) -> None:
+            deferred.errback(otherwise or failure)
+
+        Deferred.fromCoroutine(self._show_newest()).addCallbacks(shown, failed)
+
+    def _observe(self, write: PendingWrite, now: float) -> None:
+        if self.on_request is None:
+            return
+        try:
+            self.on_request(_OPERATIONS[write[0]], write[1], now - write[5])
+        except Exception:
+            log.failure("counting a request to the store failed")
+
+    async def _repair(self) -> None:
+        """Repairs the stream when a foreign entry prevents all further changes."""
+        try:
+            if self._connection is not None:
+                await repair(self._connection, self._keys, self._skipped)
+        except ConnectionGone:
+            pass
+        finally:
+            self._repairing = False
+
+    def interpret(self, error: Exception) -> StoreError:
+        """The store error for an error of the server or the connection."""
+        text = explain(error)
+        if text.startswith(RECONNECT) and self._connection is not None:
+            self._connection.abort(text)  # reconnecting checks the server
+        if text.startswith("OOM"):
+            return StoreFull(f"{self.where}: {FULL}")
+        return StoreUnavailable(f"{self.where}: {text}")

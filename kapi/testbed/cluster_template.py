@@ -13,7 +13,7 @@ from kapi.runtime import work
 from kapi.runtime.persistent import Persistent
 from kapi.serving.generic import GenericServer
 from kapi.store.memory import MemoryStore, Snapshot
-from kapi.store.value import Value
+from kapi.store.table import Value
 from kapi.testbed.cluster_chain import Shared
 from kapi.testbed.cluster_server import SERVICES, ClusterServer, Model
 from kapi.testbed.clusters import Clusters

@@ -18,8 +18,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.request.call import Call
 from kapi.store.interface import Change, StoredObject
 from kapi.store.memory import MemoryStore
-from kapi.store.table import Table
-from kapi.store.value import Value
+from kapi.store.table import Table, Value
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.caches import Caches
 from kapi.watchcache.contents import Contents

@@ -21,7 +21,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.serving.routing import Answer, Routes
 from kapi.store.memory import Snapshot
-from kapi.store.value import Value
+from kapi.store.table import Value
 from kapi.testbed.masters import require_masters
 
 PATH = "/snapshots"

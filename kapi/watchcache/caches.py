@@ -25,7 +25,7 @@ from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable
 from kapi.store.interface import DELETED as GONE
 from kapi.store.interface import Change, Store, StoredObject
-from kapi.store.value import Value
+from kapi.store.table import Value
 from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.contents import Contents

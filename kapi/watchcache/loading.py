@@ -12,7 +12,7 @@ from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.store.interface import CREATED, UPDATED, Change, StoredObject
 from kapi.store.interface import DELETED as GONE
-from kapi.store.value import Value
+from kapi.store.table import Value
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry

@@ -9,13 +9,12 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
-from kapi.store import dump, restore
+from kapi.store import dump
 from kapi.store.address import parse
-from kapi.store.dump import Contents, Dump, Record
+from kapi.store.dump import Contents, Dump, Record, Restore
 from kapi.store.errors import KeyExists, KeyMissing, RevisionConflict, StoreUnavailable, UnsuitableStore
 from kapi.store.factory import external_store
 from kapi.store.redis_store import RedisStore
-from kapi.store.restore import Restore
 from kapi.store.script import Keys
 from kapi.store.session import Session
 from tests.store.contract import HEAD, TAIL, Recorder
@@ -221,7 +220,7 @@ class Dumps(ExternalCase):
 
     async def test_an_interrupted_restore_leaves_an_empty_store(self) -> None:
         server = self.server()
-        self.patch(restore, "_MAX_BATCH_BYTES", 1)
+        self.patch(dump, "_MAX_BATCH_BYTES", 1)
         async with Session(parse(server.url), reactor) as session:
             restoring = Restore(session.connection, KEYS, "there")
             await restoring.begin()

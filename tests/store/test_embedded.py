@@ -17,8 +17,7 @@ from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
 from kapi.store import embedded
-from kapi.store.append_only_files import incomplete
-from kapi.store.embedded import EmbeddedValkey, find_binary
+from kapi.store.embedded import EmbeddedValkey, find_binary, incomplete
 from kapi.store.errors import UnsuitableStore
 from kapi.store.factory import embedded_store, shared_store
 from tests.store.contract import HEAD, TAIL, Recorder

@@ -13,13 +13,13 @@ from pathlib import Path
 from twisted.internet import defer, reactor
 
 from kapi.assembly.prepared import store_check
-from kapi.store import connections
-from kapi.store import sentinel as sentinel_module
+from kapi.store import connection as connections
+from kapi.store import failover as sentinel_module
 from kapi.store.address import parse
 from kapi.store.errors import StoreUnavailable
 from kapi.store.factory import external_store
+from kapi.store.failover import find_primary
 from kapi.store.redis_store import RedisStore
-from kapi.store.sentinel import find_primary
 from tests.store.contract import HEAD, TAIL, Recorder
 from tests.store.external_case import ExternalCase
 from tests.store.servers import Server, free_port

@@ -16,8 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from kapi.store.encryption import kms as kms_module
 from kapi.store.encryption.configuration import load_encryption
-from kapi.store.encryption.envelope import Source, seal, split, tail_of, unseal
-from kapi.store.encryption.kms import Kms
+from kapi.store.encryption.kms import Kms, Source, seal, split, tail_of, unseal
 from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_SECONDS
 from kapi.store.encryption.providers import Undecryptable
 from kapi.store.encryption.transformer import Encryption

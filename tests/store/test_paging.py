@@ -12,8 +12,7 @@ from kapi.store.connection import ConnectionGone
 from kapi.store.entries import Skipped
 from kapi.store.feed import StreamReader
 from kapi.store.interface import Change
-from kapi.store.loading import Progress, scan, synchronize
-from kapi.store.paging import FIRST_COUNT, REPLY_BYTES, Paging
+from kapi.store.loading import FIRST_COUNT, REPLY_BYTES, Paging, Progress, scan, synchronize
 from kapi.store.reading import Reading
 from kapi.store.script import Keys
 from kapi.store.sweeper import Sweeper

@@ -14,7 +14,7 @@ from twisted.trial.unittest import TestCase
 import kapi.store
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.factory import external_store
-from kapi.store.rights import CHECK
+from kapi.store.suitability import CHECK
 from tests.store.contract import HEAD, TAIL, StoreContract
 from tests.store.external_case import ExternalCase
 from tests.store.servers import Server

@@ -13,8 +13,7 @@ from kapi.store import primary_connection
 from kapi.store.address import Address, parse
 from kapi.store.errors import StoreUnavailable
 from kapi.store.factory import external_store
-from kapi.store.failover import Sentinels, Subscription
-from kapi.store.sentinel import Primary
+from kapi.store.failover import Primary, Sentinels, Subscription
 
 ONE, OTHER = ("h1", 26379), ("h2", 26379)
 NOW, NEXT = ("10.0.0.1", 6379), ("10.0.0.2", 6379)

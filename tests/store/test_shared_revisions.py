@@ -18,10 +18,9 @@ from kapi.store.errors import KeyExists, KeyMissing, OutcomeUnknown, RevisionCon
 from kapi.store.feed import StreamReader
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change
 from kapi.store.redis_store import RedisStore
-from kapi.store.replies import Replies
 from kapi.store.script import SHA, Keys
 from kapi.store.shared_revisions import SharedRevisions, make_shared_file, take_slot
-from kapi.store.writing import Writing
+from kapi.store.writing import Replies, Writing
 from kapi.watchcache.caches import Caches
 from tests.store.contract import Recorder
 from tests.store.servers import Server

@@ -16,7 +16,7 @@ from twisted.logger import globalLogPublisher
 from kapi.codecs.split import encode_halves
 from kapi.serving.runner import RequestRunner
 from kapi.store.memory import Snapshot
-from kapi.store.value import Value
+from kapi.store.table import Value
 from kapi.testbed import extension as testbed
 from kapi.testbed.cluster_chain import ClusterChain
 from kapi.testbed.cluster_server import ClusterServer

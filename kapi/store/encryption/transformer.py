@@ -23,7 +23,7 @@ from kapi.store.encryption.kms_metrics import KmsMeter
 from kapi.store.encryption.providers import PREFIX, Provider, Undecryptable
 from kapi.store.errors import NotEncryptable
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
-from kapi.store.value import Value
+from kapi.store.table import Value
 
 _log = Logger()
 _NONE: tuple[Provider, ...] = ()
