@@ -37,7 +37,7 @@ from kapi.runtime.sliced import Sliced
 from kapi.runtime.work import call_of
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch
-from kapi.watchcache.sent import SentBatch
+from kapi.watchcache.counts import SentBatch
 from kapi.watchcache.watch import Watch
 
 log = Logger()

@@ -1,8 +1,8 @@
-"""The connections of a store to one server: opened with a login, watched, ended together.
+"""One connection to the server: txredisapi's protocol, with a faster path for replies that handles them in batches.
 
-A connection is txredisapi's protocol with a faster path for replies.  txredisapi makes three Deferreds for each command and
-handles replies one by one.  Here a command is packed by hiredis and has one Deferred.  All replies that arrive together are
-handled together: the changes that they report reach the watch cache as one batch, before the writers resume.
+txredisapi makes three Deferreds for each command and handles replies one by one.  Here a command is packed by hiredis and has one
+Deferred.  All replies that arrive together are handled together: the changes that they report reach the watch cache as one batch,
+before the writers resume.
 
 Commands are sent together at the end of the reactor's turn; single writes to the socket would not be sent earlier.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import hiredis
 import txredisapi
@@ -25,14 +25,10 @@ from twisted.protocols.policies import ProtocolWrapper
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from kapi.store.address import Address
-from kapi.store.errors import StoreUnavailable, UnsuitableStore
-from kapi.store.suitability import refusal
+from kapi.store.errors import StoreUnavailable
 
 #: bytes, an int, None, a list of replies, or an exception for an error of the server; it depends on the command
 Reply = Any
-
-
 log = Logger()
 
 #: A sent write: kind, key, expected revision, head, tail, when it was sent (seconds of perf_counter), further arguments, the
@@ -46,9 +42,6 @@ _TLS_ALERT = b"\x15\x03"  # the beginning of what a server with TLS answers to p
 _MAYBE_TLS = "; if the port speaks TLS, use rediss://"
 _MAX_SHOWN_BYTES = 60  # of what another program said
 MAX_SENT_BYTES = 4 * 1024 * 1024  # given to the socket in one turn
-REPLY_TIMEOUT = 8.0  # seconds without any reply while one is expected; longer than any command blocks
-CONNECT_TIMEOUT = 15.0  # seconds for a connection, with the look-up of its name and attempts at each address
-CHECK_SECONDS = 1.0  # between checks of the connections
 
 
 class ConnectionGone(Exception):
@@ -229,111 +222,3 @@ class ConnectionFactory(Factory):
 
     def buildProtocol(self, addr: object) -> Connection:
         return Connection(self._reactor)
-
-
-class GivenUp(StoreUnavailable):
-    """``Connections.drop`` has ended the attempt; its caller knows why."""
-
-
-class Connections:
-    """``place`` is the host and port of the primary that the Sentinels named, ("", 0) without Sentinels."""
-
-    def __init__(self, address: Address, reactor: IReactorTime) -> None:
-        self.address = address
-        self.place: tuple[str, int] = ("", 0)
-        self.open: list[Connection] = []
-        self._reactor = reactor
-        self._attempts: set[defer.Deferred[Connection]] = set()
-        self._silent: dict[
-            Connection, tuple[int, int]
-        ] = {}  # the number of replies, and of checks since the last reply
-
-    async def connect(self) -> Connection:
-        """Opens a connection and logs in.  Raises StoreUnavailable, UnsuitableStore."""
-        address = self.address
-        attempt: defer.Deferred[Connection] = defer.Deferred.fromCoroutine(self._attempt())
-        self._attempts.add(attempt)
-        try:
-            connection = await attempt
-        except (defer.CancelledError, StoreUnavailable):
-            if attempt not in self._attempts:
-                raise GivenUp(f"{address}: the attempt to connect was given up") from None
-            raise
-        finally:
-            self._attempts.discard(attempt)
-        self.open.append(connection)
-        try:
-            await log_in(connection, address)
-        except txredisapi.ResponseError as error:
-            raise refusal(str(address), error) from None
-        except ConnectionGone as error:
-            raise StoreUnavailable(f"{address}: {error}") from None
-        return connection
-
-    async def _attempt(self) -> Connection:
-        address = self.address
-        try:
-            endpoint = address.endpoint(self._reactor, *self.place)
-            connecting = endpoint.connect(ConnectionFactory(self._reactor))
-            connection: Connection = await connecting.addTimeout(CONNECT_TIMEOUT, self._reactor, _too_late)
-        except defer.CancelledError:
-            raise
-        except UnsuitableStore:
-            raise
-        except Exception as error:
-            raise StoreUnavailable(f"{address}: cannot connect: {error or type(error).__name__}") from None
-        return connection
-
-    async def any_lost(self) -> str:
-        """Waits until one of them is lost; returns why."""
-        why, _ = await defer.DeferredList([connection.lost for connection in self.open], fireOnOneCallback=True)
-        return str(why)
-
-    def drop(self) -> None:
-        """Ends all connections, and attempts at one."""
-        connections, self.open = self.open, []
-        for connection in connections:
-            connection.abort()
-        self._silent.clear()
-        attempts, self._attempts = self._attempts, set()
-        for attempt in attempts:
-            attempt.cancel()
-
-    def silence(self, connection: Connection) -> float:
-        """How many seconds the connection had been waiting for a reply, at the last check."""
-        received, silent = self._silent.get(connection, (-1, 0))
-        return silent * CHECK_SECONDS if received == connection.received and connection.pending else 0.0
-
-    def end_silent(self) -> bool:
-        """Ends connections that get no reply: the server is stopped, or the network broken.  Returns whether any was ended.
-
-        Must be called every ``CHECK_SECONDS``.  Calls are counted and not seconds: after a pause of this process itself, the
-        reply may have arrived but not been read yet.
-        """
-        ended = False
-        for connection in self.open:
-            received, silent = self._silent.get(connection, (-1, 0))
-            silent = silent + 1 if received == connection.received and connection.pending else 0
-            self._silent[connection] = (connection.received, silent)
-            if silent * CHECK_SECONDS >= REPLY_TIMEOUT:
-                ended = True
-                connection.abort(f"no answer for {REPLY_TIMEOUT:.0f} s{connection.advice}")
-        return ended
-
-
-def _too_late(result: object, seconds: float) -> NoReturn:
-    raise TimeoutError(f"nothing came of it for {seconds:.0f} s")
-
-
-async def log_in(connection: Connection, address: Address) -> None:
-    """Sends AUTH and SELECT with the login and database of the address."""
-    login = address.login
-    if login:
-        await connection.execute_command("AUTH", *login)
-    if address.database:
-        try:
-            await connection.execute_command("SELECT", address.database)
-        except txredisapi.ResponseError as error:
-            if "out of range" not in str(error):
-                raise
-            raise UnsuitableStore(f"{address}: the server has no database {address.database}") from None

@@ -23,7 +23,8 @@ from kapi.request.reactor import Reactor
 from kapi.request.repeated import Repeated
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
-from kapi.store.connection import CHECK_SECONDS, REPLY_TIMEOUT, Connection, ConnectionGone, Connections, GivenUp
+from kapi.store.connection import Connection, ConnectionGone
+from kapi.store.connections import CHECK_SECONDS, REPLY_TIMEOUT, Connections, GivenUp
 from kapi.store.entries import Skipped
 from kapi.store.errors import (
     StoreError,

@@ -22,7 +22,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.store.address import Address
-from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Reply, log_in
+from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Reply
+from kapi.store.connections import log_in
 
 log = Logger()
 

@@ -9,7 +9,8 @@ from twisted.logger import Logger
 from kapi.request.reactor import Reactor
 from kapi.request.repeated import Repeated
 from kapi.store.address import Address
-from kapi.store.connection import CHECK_SECONDS, Connection, ConnectionGone, Connections
+from kapi.store.connection import Connection, ConnectionGone
+from kapi.store.connections import CHECK_SECONDS, Connections
 from kapi.store.errors import StoreLoading, StoreUnavailable
 from kapi.store.failover import find_primary
 from kapi.store.suitability import check, refusal

@@ -26,20 +26,18 @@ from kapi.store.errors import Compacted, StoreError, StoreUnavailable
 from kapi.store.interface import DELETED as GONE
 from kapi.store.interface import Change, Store, StoredObject
 from kapi.store.table import Value
-from kapi.watchcache.bookmarks import BookmarkWheel
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import ByteBudget, Entry, Fields, Scope, SharedScope, check_of
 from kapi.watchcache.event import Batch
 from kapi.watchcache.event_log import HISTORY_BYTES, HISTORY_SECONDS, EventLog, LoggedEvent
-from kapi.watchcache.fan_out import FanOut
+from kapi.watchcache.fan_out import FanOut, Turns
 from kapi.watchcache.freshness import Freshness
 from kapi.watchcache.loading import TYPES, KeptElsewhere, Loaded, read_history, read_objects
 from kapi.watchcache.observers import Observer, Observers
 from kapi.watchcache.reload import Reload
-from kapi.watchcache.turns import Turns
 from kapi.watchcache.unreadable import Unreadable
-from kapi.watchcache.watch import Source
+from kapi.watchcache.watch import BookmarkWheel, Source
 
 log = Logger()
 

@@ -1,4 +1,10 @@
-"""One cached object: its stored bytes, decoded only when needed."""
+"""One cached object: its stored bytes, decoded only when needed.
+
+Upstream decodes every object that it reads from etcd.  Here stored bytes are served as they are, so an object that another
+program or version wrote may be JSON of another shape.  That matters for an object that the server acts on: it would stop what it
+configures, for all.  So an object of the server's configuration without the shape of its kind is unreadable, like an object that
+cannot be decoded.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +18,45 @@ import msgspec
 
 from kapi.codecs import json_pieces
 from kapi.machinery.freeing import LARGE, free_in_steps
+from kapi.machinery.gvk import GroupVersion, GroupVersionKind
 from kapi.machinery.memo import cached_function
 from kapi.machinery.tree import Object
-from kapi.watchcache.shapes import CHECKED, check_shape
+from kapi.schema import builtin
+from kapi.schema.decode import decode_tree
 from kapi.watchcache.unreadable import Unreadable
 
+#: (group or "core", resource) of objects that are checked whenever they are decoded; there are few of them
+CHECKED = frozenset(
+    {
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+        ("apiregistration.k8s.io", "apiservices"),
+        ("core", "limitranges"),
+        ("core", "resourcequotas"),
+        ("core", "services"),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas"),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"),
+        ("networking.k8s.io", "servicecidrs"),
+    }
+)
 Fields = Mapping[str, Callable[[Object], str]]
-
 _REVISION = b'"metadata":{"resourceVersion":"'
 _NO_LABELS: dict[str, str] = {}
 _MAX_SHARED = 4096  # sets of labels
 _MAX_SHARED_BYTES = 1024  # of one set of labels
+_is_former = attrgetter("is_former")
+_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
+
+
+def check_shape(tree: Object) -> None:
+    """Raises ValueError with the text of Go's decoder.  A kind that is not known is not checked."""
+    kind = GroupVersionKind(*GroupVersion.parse(str(tree["apiVersion"])), str(tree["kind"]))
+    if kind in builtin.names_by_kind():
+        decode_tree(tree, builtin.type_of(kind), strict=False)
 
 
 class _Metadata(msgspec.Struct):
@@ -33,9 +67,7 @@ class _Labelled(msgspec.Struct):
     metadata: _Metadata
 
 
-_is_former = attrgetter("is_former")
 _labelled_of = msgspec.json.Decoder(_Labelled).decode
-_decode_labels = msgspec.json.Decoder(dict[str, str] | None).decode
 
 
 @cached_function(_MAX_SHARED)

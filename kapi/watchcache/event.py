@@ -8,8 +8,8 @@ import msgspec
 
 from kapi.machinery.tree import Object
 from kapi.request.pending import HeldBytes, Pending
+from kapi.watchcache.counts import Sent, SentBatch
 from kapi.watchcache.entry import Entry
-from kapi.watchcache.sent import Sent, SentBatch
 
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"

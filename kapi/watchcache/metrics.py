@@ -13,8 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from kapi.machinery.meters import cumulative
 from kapi.store.storage_size import store_id
 from kapi.watchcache.cache import Cache
-from kapi.watchcache.reads import WAITS
-from kapi.watchcache.sent import LIST_SECONDS, SIZES
+from kapi.watchcache.counts import LIST_SECONDS, SIZES, WAITS
 from kapi.watchcache.split_caches import AnyCaches
 
 _LABELS = ("group", "resource")

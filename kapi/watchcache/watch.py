@@ -1,4 +1,8 @@
-"""One watch: first a backlog, then batches as they arrive; queued up to a limit while its client is slow."""
+"""One watch: first a backlog, then batches as they arrive, queued up to a limit while its client is slow; and its bookmarks.
+
+The timer wheel of bookmarks has one slot for each second: an idle watch costs nothing between two bookmarks (upstream: apiserver
+``storage/cacher``, ``watcherBookmarkTimeBuckets``).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from kapi.request.pending import Pending
 from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial
 from kapi.watchcache.event import Batch
+from kapi.watchcache.fan_out import Turns
 from kapi.watchcache.selection import Group
-from kapi.watchcache.turns import Turns
 
 log = Logger()
 
@@ -22,6 +26,8 @@ OnBatch = Callable[[Batch], None]
 OnEnd = Callable[["Exception | None"], None]
 _MAX_BATCHES = 8  # batches of a backlog sent in one turn of the reactor
 _MAX_SECONDS = 0.01  # no further batch is started in a turn after that
+INTERVAL_SECONDS = 60
+BEFORE_TIMEOUT_SECONDS = 2  # a last bookmark shortly before the client's timeout, so that it can resume from there
 
 
 class Source(Protocol):
@@ -242,3 +248,42 @@ class Watch:
             self._pumping = False
         if not self.ended and not self._paused and self._queue is not None:
             self._schedule()
+
+
+class BookmarkWheel:
+    """``seconds`` is the reactor's clock; ``turn`` must be called once a second."""
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._spokes: dict[int, dict[Watch, None]] = {}
+        self._spoke_of: dict[Watch, int] = {}
+        self._turned = int(seconds())
+
+    def add(self, watch: Watch) -> None:
+        """Schedules the watch's bookmark: in a minute, or shortly before its client's timeout."""
+        now = self._seconds()
+        due = now + INTERVAL_SECONDS
+        last = watch.deadline - BEFORE_TIMEOUT_SECONDS
+        if watch.deadline and now < last < due:
+            due = last
+        spoke = max(int(due), self._turned + 1)
+        self._spokes.setdefault(spoke, {})[watch] = None
+        self._spoke_of[watch] = spoke
+
+    def discard(self, watch: Watch) -> None:
+        spoke = self._spoke_of.pop(watch, None)
+        if spoke is not None:
+            watches = self._spokes.get(spoke)
+            if watches is not None:
+                watches.pop(watch, None)
+
+    def turn(self) -> list[Watch]:
+        """Returns the watches whose bookmark is due, and schedules their next one."""
+        now = int(self._seconds())
+        due: list[Watch] = []
+        while self._turned < now:
+            self._turned += 1
+            due.extend(self._spokes.pop(self._turned, ()))
+        for watch in due:
+            self.add(watch)
+        return due

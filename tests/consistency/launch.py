@@ -21,12 +21,12 @@ BOOKMARKS = 2  # seconds between them
 def prepare(order: dict[str, Any]) -> None:
     """Changes the kapi of this process as ordered: ``gate``, ``failpoints``."""
     from kapi.store.redis_store import RedisStore
-    from kapi.watchcache import bookmarks, caches
+    from kapi.watchcache import caches, watch
     from tests.consistency.failpoints import Failpoint, install
 
-    assert caches._TRIM_SECONDS and bookmarks.INTERVAL_SECONDS
+    assert caches._TRIM_SECONDS and watch.INTERVAL_SECONDS
     caches._TRIM_SECONDS = COMPACTION_CHECKS
-    bookmarks.INTERVAL_SECONDS = BOOKMARKS
+    watch.INTERVAL_SECONDS = BOOKMARKS
     gate = order.get("gate")
     if gate:
         compact = RedisStore.compact

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.store import primary_connection
-from kapi.store.connection import CONNECT_TIMEOUT, Connections
+from kapi.store.connections import CONNECT_TIMEOUT, Connections
 from kapi.store.errors import StoreUnavailable
 from kapi.store.primary_connection import RECONNECT_BACKOFF, PrimaryConnection
 

@@ -15,8 +15,8 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.store.memory import MemoryStore
 from kapi.watchcache.caches import Caches
+from kapi.watchcache.counts import Sent
 from kapi.watchcache.event import Batch
-from kapi.watchcache.sent import Sent
 
 HEAD = b'{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"'
 PODS = GroupResource("", "pods")

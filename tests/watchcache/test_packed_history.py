@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from kapi.store.errors import Compacted
 from kapi.watchcache import caches
 from kapi.watchcache.event import CacheEvent
-from kapi.watchcache.history import History
-from kapi.watchcache.packed_events import MAX_BYTES, PackedEvents
+from kapi.watchcache.history import MAX_BYTES, History, PackedEvents
 from tests.watchcache.cache_case import CacheTest
 
 Seen = list[tuple[int, str, str, int, bytes, int, bytes]]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kapi.watchcache.counts import SIZES, Sent
 from kapi.watchcache.event import BOOKMARK, Batch, WatchEvent
-from kapi.watchcache.sent import SIZES, Sent
 
 
 def batch(*sizes: int) -> tuple[Batch, dict[int, bytes]]:

@@ -8,8 +8,8 @@ import orjson
 
 from kapi.machinery.gvk import GroupResource
 from kapi.store.errors import Compacted
+from kapi.watchcache.counts import Sent
 from kapi.watchcache.event import Batch
-from kapi.watchcache.sent import Sent
 from tests.watchcache.cache_case import PODS, Client, halves
 from tests.watchcache.watching_case import WatchingCase
 

@@ -1,6 +1,7 @@
-"""Counts the events that watches were sent, and their sizes (upstream: apiserver ``endpoints/metrics``, WatchEvents).
+"""Counts how clients read a cache (lists, and how long they wait), and the events that watches were sent, with their sizes.
 
-Sizes are those on the wire; with HTTP/1.1 they include the few bytes that frame a chunk.
+Upstream: apiserver ``storage/cacher/metrics``, ``endpoints/metrics`` (WatchEvents).  Sizes are those on the wire; with HTTP/1.1
+they include the few bytes that frame a chunk.
 
 A batch goes to many watches in the same form.  So each watch only increments a number; the histogram is updated when the metrics
 are scraped, or when many batches have been counted.
@@ -12,12 +13,37 @@ from bisect import bisect_left
 
 from kapi.machinery.meters import exponential
 
+WAITS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0)  # bounds of the histogram, in seconds
 SIZES = exponential(1024.0, 2.0, 8)  # bytes
 LIST_SECONDS = (
     0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0,
     120.0, 180.0, 300.0,
 )  # fmt: skip
 _MAX_BATCHES = 500  # counted batches after which the histogram is updated
+
+
+class Reads:
+    """The reads of one cache."""
+
+    __slots__ = ("lists", "fetched", "returned", "consistent", "failed", "waits")
+
+    def __init__(self) -> None:
+        self.lists = 0
+        self.fetched = 0  # objects that lists tested
+        self.returned = 0  # objects that lists returned
+        self.consistent = 0  # lists of the newest state
+        self.failed = 0  # consistent lists that failed
+        #: how long reads waited for a revision: counts by ``WAITS``, then the sum in seconds
+        self.waits = [0.0] * (len(WAITS) + 2)
+
+    def listed(self, fetched: int, returned: int) -> None:
+        self.lists += 1
+        self.fetched += fetched
+        self.returned += returned
+
+    def waited(self, seconds: float) -> None:
+        self.waits[bisect_left(WAITS, seconds)] += 1
+        self.waits[-1] += seconds
 
 
 class SentBatch:
