@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.machinery import status
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object
-from kapi.resources.flowcontrol import mandatory, suggested
+from kapi.resources.flowcontrol import bootstrap
 from kapi.runtime.interface import Client, ResourceClient
 from kapi.runtime.persistent import Persistent, Refusals
 from kapi.runtime.workqueue import WorkQueue
@@ -31,11 +31,11 @@ _INTERVAL_SECONDS = 60.0
 
 def desired_levels() -> list[tuple[Object, bool]]:
     """(priority level, mandatory) of all that every cluster has."""
-    return _desired(mandatory.PRIORITY_LEVELS, suggested.PRIORITY_LEVELS)
+    return _desired(bootstrap.PRIORITY_LEVELS, bootstrap.SUGGESTED_PRIORITY_LEVELS)
 
 
 def desired_schemas() -> list[tuple[Object, bool]]:
-    return _desired(mandatory.FLOW_SCHEMAS, suggested.FLOW_SCHEMAS)
+    return _desired(bootstrap.FLOW_SCHEMAS, bootstrap.SUGGESTED_FLOW_SCHEMAS)
 
 
 def _desired(required: dict[str, Object], suggestions: dict[str, Object]) -> list[tuple[Object, bool]]:

@@ -8,8 +8,8 @@ They are kept in the store by a controller; the mandatory ones serve even before
 from __future__ import annotations
 
 from kapi.machinery.tree import Object
-from kapi.resources.flowcontrol import mandatory as must
-from kapi.resources.flowcontrol import suggested
+from kapi.resources.flowcontrol import bootstrap
+from kapi.resources.flowcontrol import bootstrap as must
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 
@@ -23,10 +23,10 @@ def _objects(kind: str, specs: dict[str, Object]) -> list[Object]:
 
 def levels(*, mandatory: bool) -> list[Object]:
     """PriorityLevelConfiguration objects."""
-    specs = must.PRIORITY_LEVELS if mandatory else suggested.PRIORITY_LEVELS
+    specs = must.PRIORITY_LEVELS if mandatory else bootstrap.SUGGESTED_PRIORITY_LEVELS
     return _objects("PriorityLevelConfiguration", specs)
 
 
 def schemas(*, mandatory: bool) -> list[Object]:
     """FlowSchema objects."""
-    return _objects("FlowSchema", must.FLOW_SCHEMAS if mandatory else suggested.FLOW_SCHEMAS)
+    return _objects("FlowSchema", must.FLOW_SCHEMAS if mandatory else bootstrap.SUGGESTED_FLOW_SCHEMAS)

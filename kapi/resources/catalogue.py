@@ -6,28 +6,13 @@ and in its own module, nowhere else.
 
 from __future__ import annotations
 
-from kapi.resources.admissionregistration import (
-    mutatingadmissionpolicies,
-    mutatingadmissionpolicybindings,
-    mutatingwebhookconfigurations,
-    validatingadmissionpolicies,
-    validatingadmissionpolicybindings,
-    validatingwebhookconfigurations,
-)
+from kapi.resources import apiregistration, authentication, authorization, coordination, discovery, node, policy, rbac
+from kapi.resources.admissionregistration import policies, webhooks
 from kapi.resources.apiextensions import customresourcedefinitions
-from kapi.resources.apiregistration import apiservices
 from kapi.resources.apps import controllerrevisions, daemonsets, deployments, replicasets, statefulsets
-from kapi.resources.authentication import selfsubjectreviews, tokenreviews
-from kapi.resources.authorization import (
-    localsubjectaccessreviews,
-    selfsubjectaccessreviews,
-    selfsubjectrulesreviews,
-    subjectaccessreviews,
-)
-from kapi.resources.autoscaling import horizontalpodautoscalers, horizontalpodautoscalers_v1
+from kapi.resources.autoscaling import horizontalpodautoscalers
 from kapi.resources.batch import cronjobs, jobs
 from kapi.resources.certificates import certificatesigningrequests
-from kapi.resources.coordination import leases
 from kapi.resources.core import (
     bindings,
     componentstatuses,
@@ -48,23 +33,12 @@ from kapi.resources.core import (
 )
 from kapi.resources.core import events as core_events
 from kapi.resources.definition import Resource
-from kapi.resources.discovery import endpointslices
 from kapi.resources.events import events as events_events
 from kapi.resources.flowcontrol import flowschemas, prioritylevelconfigurations
 from kapi.resources.networking import ingressclasses, ingresses, ipaddresses, networkpolicies, servicecidrs
-from kapi.resources.node import runtimeclasses
-from kapi.resources.policy import poddisruptionbudgets
-from kapi.resources.rbac import clusterrolebindings, clusterroles, rolebindings, roles
-from kapi.resources.resource import deviceclasses, resourceclaims, resourceclaimtemplates, resourceslices
+from kapi.resources.resource import deviceclasses, resourceclaims, resourceslices
 from kapi.resources.scheduling import priorityclasses
-from kapi.resources.storage import (
-    csidrivers,
-    csinodes,
-    csistoragecapacities,
-    storageclasses,
-    volumeattachments,
-    volumeattributesclasses,
-)
+from kapi.resources.storage import csidrivers, csinodes, csistoragecapacities, storageclasses, volumeattachments
 
 #: in the order of upstream's discovery document
 BUILT_IN: tuple[Resource, ...] = (
@@ -85,21 +59,21 @@ BUILT_IN: tuple[Resource, ...] = (
     secrets.RESOURCE,
     serviceaccounts.RESOURCE,
     services.RESOURCE,
-    apiservices.RESOURCE,
+    apiregistration.API_SERVICE,
     controllerrevisions.RESOURCE,
     daemonsets.RESOURCE,
     deployments.RESOURCE,
     replicasets.RESOURCE,
     statefulsets.RESOURCE,
     events_events.RESOURCE,
-    selfsubjectreviews.RESOURCE,
-    tokenreviews.RESOURCE,
-    localsubjectaccessreviews.RESOURCE,
-    selfsubjectaccessreviews.RESOURCE,
-    selfsubjectrulesreviews.RESOURCE,
-    subjectaccessreviews.RESOURCE,
+    authentication.SELF_SUBJECT_REVIEW,
+    authentication.TOKEN_REVIEW,
+    authorization.LOCAL_SUBJECT_ACCESS_REVIEW,
+    authorization.SELF_SUBJECT_ACCESS_REVIEW,
+    authorization.SELF_SUBJECT_RULES_REVIEW,
+    authorization.SUBJECT_ACCESS_REVIEW,
     horizontalpodautoscalers.RESOURCE,
-    horizontalpodautoscalers_v1.RESOURCE,
+    horizontalpodautoscalers.RESOURCE_V1,
     cronjobs.RESOURCE,
     jobs.RESOURCE,
     certificatesigningrequests.RESOURCE,
@@ -108,31 +82,31 @@ BUILT_IN: tuple[Resource, ...] = (
     ipaddresses.RESOURCE,
     networkpolicies.RESOURCE,
     servicecidrs.RESOURCE,
-    poddisruptionbudgets.RESOURCE,
-    clusterrolebindings.RESOURCE,
-    clusterroles.RESOURCE,
-    rolebindings.RESOURCE,
-    roles.RESOURCE,
+    policy.POD_DISRUPTION_BUDGET,
+    rbac.CLUSTER_ROLE_BINDING,
+    rbac.CLUSTER_ROLE,
+    rbac.ROLE_BINDING,
+    rbac.ROLE,
     csidrivers.RESOURCE,
     csinodes.RESOURCE,
     csistoragecapacities.RESOURCE,
-    storageclasses.RESOURCE,
+    storageclasses.STORAGE_CLASS,
     volumeattachments.RESOURCE,
-    volumeattributesclasses.RESOURCE,
-    mutatingadmissionpolicies.RESOURCE,
-    mutatingadmissionpolicybindings.RESOURCE,
-    mutatingwebhookconfigurations.RESOURCE,
-    validatingadmissionpolicies.RESOURCE,
-    validatingadmissionpolicybindings.RESOURCE,
-    validatingwebhookconfigurations.RESOURCE,
+    storageclasses.VOLUME_ATTRIBUTES_CLASS,
+    policies.MUTATING,
+    policies.MUTATING_BINDING,
+    webhooks.MUTATING,
+    policies.VALIDATING,
+    policies.VALIDATING_BINDING,
+    webhooks.VALIDATING,
     customresourcedefinitions.RESOURCE,
     priorityclasses.RESOURCE,
-    leases.RESOURCE,
-    runtimeclasses.RESOURCE,
-    endpointslices.RESOURCE,
+    coordination.LEASE,
+    node.RUNTIME_CLASS,
+    discovery.ENDPOINT_SLICE,
     deviceclasses.RESOURCE,
-    resourceclaims.RESOURCE,
-    resourceclaimtemplates.RESOURCE,
+    resourceclaims.RESOURCE_CLAIM,
+    resourceclaims.RESOURCE_CLAIM_TEMPLATE,
     resourceslices.RESOURCE,
     flowschemas.RESOURCE,
     prioritylevelconfigurations.RESOURCE,

@@ -14,24 +14,21 @@ from dataclasses import replace
 import msgspec
 
 from kapi.machinery.tree import Object
-from kapi.resources.admissionregistration import mutatingadmissionpolicies, mutatingadmissionpolicybindings
-from kapi.resources.apiserverinternal import storageversions
+from kapi.resources import apiserverinternal, coordination, storagemigration
+from kapi.resources.admissionregistration import policies
 from kapi.resources.certificates import clustertrustbundles, podcertificaterequests
-from kapi.resources.coordination import leasecandidates
 from kapi.resources.definition import Resource
 from kapi.resources.networking import ipaddresses, servicecidrs
 from kapi.resources.resource import (
     deviceclasses,
     devicetaintrules,
     resourceclaims,
-    resourceclaimtemplates,
     resourcepoolstatusrequests,
     resourceslices,
     v1beta1,
 )
-from kapi.resources.scheduling import podgroups, workloads
-from kapi.resources.storage import volumeattributesclasses
-from kapi.resources.storagemigration import storageversionmigrations
+from kapi.resources.scheduling import podgroups
+from kapi.resources.storage import storageclasses
 
 Convert = Callable[[Object], Object]
 
@@ -82,38 +79,38 @@ def _deny_without_parameters(binding: Object) -> Object:
 
 #: rows that are served only when they are enabled
 PREVIEWS: tuple[Resource, ...] = (
-    leasecandidates.RESOURCE,
-    _version_of(leasecandidates.RESOURCE, "v1alpha2", deprecated="1.35", removed="1.38"),
-    storageversions.RESOURCE,
-    storageversionmigrations.RESOURCE,
+    coordination.LEASE_CANDIDATE,
+    _version_of(coordination.LEASE_CANDIDATE, "v1alpha2", deprecated="1.35", removed="1.38"),
+    apiserverinternal.STORAGE_VERSION,
+    storagemigration.STORAGE_VERSION_MIGRATION,
     devicetaintrules.RESOURCE,
     _version_of(devicetaintrules.RESOURCE, "v1alpha3", deprecated="1.36", removed="1.39"),
     resourcepoolstatusrequests.RESOURCE,
-    podgroups.RESOURCE,
-    workloads.RESOURCE,
+    podgroups.POD_GROUP,
+    podgroups.WORKLOAD,
     podcertificaterequests.RESOURCE,
     clustertrustbundles.RESOURCE,
     _version_of(clustertrustbundles.RESOURCE, "v1alpha1", deprecated="1.34", removed="1.37"),
     _version_of(ipaddresses.RESOURCE, "v1beta1", deprecated="1.34", removed="1.37"),
     _version_of(servicecidrs.RESOURCE, "v1beta1", deprecated="1.34", removed="1.37"),
-    _version_of(volumeattributesclasses.RESOURCE, "v1beta1", deprecated="1.34", removed="1.37", name_stable=True),
-    _version_of(mutatingadmissionpolicies.RESOURCE, "v1beta1"),
-    _version_of(mutatingadmissionpolicybindings.RESOURCE, "v1beta1"),
-    _version_of(mutatingadmissionpolicies.RESOURCE, "v1alpha1", deprecated="1.35", removed="1.38"),
+    _version_of(storageclasses.VOLUME_ATTRIBUTES_CLASS, "v1beta1", deprecated="1.34", removed="1.37", name_stable=True),
+    _version_of(policies.MUTATING, "v1beta1"),
+    _version_of(policies.MUTATING_BINDING, "v1beta1"),
+    _version_of(policies.MUTATING, "v1alpha1", deprecated="1.35", removed="1.38"),
     _version_of(
-        mutatingadmissionpolicybindings.RESOURCE,
+        policies.MUTATING_BINDING,
         "v1alpha1",
         deprecated="1.35",
         removed="1.38",
         inward=_deny_without_parameters,
     ),
     _version_of(deviceclasses.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
-    _version_of(resourceclaims.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
-    _version_of(resourceclaimtemplates.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
+    _version_of(resourceclaims.RESOURCE_CLAIM, "v1beta2", deprecated="1.36", removed="1.39"),
+    _version_of(resourceclaims.RESOURCE_CLAIM_TEMPLATE, "v1beta2", deprecated="1.36", removed="1.39"),
     _version_of(resourceslices.RESOURCE, "v1beta2", deprecated="1.36", removed="1.39"),
     _version_of(deviceclasses.RESOURCE, "v1beta1", deprecated="1.35", removed="1.38"),
     _version_of(
-        resourceclaims.RESOURCE,
+        resourceclaims.RESOURCE_CLAIM,
         "v1beta1",
         deprecated="1.35",
         removed="1.38",
@@ -121,7 +118,7 @@ PREVIEWS: tuple[Resource, ...] = (
         outward=v1beta1.claim_to_v1beta1,
     ),
     _version_of(
-        resourceclaimtemplates.RESOURCE,
+        resourceclaims.RESOURCE_CLAIM_TEMPLATE,
         "v1beta1",
         deprecated="1.35",
         removed="1.38",

@@ -24,12 +24,12 @@ from kapi.watchcache.contents import Contents
 from kapi.watchcache.counts import Reads, Sent
 from kapi.watchcache.entry import Entry, Fields, Scope
 from kapi.watchcache.event import ADDED, BOOKMARK, DELETED, Batch, CacheEvent, WatchEvent
-from kapi.watchcache.fan_out import Turns
 from kapi.watchcache.history import History
 from kapi.watchcache.pages import ListPart, read, read_one
 from kapi.watchcache.reload import Reload
 from kapi.watchcache.selection import Group, GroupIndex, Selection, matcher
 from kapi.watchcache.sorted_entries import Range, SortedEntries
+from kapi.watchcache.turns import Turns
 from kapi.watchcache.unreadable import Unreadable, problem_of
 from kapi.watchcache.watch import BookmarkWheel, OnBatch, OnEnd, Watch
 

@@ -31,11 +31,12 @@ from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import ByteBudget, Entry, Fields, Scope, SharedScope, check_of
 from kapi.watchcache.event import Batch
 from kapi.watchcache.event_log import HISTORY_BYTES, HISTORY_SECONDS, EventLog, LoggedEvent
-from kapi.watchcache.fan_out import FanOut, Turns
+from kapi.watchcache.fan_out import FanOut
 from kapi.watchcache.freshness import Freshness
 from kapi.watchcache.loading import TYPES, KeptElsewhere, Loaded, read_history, read_objects
 from kapi.watchcache.observers import Observer, Observers
 from kapi.watchcache.reload import Reload
+from kapi.watchcache.turns import Turns
 from kapi.watchcache.unreadable import Unreadable
 from kapi.watchcache.watch import BookmarkWheel, Source
 

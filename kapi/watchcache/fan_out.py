@@ -1,15 +1,13 @@
-"""Divides what watches are sent over several turns of the reactor: the events of a turn, a backlog, what a client did not read.
+"""Dispatches the events of a turn to the watches, over several turns of the reactor when there are many.
 
-To send an object of 100 kB to a thousand watches means to encrypt 100 MB; hundreds of clients may begin to watch at the same
-time, and each batch is a millisecond or more of encoding and encrypting.  Other requests must be served in between.  Upstream has
+To send an object of 100 kB to a thousand watches means to encrypt 100 MB; other requests must be served meanwhile.  Upstream has
 a goroutine for each watch.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from time import perf_counter, thread_time
+from collections.abc import Iterator
+from time import perf_counter
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -19,65 +17,12 @@ from kapi.watchcache.event import Batch, CacheEvent
 from kapi.watchcache.observers import Observers
 from kapi.watchcache.selection import Group, Watcher
 
-_TURN_SECONDS = 0.01  # in one turn of the reactor: of dispatching, and of CPU that other sending of watches uses
-_MIN_COUNTED_SECONDS = 0.0005  # of CPU: less does not count
 log = Logger()
+_TURN_SECONDS = 0.01  # dispatching in one turn of the reactor
 _SMALL_BYTES = 16 * 1024  # a batch below this size is small
 _WATCHES_AT_ONCE = 16  # watches that get a small batch before the clock is read again
 _MAX_HELD_EVENTS = 1000  # events that wait for the dispatch of earlier ones; beyond it all are dispatched at once
 _MAX_HELD_BYTES = 32 * 1024 * 1024  # of their objects
-
-
-class Turns:
-    """``later`` calls a function in the next turn; ``timer`` gives seconds of the thread's CPU."""
-
-    def __init__(self, later: Callable[[Callable[[], None]], object], timer: Callable[[], float] = thread_time) -> None:
-        self._later = later
-        self._timer = timer
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._used = 0.0  # seconds used in this turn
-        self._scheduled = False
-
-    def run(self, send: Callable[[], None]) -> None:
-        """Calls a function that sends some batches: now, or in a later turn when this one is used up.  It raises nothing."""
-        if self._waiting or self._used >= _TURN_SECONDS:
-            self.wait(send)
-        else:
-            self._run(send)
-
-    def wait(self, send: Callable[[], None]) -> None:
-        """Calls it in a later turn."""
-        self._waiting.append(send)
-        self._schedule()
-
-    def _run(self, send: Callable[[], None]) -> None:
-        began = self._timer()
-        send()
-        used = self._timer() - began
-        if used > _MIN_COUNTED_SECONDS:
-            self._used += used
-            self._schedule()
-
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._later(self._serve)
-
-    def _serve(self) -> None:
-        """At least one of those that wait now.
-
-        What was sent at once since the reactor last polled its sockets counts, too: it polls them again only after this.
-        """
-        left = _TURN_SECONDS - self._used
-        self._used = 0.0
-        for _ in range(len(self._waiting)):
-            self._run(self._waiting.popleft())
-            if self._used >= left:
-                break
-        self._used = 0.0
-        self._scheduled = False
-        if self._waiting:
-            self._schedule()
 
 
 class FanOut:

@@ -17,8 +17,8 @@ from kapi.request.pending import Pending
 from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial
 from kapi.watchcache.event import Batch
-from kapi.watchcache.fan_out import Turns
 from kapi.watchcache.selection import Group
+from kapi.watchcache.turns import Turns
 
 log = Logger()
 

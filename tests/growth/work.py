@@ -17,7 +17,7 @@ from kapi.machinery.tree import Object
 from kapi.registry.metadata import dedup_owner_references
 from kapi.registry.validation import invalid_answer
 from kapi.resources.definition import Resource, StrategyContext
-from kapi.resources.shared.internal_types import is_internal
+from kapi.resources.shared.internal import is_internal
 from kapi.schema import jsonpatch, managedfields, managedfields_entries, mergepatch, strategicmerge
 from kapi.schema.builtin import type_of
 from kapi.schema.decode import decode

@@ -13,7 +13,7 @@ from pathlib import Path
 from twisted.internet import defer, reactor
 
 from kapi.assembly.prepared import store_check
-from kapi.store import connection as connections
+from kapi.store import connections
 from kapi.store import failover as sentinel_module
 from kapi.store.address import parse
 from kapi.store.errors import StoreUnavailable

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from kapi.store import confirmation, connection
+from kapi.store import confirmation, connections
 from kapi.store.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from kapi.store.factory import external_store
 from kapi.store.redis_store import RedisStore
@@ -260,7 +260,7 @@ class Acknowledgement(ReplicatedCase):
         await store.stop()
 
     async def test_a_stopped_server_does_not_hold_the_start(self) -> None:
-        self.patch(connection, "REPLY_TIMEOUT", 1.0)
+        self.patch(connections, "REPLY_TIMEOUT", 1.0)
         servers = self.replicated(0, sentinels=0)
         servers.signal(servers.primary, signal.SIGSTOP)
         with self.assertRaisesRegex(StoreUnavailable, "connection was lost"):

@@ -13,7 +13,7 @@ from twisted.internet import protocol, reactor, ssl
 from twisted.internet.defer import Deferred
 from twisted.logger import LogEvent, LogLevel, formatEvent, globalLogPublisher
 
-from kapi.store import connection, primary_connection
+from kapi.store import connections, primary_connection
 from kapi.store import failover as sentinel_module
 from kapi.store.address import parse
 from kapi.store.errors import StoreUnavailable
@@ -93,7 +93,7 @@ class MistakenURLs(ExternalCase):
         self.assertIn("use rediss://", await self.unavailable(f"redis://localhost:{self.port_that_says(b'')}"))
 
     async def test_tls_to_a_port_without_it(self) -> None:
-        self.patch(connection, "REPLY_TIMEOUT", 2.0)
+        self.patch(connections, "REPLY_TIMEOUT", 2.0)
         self.assertIn("use redis://", await self.unavailable(f"rediss://localhost:{self.server().port}"))
         other = self.port_that_says(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         self.assertIn("use redis://", await self.unavailable(f"rediss://localhost:{other}"))
@@ -169,7 +169,7 @@ class MistakenURLs(ExternalCase):
     async def test_a_server_that_says_nothing_is_told_of_soon(self) -> None:
         """And that it is there, at the same level."""
         self.patch(primary_connection, "_SILENT_SECONDS", 0.3)
-        self.patch(connection, "REPLY_TIMEOUT", 2.0)
+        self.patch(connections, "REPLY_TIMEOUT", 2.0)
         silent = socket.create_server(("127.0.0.1", 0))
         port, lines = silent.getsockname()[1], Lines(self)
         store = external_store(f"redis://127.0.0.1:{port}", reactor, start_timeout=120)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.watchcache.event import Batch
-from kapi.watchcache.fan_out import Turns
+from kapi.watchcache.turns import Turns
 from tests.watchcache.cache_case import CacheTest, Client
 
 _HALF = 0.006  # seconds: two of them are more than a turn has

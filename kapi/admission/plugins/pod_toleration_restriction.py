@@ -14,7 +14,7 @@ from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import generic, not_found
 from kapi.machinery.tree import Tree
-from kapi.resources.shared.qos import qos_class
+from kapi.resources.shared.compute import qos_class
 
 _DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
 _ALLOWED = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"

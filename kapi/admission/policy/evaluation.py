@@ -14,12 +14,13 @@ from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import not_found
 from kapi.machinery.tree import Object
-from kapi.resources.admissionregistration.composition import Composition, LazyVariables
 from kapi.resources.admissionregistration.expressions import (
     OUT_OF_BUDGET,
     CompileError,
+    Composition,
     EvaluationError,
     Expression,
+    LazyVariables,
     compile_expression,
 )
 

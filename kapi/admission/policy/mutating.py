@@ -29,8 +29,13 @@ from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
-from kapi.resources.admissionregistration.composition import Composition
-from kapi.resources.admissionregistration.expressions import JSON_PATCH, OBJECT, CompileError, EvaluationError
+from kapi.resources.admissionregistration.expressions import (
+    JSON_PATCH,
+    OBJECT,
+    CompileError,
+    Composition,
+    EvaluationError,
+)
 from kapi.schema.builtin import names_by_kind, type_of
 from kapi.schema.types import Type
 

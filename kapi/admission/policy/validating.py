@@ -27,8 +27,7 @@ from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
 from kapi.machinery.tree import Object
-from kapi.resources.admissionregistration.composition import Composition
-from kapi.resources.admissionregistration.expressions import EvaluationError
+from kapi.resources.admissionregistration.expressions import Composition, EvaluationError
 
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _MAX_MESSAGE_BYTES = 5 * 1024

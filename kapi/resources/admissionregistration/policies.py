@@ -1,6 +1,6 @@
-"""Admission policies and their bindings: defaults and validation.
+"""Admission policies and their bindings, validating and mutating: defaults and validation.
 
-Upstream: ``pkg/apis/admissionregistration/validation`` (ValidatingAdmissionPolicy, MutatingAdmissionPolicy).
+Upstream: ``pkg/apis/admissionregistration/validation``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from kapi.cel.types import BOOL, NULL, STRING, CelType, list_of
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, duplicate, invalid, required
 from kapi.machinery.tree import Object
-from kapi.resources.admissionregistration.composition import Composition
-from kapi.resources.admissionregistration.expressions import JSON_PATCH, OBJECT, CompileError, compile_expression
+from kapi.resources.admissionregistration.expressions import (
+    JSON_PATCH,
+    OBJECT,
+    CompileError,
+    Composition,
+    compile_expression,
+)
 from kapi.resources.admissionregistration.rules import (
     FAILURE_POLICIES,
     REINVOCATION_POLICIES,
@@ -25,7 +30,7 @@ from kapi.resources.admissionregistration.rules import (
     validate_param_ref,
 )
 from kapi.resources.admissionregistration.webhooks import static_name_warnings
-from kapi.resources.definition import StrategyContext, TableColumns
+from kapi.resources.definition import Resource, StrategyContext, Subresource, TableColumns
 from kapi.resources.shared import printing
 from kapi.resources.shared.metadata import validate_conditions as validate_status_conditions
 from kapi.resources.shared.metadata import validate_label_name
@@ -367,4 +372,65 @@ BINDING_TABLE = printing.table(
     ),
     printing.column("ParamRef", _param_ref, "ParamRef indicates the param resource which sets the configuration param"),
     printing.AGE,
+)
+
+
+_STRATEGY = ValidatingPolicyStrategy()
+
+VALIDATING = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="ValidatingAdmissionPolicy",
+    plural="validatingadmissionpolicies",
+    namespaced=False,
+    categories=("api-extensions",),
+    storage_version_hash="6OxvlMmQ6is=",
+    subresources=(Subresource("status", strategy=ValidatingPolicyStatusStrategy(_STRATEGY)),),
+    strategy=_STRATEGY,
+    table=policy_table(
+        "validations",
+        "Validations",
+        "Validations indicates the number of validation rules defined in this configuration",
+    ),
+)
+
+
+VALIDATING_BINDING = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="ValidatingAdmissionPolicyBinding",
+    plural="validatingadmissionpolicybindings",
+    namespaced=False,
+    categories=("api-extensions",),
+    storage_version_hash="v9715VZqakg=",
+    strategy=BindingStrategy(actions=True),
+    table=BINDING_TABLE,
+)
+
+
+MUTATING = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="MutatingAdmissionPolicy",
+    plural="mutatingadmissionpolicies",
+    namespaced=False,
+    categories=("api-extensions",),
+    storage_version_hash="LYmCf+UMVdg=",
+    strategy=MutatingPolicyStrategy(),
+    table=policy_table(
+        "mutations", "Mutations", "Mutation indicates the number of mutations rules defined in this configuration"
+    ),
+)
+
+
+MUTATING_BINDING = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="MutatingAdmissionPolicyBinding",
+    plural="mutatingadmissionpolicybindings",
+    namespaced=False,
+    categories=("api-extensions",),
+    storage_version_hash="90V5FRZZ3Zg=",
+    strategy=BindingStrategy(actions=False),
+    table=BINDING_TABLE,
 )

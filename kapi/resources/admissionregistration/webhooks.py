@@ -1,4 +1,7 @@
-"""Webhook configurations: defaults and validation (upstream: ``pkg/apis/admissionregistration/validation``)."""
+"""Webhook configurations, validating and mutating: defaults and validation.
+
+Upstream: ``pkg/apis/admissionregistration/validation``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from kapi.resources.admissionregistration.rules import (
     validate_rule,
     validate_selectors,
 )
-from kapi.resources.definition import StrategyContext
+from kapi.resources.definition import Resource, StrategyContext
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import is_dns1035_label, is_dns1123_subdomain, is_port_number
 from kapi.resources.shared.rules import Errors, not_supported
@@ -29,6 +32,16 @@ _NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 _URL_FORM = "; desired format: https://host[/path]"
 _STATIC_SUFFIX = ".static.k8s.io"
+TABLE = printing.table(
+    printing.NAME,
+    printing.column(
+        "Webhooks",
+        lambda obj, now: len(obj.get("webhooks") or ()),
+        "Webhooks indicates the number of webhooks registered in this configuration",
+        "integer",
+    ),
+    printing.AGE,
+)
 
 
 class WebhookStrategy(PlainStrategy):
@@ -215,13 +228,27 @@ def validate_service(service: Object, path: Path, errors: Errors) -> None:
         errors.extend(invalid(here, text, f"segment[{i}]: {problem}") for problem in is_dns1123_subdomain(step))
 
 
-TABLE = printing.table(
-    printing.NAME,
-    printing.column(
-        "Webhooks",
-        lambda obj, now: len(obj.get("webhooks") or ()),
-        "Webhooks indicates the number of webhooks registered in this configuration",
-        "integer",
-    ),
-    printing.AGE,
+VALIDATING = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="ValidatingWebhookConfiguration",
+    plural="validatingwebhookconfigurations",
+    namespaced=False,
+    categories=("api-extensions",),
+    storage_version_hash="B0wHjQmsGNk=",
+    strategy=WebhookStrategy(mutating=False),
+    table=TABLE,
+)
+
+
+MUTATING = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    kind="MutatingWebhookConfiguration",
+    plural="mutatingwebhookconfigurations",
+    namespaced=False,
+    categories=("api-extensions",),
+    storage_version_hash="Sqi0GUgDaX0=",
+    strategy=WebhookStrategy(mutating=True),
+    table=TABLE,
 )

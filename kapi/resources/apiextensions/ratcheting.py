@@ -8,12 +8,10 @@ from kapi.machinery.each import elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object, equal
 from kapi.resources.admissionregistration.webhooks import REVIEW_VERSIONS
-from kapi.resources.apiextensions.conversion_rules import bad_bundle
-from kapi.resources.apiextensions.defaults_check import default_errors
 from kapi.resources.apiextensions.internal import is_true, schema_of, version_schemas
-from kapi.resources.apiextensions.map_keys import map_key_errors
-from kapi.resources.apiextensions.schema_rules import TYPES, Strictness, walk_schemas
-from kapi.resources.apiextensions.version_rules import MAX_SELECTABLE
+from kapi.resources.apiextensions.root_schema import default_errors
+from kapi.resources.apiextensions.schema_rules import TYPES, Strictness, map_key_errors, walk_schemas
+from kapi.resources.apiextensions.version_rules import MAX_SELECTABLE, bad_bundle
 from kapi.schema.structural.pruning import has_defaults
 from kapi.schema.structural.structure import conversion_error, structural_errors
 

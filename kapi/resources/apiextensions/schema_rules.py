@@ -1,5 +1,7 @@
-"""Validation of an ``openAPIV3Schema`` and the cost of its rules (upstream: apiextensions ``validation/validation.go``,
-``validation/cel_validation.go``)."""
+"""Validation of an ``openAPIV3Schema``, of the keys of its lists that are maps, and the cost of its rules.
+
+Upstream: apiextensions ``validation/validation.go``, ``validation/cel_validation.go``.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,49 @@ from kapi.machinery.each import each, elements, entries, popped
 from kapi.machinery.field import ErrorType, FieldError, Path, forbidden, internal, invalid, not_supported, required
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.apiextensions.map_keys import map_key_errors
 from kapi.resources.apiextensions.rule_costs import MAX_RULE_COST, CostContext, TotalCost, cost_text
 from kapi.schema.structural.celtypes import MAX_REQUEST_BYTES
 from kapi.schema.structural.compiled_rules import Rule, compile_rules
 from kapi.schema.structural.field_path import field_path
-from kapi.schema.structural.structure import Schema, conversion_error, embedded
+from kapi.schema.structural.structure import Schema, conversion_error, embedded, required_properties
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _META = frozenset(("metadata", "kind", "apiVersion"))
+
+
+def map_key_errors(path: Path, schema: Schema) -> list[FieldError]:
+    """Elements of sets and keyed lists must not be null; keys must be there."""
+    items, kind = schema.get("items"), schema.get("x-kubernetes-list-type")
+    if not isinstance(items, dict) or kind not in ("set", "map"):
+        return []
+    errors: list[FieldError] = []
+    if items.get("nullable"):
+        errors.append(
+            forbidden(path.child("items", "nullable"), f"cannot be nullable when x-kubernetes-list-type is {kind}")
+        )
+    if kind == "map":
+        properties = items.get("properties") or {}
+        needed = required_properties(items)
+        for key in elements(schema, "x-kubernetes-list-map-keys"):
+            prop = properties.get(key)
+            if prop is None:
+                continue
+            at = path.child("items", "properties").key(key)
+            if key not in needed and prop.get("default") is None:
+                errors.append(
+                    required(
+                        at.child("default"),
+                        "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+                    )
+                )
+            if prop.get("nullable"):
+                errors.append(
+                    forbidden(
+                        at.child("nullable"), "this property is in x-kubernetes-list-map-keys, so it cannot be nullable"
+                    )
+                )
+    return errors
 
 
 @dataclass(slots=True)

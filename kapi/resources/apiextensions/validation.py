@@ -7,13 +7,13 @@ from kapi.machinery.field import FieldError, Path, invalid, not_supported, requi
 from kapi.machinery.names import dns_1035_label, dns_subdomain
 from kapi.machinery.tree import Object, Tree, equal
 from kapi.resources.apiextensions.approval import approval_errors
-from kapi.resources.apiextensions.conversion_rules import validate_conversion
 from kapi.resources.apiextensions.internal import internal_spec, schema_of
 from kapi.resources.apiextensions.ratcheting import Options, nodes_of, update_options
 from kapi.resources.apiextensions.root_schema import validate_schema
 from kapi.resources.apiextensions.version_rules import (
     deprecation_texts,
     validate_column,
+    validate_conversion,
     validate_selectable,
     validate_subresources,
 )

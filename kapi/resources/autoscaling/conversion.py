@@ -13,8 +13,7 @@ import orjson
 from kapi.machinery.each import entries
 from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object, Tree
-from kapi.resources.shared.internal import internal
-from kapi.resources.shared.internal_types import fields_of, is_internal
+from kapi.resources.shared.internal import fields_of, internal, is_internal
 from kapi.schema.builtin import type_of
 from kapi.schema.decode_exact import ExactDecoder
 

@@ -1,16 +1,18 @@
-"""HorizontalPodAutoscaler (autoscaling/v2, the stored version): defaults, validation, strategy, table.
+"""HorizontalPodAutoscaler: defaults, validation, strategy, table.  autoscaling/v2 is stored, autoscaling/v1 is a view of it.
 
 Upstream: ``pkg/apis/autoscaling``, ``pkg/registry/autoscaling/horizontalpodautoscaler``.
 """
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kapi.machinery import field, tree
 from kapi.machinery.each import elements, entries
 from kapi.machinery.field import Path
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
-from kapi.resources.autoscaling.conversion import DEFAULT_UTILIZATION, cpu_metric, drop_own_annotations
+from kapi.resources.autoscaling.conversion import DEFAULT_UTILIZATION, cpu_metric, drop_own_annotations, from_v1, to_v1
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import quantities
 from kapi.resources.shared.compute import validate_container_resource_name
@@ -50,6 +52,9 @@ _FIELDS = {"Object": "object", "Pods": "pods", "Resource": "resource", "External
 
 
 # -- validation --------------------------------------------------------------------------------------------------------
+_TARGET_TYPES = ("Utilization", "Value", "AverageValue")
+_IS_TYPE = holds(lambda kind: kind in _TARGET_TYPES, "must be either Utilization, Value, or AverageValue")
+_METRIC = at("metric", required("name", "must specify a metric name", then=check(is_path_segment_name)), zero={})
 
 
 class _Options:
@@ -99,10 +104,6 @@ def _positive(quantity: str) -> bool:
     return quantities.parse(quantity).value > 0
 
 
-_TARGET_TYPES = ("Utilization", "Value", "AverageValue")
-_IS_TYPE = holds(lambda kind: kind in _TARGET_TYPES, "must be either Utilization, Value, or AverageValue")
-
-
 def _target_type(target: Object, path: Path, errors: Errors, ctx: object) -> None:
     kind = target.get("type", "")
     if not kind:
@@ -121,7 +122,6 @@ _TARGET = at(
     ),
     zero={},
 )
-_METRIC = at("metric", required("name", "must specify a metric name", then=check(is_path_segment_name)), zero={})
 
 
 def _has(*parts: str, text: str, shown: str = "averageValue") -> Rule:
@@ -369,4 +369,22 @@ RESOURCE = Resource(
     subresources=(STATUS,),
     strategy=STRATEGY,
     table=TABLE,
+)
+
+
+RESOURCE_V1 = Resource(
+    group="autoscaling",
+    version="v1",
+    kind="HorizontalPodAutoscaler",
+    plural="horizontalpodautoscalers",
+    namespaced=True,
+    short_names=("hpa",),
+    categories=("all",),
+    storage_version_hash="qwQve8ut294=",
+    subresources=(STATUS,),
+    strategy=STRATEGY,
+    table=replace(TABLE, of_stored=True),
+    storage_version="v2",
+    to_storage=from_v1,
+    from_storage=to_v1,
 )

@@ -9,7 +9,7 @@ from kapi.machinery import field
 from kapi.machinery.each import each, elements
 from kapi.machinery.field import OMIT, Path
 from kapi.machinery.tree import Object
-from kapi.resources.batch.indexes import IndexesError, check_apart, count_indexes
+from kapi.resources.batch.job_spec import IndexesError, check_apart, count_indexes
 from kapi.resources.shared.replicas import validate_counts
 from kapi.resources.shared.rules import Errors
 

@@ -1,11 +1,13 @@
 """CertificateSigningRequest (certificates.k8s.io/v1): the server records the requester; approval and status are subresources.
 
-Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/certificates``."""
+Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/certificates``.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -16,7 +18,6 @@ from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.request.user import user_tree
-from kapi.resources.certificates.conditions import fill_transition_times, keep_conditions
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
 from kapi.resources.shared.key_pairs import pem_blocks
@@ -56,6 +57,27 @@ _USAGES = (
     "signing",
     "timestamping",
 )
+
+
+def keep_conditions(new: list[Object], before: list[Object], kinds: Iterable[str]) -> None:
+    """Restores conditions of these types, unless their number has changed."""
+    for kind in kinds:
+        places = [index for index, item in enumerate(elements(new)) if item.get("type") == kind]
+        kept = [item for item in elements(before) if item.get("type") == kind]
+        if len(places) == len(kept):
+            for place, item in zip(places, kept, strict=True):
+                new[place] = dict(item)
+
+
+def fill_transition_times(new: list[Object], before: list[Object], now: str) -> None:
+    """Sets missing transition times; a condition with unchanged type and status keeps its time."""
+    times: dict[tuple[object, object], str] = {}
+    for item in elements(before):
+        if item.get("lastTransitionTime"):
+            times.setdefault((item.get("type"), item.get("status")), item["lastTransitionTime"])
+    for item in elements(new):
+        if not item.get("lastTransitionTime"):
+            item["lastTransitionTime"] = times.get((item.get("type"), item.get("status")), now)
 
 
 def _any_name(name: str, prefix: bool = False) -> tuple[str, ...]:

@@ -1,29 +1,318 @@
 """PodCertificateRequest (certificates.k8s.io/v1beta1): a kubelet's request of a certificate for a pod (KEP-4317).
 
-Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/podcertificaterequest``."""
+The requester proves that it has the private key.  A signer decides once, and the decision is final.
+Upstream: ``pkg/apis/certificates/validation``, ``pkg/registry/certificates/podcertificaterequest``.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import datetime
+from email.utils import parseaddr
 from typing import ClassVar
 
-from kapi.machinery.field import Path, invalid, required, too_long
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+
+from kapi.machinery.each import costly, elements
+from kapi.machinery.field import OMIT, Path, invalid, required, too_long
 from kapi.machinery.tree import Object
-from kapi.resources.certificates.conditions import fill_transition_times, keep_conditions
-from kapi.resources.certificates.pod_certificate_keys import check_keys
-from kapi.resources.certificates.pod_certificate_status import DECISIONS, check_status, condition_of
+from kapi.resources.certificates.certificatesigningrequests import fill_transition_times, keep_conditions
 from kapi.resources.definition import Resource, StrategyContext, Subresource, selectable
 from kapi.resources.shared import printing
-from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES, validate_immutable
+from kapi.resources.shared.key_pairs import Block, pem_blocks
+from kapi.resources.shared.metadata import MAX_ANNOTATIONS_BYTES, validate_conditions, validate_immutable
 from kapi.resources.shared.names import is_label_key, subdomain_name
-from kapi.resources.shared.rules import Errors
+from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.signers import is_kubernetes_signer, validate_signer_name
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy
 
 _SPEC = Path("spec")
+_REQUEST, _KEY, _PROOF = (
+    _SPEC.child("stubPKCS10Request"),
+    _SPEC.child("pkixPublicKey"),
+    _SPEC.child("proofOfPossession"),
+)
+_MAX_BYTES = 10 * 1024
+_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+_RSA_BITS = (3072, 4096)
+DECISIONS = ("Issued", "Denied", "Failed")
+_STATUS = Path("status")
+_CHAIN, _CONDITIONS = _STATUS.child("certificateChain"), _STATUS.child("conditions")
+_NOT_BEFORE, _NOT_AFTER, _REFRESH = (_STATUS.child(name) for name in ("notBefore", "notAfter", "beginRefreshAt"))
+_MAX_CHAIN = 100 * 1024
+_MINUTE, _HOUR = datetime.timedelta(minutes=1), datetime.timedelta(hours=1)
 _DAY_SECONDS = 24 * 3600
 _SHORTEST, _LONGEST, _MAX_SECONDS_OF_KUBERNETES = 3600, 91 * _DAY_SECONDS, _DAY_SECONDS
 _MAX_UID = 128
 _SELECTABLE = ("spec.signerName", "spec.podName", "spec.serviceAccountName", "spec.nodeName")
+
+
+def check_keys(spec: Object, errors: Errors) -> None:
+    """A signed certificate request contains both; the older form is a key and a signature of the pod's uid."""
+    request, key, proof = (_decoded(spec, path) for path in (_REQUEST, _KEY, _PROOF))
+    for path, data in ((_REQUEST, request), (_KEY, key), (_PROOF, proof)):
+        if len(data) > _MAX_BYTES:
+            errors.append(too_long(path, _MAX_BYTES))
+            return
+    if request:
+        for path, data in ((_KEY, key), (_PROOF, proof)):
+            if data:
+                errors.append(invalid(path, OMIT, "must be empty when stubPKCS10Request is set"))
+        _check_request(request, errors)
+    elif key or proof:
+        _check_key_and_proof(key, proof, spec.get("podUID", ""), errors)
+    else:
+        errors.append(required(_REQUEST))
+
+
+def requested_key(spec: Object) -> PublicKeyTypes | None:
+    """The key for which a certificate is requested; None when it cannot be decoded."""
+    try:
+        if spec.get("stubPKCS10Request"):
+            return x509.load_der_x509_csr(_decoded(spec, _REQUEST)).public_key()
+        return serialization.load_der_public_key(_decoded(spec, _KEY))
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+
+
+def _decoded(spec: Object, path: Path) -> bytes:
+    try:
+        return base64.b64decode(spec.get(str(path).rpartition(".")[2]) or "", validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _check_request(data: bytes, errors: Errors) -> None:
+    try:
+        request = x509.load_der_x509_csr(data)
+        key, good = request.public_key(), request.is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
+        errors.append(invalid(_REQUEST, OMIT, "must be a valid PKCS#10 certificate signing request"))
+        return
+    if _check_kind(key, _REQUEST, errors) and not good:
+        errors.append(invalid(_REQUEST, OMIT, "could not verify the signature of the certificate signing request"))
+
+
+def _check_kind(key: PublicKeyTypes, path: Path, errors: Errors) -> bool:
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        if isinstance(key.curve, _CURVES):
+            return True
+        problem: tuple[object, str] = (f"curve {key.curve.name}", "elliptic public keys must use curve P256 or P384")
+    elif isinstance(key, rsa.RSAPublicKey):
+        if key.key_size in _RSA_BITS:
+            return True
+        problem = (f"{key.key_size}-bit modulus", "RSA keys must have modulus size 3072 or 4096")
+    elif isinstance(key, ed25519.Ed25519PublicKey):
+        return True
+    else:
+        problem = (OMIT, "unknown public key type; supported types are Ed25519, ECDSA, and RSA")
+    errors.append(invalid(path, *problem))
+    return False
+
+
+def _check_key_and_proof(data: bytes, proof: bytes, uid: str, errors: Errors) -> None:
+    try:
+        key = serialization.load_der_public_key(data)
+    except (ValueError, UnsupportedAlgorithm):
+        encoded = base64.b64encode(data).decode()
+        errors.append(invalid(_KEY, encoded, "must be a valid PKIX-serialized public key"))
+        return
+    if not _check_kind(key, _KEY, errors):
+        return
+    try:
+        if isinstance(key, ed25519.Ed25519PublicKey):
+            key.verify(proof, uid.encode())
+        elif isinstance(key, ec.EllipticCurvePublicKey):
+            key.verify(proof, uid.encode(), ec.ECDSA(hashes.SHA256()))
+        elif isinstance(key, rsa.RSAPublicKey):
+            key.verify(
+                proof, uid.encode(), padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.AUTO), hashes.SHA256()
+            )
+    except InvalidSignature:
+        errors.append(invalid(_PROOF, OMIT, "could not verify proof-of-possession signature"))
+
+
+def condition_of(obj: Object) -> str:
+    """The type of the condition with the decision, "" without one."""
+    for condition in elements(obj, "status", "conditions"):
+        if condition.get("type") in DECISIONS and condition.get("status") == "True":
+            return str(condition["type"])
+    return ""
+
+
+def check_status(obj: Object, old: Object, now: str, errors: Errors) -> None:
+    """``now``: the server's time, RFC 3339."""
+    status, before = obj.get("status") or {}, old.get("status") or {}
+    conditions = status.get("conditions") or []
+    _check_decisions(conditions, errors)
+    validate_conditions(conditions, _CONDITIONS, errors)
+    if errors:
+        return
+    decision = condition_of(obj)
+    if condition_of(old):
+        _check_same(status, before, "immutable after PodCertificateRequest is issued, denied, or failed", errors)
+    elif decision in ("Denied", "Failed"):
+        text = "non-condition status fields must be empty when denying or failing the PodCertificateRequest"
+        _check_same(status, {"conditions": conditions}, text, errors)
+    elif decision:
+        _check_issued(status, obj.get("spec") or {}, now, errors)
+    else:
+        _check_same(
+            status, before, 'status is immutable unless transitioning to "Issued", "Denied", or "Failed"', errors
+        )
+
+
+def _check_same(status: Object, wanted: Object, text: str, errors: Errors) -> None:
+    if any(not same(status.get(name), wanted.get(name)) for name in {*status, *wanted}):
+        errors.append(invalid(_STATUS, OMIT, text))
+
+
+def _check_decisions(conditions: list[Object], errors: Errors) -> None:
+    """Checks the conditions; upstream's paths have a dot before the index."""
+    known = 0
+    for i, condition in enumerate(conditions):
+        here, kind = _CONDITIONS.child(f"[{i}]"), condition.get("type", "")
+        if kind not in DECISIONS:
+            errors.append(not_supported(here.child("type"), kind, sorted(DECISIONS)))
+            continue
+        known += 1
+        if known > 1:
+            text = 'There may be at most one condition with type "Issued", "Denied", or "Failed"'
+            errors.append(invalid(here.child("type"), kind, text))
+        if condition.get("status") != "True":
+            errors.append(not_supported(here.child("status"), condition.get("status", ""), ("True",)))
+
+
+def _check_issued(status: Object, spec: Object, now: str, errors: Errors) -> None:
+    chain = status.get("certificateChain") or ""
+    if len(chain.encode()) > _MAX_CHAIN:
+        errors.append(too_long(_CHAIN, _MAX_CHAIN))
+        return
+    blocks = list(pem_blocks(chain.encode()))
+    leaf = _leaf(blocks[0] if blocks else None, chain, errors)
+    if leaf is None:
+        return
+    _check_names(leaf, errors)
+    if leaf.public_key() != requested_key(spec):
+        errors.append(invalid(_CHAIN, chain, "leaf certificate was not issued to the requested public key"))
+        return
+    if not _check_times(status, leaf, spec, now, errors):
+        return
+    for block in costly(blocks[1:]):
+        if block.kind != "CERTIFICATE":
+            text = "issued certificate chain must consist entirely of CERTFICATE PEM blocks"
+            errors.append(invalid(_CHAIN, chain, text))
+            return
+        try:
+            x509.load_der_x509_certificate(block.der)
+        except ValueError:
+            errors.append(invalid(_CHAIN, chain, "intermediate certificate does not parse as valid X.509"))
+            return
+
+
+def _leaf(block: Block | None, chain: str, errors: Errors) -> x509.Certificate | None:
+    if block is None:
+        text = "issued certificate chain must contain at least one certificate"
+    elif block.kind != "CERTIFICATE":
+        text = "issued certificate chain must consist entirely of CERTIFICATE PEM blocks"
+    else:
+        try:
+            leaf = x509.load_der_x509_certificate(block.der)
+            leaf.extensions, leaf.public_key()
+            return leaf
+        except (ValueError, UnsupportedAlgorithm):
+            text = "leaf certificate does not parse as valid X.509"
+    errors.append(invalid(_CHAIN, chain, text))
+    return None
+
+
+def _check_names(leaf: x509.Certificate, errors: Errors) -> None:
+    try:
+        names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return
+    for name in names.get_values_for_type(x509.DNSName):
+        if not name:
+            errors.append(invalid(_CHAIN, name, "leaf certificate should not contain empty DNSName"))
+        if ".." in name:
+            errors.append(invalid(_CHAIN, name, "leaf certificate's DNSName should not contain '..'"))
+        if name.startswith(".") or name.endswith("."):
+            errors.append(invalid(_CHAIN, name, "leaf certificate's DNSName should not start or end with '.'"))
+    for name in names.get_values_for_type(x509.RFC822Name):
+        if "@" not in parseaddr(name)[1]:
+            errors.append(invalid(_CHAIN, name, "leaf certificate should not contain invalid EmailAddress"))
+
+
+def _check_times(status: Object, leaf: x509.Certificate, spec: Object, now: str, errors: Errors) -> bool:
+    """The times must be those of the certificate, and leave the kubelet time for a new request."""
+    wanted = (
+        (_NOT_BEFORE, "notBefore", "must be present and consistent with the issued certificate"),
+        (_NOT_AFTER, "notAfter", "must be present and consistent with the issued certificate"),
+        (_REFRESH, "beginRefreshAt", "must be present and in the range [notbefore+10min, notafter-10min]"),
+    )
+    errors += [required(path, text) for path, name, text in wanted if not status.get(name)]
+    if errors:
+        return False
+    begin, end, refresh = (_time(status[name]) for _, name, _ in wanted)
+    lifetime = leaf.not_valid_after_utc - leaf.not_valid_before_utc
+    most = spec.get("maxExpirationSeconds", 0)
+    for wrong, path, value, text in (
+        (
+            begin != leaf.not_valid_before_utc,
+            _NOT_BEFORE,
+            status["notBefore"],
+            "must be set to the NotBefore time encoded in the leaf certificate",
+        ),
+        (
+            abs(begin - _time(now)) >= 5 * _MINUTE,
+            _NOT_BEFORE,
+            status["notBefore"],
+            "must be set to within 5 minutes of kube-apiserver's current time",
+        ),
+        (
+            end != leaf.not_valid_after_utc,
+            _NOT_AFTER,
+            status["notAfter"],
+            "must be set to the NotAfter time encoded in the leaf certificate",
+        ),
+        (lifetime < _HOUR, _CHAIN, _nanoseconds(lifetime), "leaf certificate lifetime must be >= 1 hour"),
+        (
+            lifetime > datetime.timedelta(seconds=most),
+            _CHAIN,
+            _nanoseconds(lifetime),
+            f"leaf certificate lifetime must be <= spec.maxExpirationSeconds ({most})",
+        ),
+        (
+            refresh < begin + 10 * _MINUTE,
+            _REFRESH,
+            status["beginRefreshAt"],
+            "must be at least 10 minutes after status.notBefore",
+        ),
+        (
+            refresh > end - 10 * _MINUTE,
+            _REFRESH,
+            status["beginRefreshAt"],
+            "must be at least 10 minutes before status.notAfter",
+        ),
+    ):
+        if wrong:
+            errors.append(invalid(path, value, text))
+            return False
+    return True
+
+
+def _time(text: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(text)
+
+
+def _nanoseconds(span: datetime.timedelta) -> int:
+    """As Go's encoder writes a duration."""
+    return int(span.total_seconds()) * 10**9
 
 
 class PodCertificateRequestStrategy(PlainStrategy):

@@ -9,8 +9,7 @@ from kapi.machinery.field import Path, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
-from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings
-from kapi.resources.shared.endpoint_addresses import validate_endpoint_ip
+from kapi.resources.shared.addresses import check_ip_legacy, ip_warnings, validate_endpoint_ip
 from kapi.resources.shared.names import is_dns1123_label, is_label_key, is_port_number, subdomain_name
 from kapi.resources.shared.rules import Errors, at, check, each, enum, same, struct, unless_empty
 from kapi.resources.shared.rules import required as require

@@ -1,19 +1,22 @@
-"""Node (v1).
+"""Node (v1), and its annotations that hold JSON, from before there were fields for it.
 
-Upstream: ``pkg/apis/core/validation``: ValidateNode; ``pkg/registry/core/node``."""
+Upstream: ``pkg/apis/core/validation`` (ValidateNode, ValidateNodeSpecificAnnotations), ``pkg/registry/core/node``.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 
 from kapi.machinery.each import each, elements, entries
 from kapi.machinery.field import ErrorType, FieldError, Path, duplicate, forbidden, internal, invalid, required
-from kapi.machinery.tree import Object
-from kapi.resources.core.node_annotations import validate_node_annotations
+from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_cidr_legacy, cidr_warnings, parse_network
 from kapi.resources.shared.affinity import EFFECTS
+from kapi.resources.shared.go_json import value_error
 from kapi.resources.shared.metadata import validate_label_name, validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import is_config_map_key, is_label_value, label_name, subdomain_name
 from kapi.resources.shared.resource_names import check_resource_quantity, round_resource_list
@@ -21,10 +24,67 @@ from kapi.resources.shared.rules import Errors, check, not_supported
 from kapi.resources.shared.rules import required as require
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, keep
 
+ValidateTaints = Callable[[list[Object], Path, Errors], None]
+TAINTS = "scheduler.alpha.kubernetes.io/taints"
+AVOID_PODS = "scheduler.alpha.kubernetes.io/preferAvoidPods"
+_PATH = Path("metadata").child("annotations")
 _META, _SPEC, _STATUS = Path("metadata"), Path("spec"), Path("status")
 _FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z0-9]+)*")
 _CIDR_FIXED = 'node updates may not change podCIDR except from "" to valid'
 _ROLE_LABEL, _OLD_ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
+
+
+def validate_node_annotations(node: Object, validate_taints: ValidateTaints, errors: Errors) -> None:
+    annotations = (node.get("metadata") or {}).get("annotations") or {}
+    if annotations.get(TAINTS):
+        _taints(annotations[TAINTS], validate_taints, errors)
+    if annotations.get(AVOID_PODS):
+        _avoided(annotations[AVOID_PODS], errors)
+
+
+def _taints(text: str, validate_taints: ValidateTaints, errors: Errors) -> None:
+    problem = value_error(text.encode(), "[", "[]core.Taint")
+    taints = _read(text) or [] if not problem else []
+    problem = problem or next(filter(None, map(_taint_error, taints)), "")
+    if problem:
+        errors.append(invalid(_PATH, TAINTS, problem))
+    elif taints:
+        # names of fields may have any case
+        read = [{name.lower(): value for name, value in entries(taint)} for taint in taints]
+        validate_taints(read, _PATH.child(TAINTS), errors)
+
+
+def _read(text: str) -> Tree:
+    """Parses well-formed JSON; None when it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        return None
+
+
+def _taint_error(taint: Tree) -> str:
+    problem = value_error(json.dumps(taint).encode(), "{", "core.Taint")
+    for name, value in {} if problem else (taint or {}).items():
+        if name.lower() in ("key", "value", "effect") and not isinstance(value, str | None):
+            kind = value_error(json.dumps(value).encode(), '"', "string").split(" into ")[0]
+            problem = problem or f"{kind} into Go struct field Taint.{name.title()} of type string"
+    return problem
+
+
+def _avoided(text: str, errors: Errors) -> None:
+    problem = value_error(text.encode(), "{", "v1.AvoidPods")
+    if problem:
+        errors.append(invalid(_PATH.child("AvoidPods"), AVOID_PODS, problem))
+        return
+    entries = (_read(text) or {}).get("preferAvoidPods")
+    for i, entry in enumerate(entries if isinstance(entries, list) else []):
+        signature = (entry or {}).get("podSignature") or {} if isinstance(entry, dict | None) else {}
+        path = _PATH.child(AVOID_PODS).index(i).child("PodSignature")
+        owner = signature.get("podController")
+        if owner is None:
+            errors.append(required(path))
+        elif owner.get("controller") is not True:
+            errors.append(invalid(path.child("PodController", "Controller"), False, "must point to a controller"))
 
 
 def validate_taints(taints: list[Object], path: Path, errors: Errors) -> None:

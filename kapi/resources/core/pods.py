@@ -7,12 +7,17 @@ from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
 from kapi.resources.core import pod_printing
-from kapi.resources.core.pod_resize import prepare_resize, validate_pod_resize
 from kapi.resources.core.pod_status import drop_disabled_status, validate_pod_status
-from kapi.resources.core.pod_update import validate_ephemeral_update, validate_pod_update
+from kapi.resources.core.pod_update import (
+    prepare_resize,
+    validate_ephemeral_update,
+    validate_pod_resize,
+    validate_pod_update,
+)
 from kapi.resources.definition import Resource, Strategy, StrategyContext, Subresource, selectable
 from kapi.resources.shared.addresses import ip_warnings
 from kapi.resources.shared.affinity import pod_terms
+from kapi.resources.shared.compute import qos_class
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.gated import drop_disabled_fields
 from kapi.resources.shared.metadata import METADATA, validate_metadata, validate_metadata_update
@@ -21,7 +26,6 @@ from kapi.resources.shared.poddefaults import default_pod, name_service_account
 from kapi.resources.shared.podspec import validate_pod_spec
 from kapi.resources.shared.podtemplate import APP_ARMOR, relax, validate_pod_annotations, validate_profiles_match
 from kapi.resources.shared.podwarnings import app_armor_field, pod_warnings
-from kapi.resources.shared.qos import qos_class
 from kapi.resources.shared.replicas import hostname_warning
 from kapi.resources.shared.rules import Errors
 from kapi.resources.shared.security import app_armor, containers_with_paths

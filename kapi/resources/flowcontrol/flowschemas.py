@@ -10,7 +10,7 @@ from kapi.machinery.each import each, elements
 from kapi.machinery.field import Path, duplicate, forbidden, invalid, required
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
-from kapi.resources.flowcontrol.mandatory import FLOW_SCHEMAS
+from kapi.resources.flowcontrol.bootstrap import FLOW_SCHEMAS
 from kapi.resources.shared import printing
 from kapi.resources.shared.names import label_name, subdomain_name
 from kapi.resources.shared.rules import Errors, check, not_supported

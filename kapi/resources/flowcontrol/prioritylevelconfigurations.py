@@ -10,8 +10,8 @@ from typing import ClassVar
 from kapi.machinery.field import Path, forbidden, invalid, required
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import FieldText, Resource, StrategyContext, Subresource
+from kapi.resources.flowcontrol.bootstrap import PRIORITY_LEVELS
 from kapi.resources.flowcontrol.flowschemas import FlowStatusStrategy, validate_flow_conditions
-from kapi.resources.flowcontrol.mandatory import PRIORITY_LEVELS
 from kapi.resources.shared import printing
 from kapi.resources.shared.rules import Errors, not_supported
 from kapi.resources.shared.strategies import PlainStrategy, UpdateRules

@@ -1,6 +1,7 @@
-"""ResourceClaim (resource.k8s.io/v1): devices that pods request; the status has the allocated ones.
+"""ResourceClaim (resource.k8s.io/v1): devices that pods request, with the allocated devices in the status; templates of claims.
 
-Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/resourceclaim``."""
+Upstream: ``pkg/apis/resource/validation``, ``pkg/registry/resource/{resourceclaim,resourceclaimtemplate}``.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +25,10 @@ from kapi.resources.resource.claim_spec import (
 )
 from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import check_interface_address
+from kapi.resources.shared.affinity import validate_node_selector
+from kapi.resources.shared.claims import validate_template_metadata
 from kapi.resources.shared.internal import internal
-from kapi.resources.shared.metadata import validate_conditions
-from kapi.resources.shared.node_selectors import validate_node_selector
+from kapi.resources.shared.metadata import validate_conditions, validate_metadata_update
 from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.strategies import PlainStatusStrategy, PlainStrategy, UpdateRules
 
@@ -225,7 +227,7 @@ def _state(obj: Object, now: float) -> str:
 _STRATEGY = ResourceClaimStrategy()
 STATUS_STRATEGY = ResourceClaimStatusStrategy(_STRATEGY)
 
-RESOURCE = Resource(
+RESOURCE_CLAIM = Resource(
     group="resource.k8s.io",
     version="v1",
     kind="ResourceClaim",
@@ -238,6 +240,47 @@ RESOURCE = Resource(
     table=printing.table(
         printing.NAME,
         printing.column("State", _state, "A summary of the current state (allocated, pending, reserved, etc.)."),
+        printing.AGE,
+    ),
+)
+
+
+class ResourceClaimTemplateStrategy(PlainStrategy):
+    def default(self, obj: Object) -> None:
+        default_claim_spec((obj.get("spec") or {}).get("spec") or {})
+
+    def validate(self, obj: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        check_admin_access((obj.get("spec") or {}).get("spec") or {}, ctx, errors)
+        return errors + super().validate(obj, ctx)
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        template = obj.get("spec") or {}
+        validate_template_metadata(template.get("metadata") or {}, _SPEC.child("metadata"), errors)
+        validate_claim_spec(template.get("spec") or {}, _SPEC.child("spec"), errors)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> list[FieldError]:
+        errors: list[FieldError] = []
+        self._new_metadata(obj, errors)
+        self.check(obj, old, errors, ctx)
+        validate_metadata_update(obj, old, errors)
+        if not same(obj.get("spec"), old.get("spec")):
+            shown = internal("DynamicResourceClaimTemplateSpec", obj.get("spec") or {})
+            errors.append(invalid(_SPEC, shown, "field is immutable"))
+        return errors
+
+
+RESOURCE_CLAIM_TEMPLATE = Resource(
+    group="resource.k8s.io",
+    version="v1",
+    kind="ResourceClaimTemplate",
+    plural="resourceclaimtemplates",
+    namespaced=True,
+    storage_version_hash="TuzjC49aUfM=",
+    returns_deleted=True,
+    strategy=ResourceClaimTemplateStrategy(),
+    table=printing.table(
+        printing.NAME,
         printing.AGE,
     ),
 )

@@ -15,11 +15,11 @@ from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import FieldText, Resource, StrategyContext, selectable
 from kapi.resources.resource import devices
 from kapi.resources.shared import printing
+from kapi.resources.shared.affinity import validate_node_selector
 from kapi.resources.shared.features import gate
 from kapi.resources.shared.internal import internal
 from kapi.resources.shared.metadata import validate_immutable
 from kapi.resources.shared.names import is_dns1123_subdomain
-from kapi.resources.shared.node_selectors import validate_node_selector
 from kapi.resources.shared.quantities import ceiling, compare, value_of
 from kapi.resources.shared.resource_names import is_native
 from kapi.resources.shared.rules import Errors

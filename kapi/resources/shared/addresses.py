@@ -1,7 +1,8 @@
-"""IP addresses and CIDRs as Kubernetes reads and checks them (upstream: apimachinery ``util/validation/ip.go``).
+"""IP addresses and CIDRs as Kubernetes reads and checks them, and which addresses may be endpoints or external IPs.
 
 *Legacy* fields, which are older than KEP-4858 (1.33), also take texts that strict parsing refuses when they are stored already.
 Parsing is "sloppy" in upstream's sense when it takes leading zeros and IPv4-mapped IPv6 addresses.
+Upstream: apimachinery ``util/validation/ip.go``, core ``ValidateEndpointIP``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Collection
 
 from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.golang import NumberError, parse_uint, quote
+from kapi.resources.shared.rules import Errors
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -19,6 +21,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _BAD_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _BAD_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _octets_re = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+")
+_ORIGIN = "format=endpoint-ip"
+_LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 
 
 def _without_leading_zeros(text: str) -> str:
@@ -177,3 +181,20 @@ def cidr_warnings(path: Path, text: str) -> list[str]:
             f'{path}: IPv6 CIDR value "{text}" should be in RFC 5952 canonical format ("{strict}/{parse_uint(length)}")'
         )
     return warnings
+
+
+def validate_endpoint_ip(text: str, path: Path, errors: Errors) -> None:
+    """Appends what makes an address unfit: unspecified, loopback, link-local."""
+    address = parse(text)
+    if address is None:
+        errors.append(invalid(path, text, "must be a valid IP address", "format=ip-sloppy"))
+        return
+    if address.is_unspecified:
+        errors.append(invalid(path, text, f"may not be unspecified ({text})", _ORIGIN))
+    if address.is_loopback:
+        errors.append(invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)", _ORIGIN))
+    if address.is_link_local:
+        errors.append(invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)", _ORIGIN))
+    if any(address.version == network.version and address in network for network in _LINK_LOCAL_MULTICAST):
+        detail = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
+        errors.append(invalid(path, text, detail, _ORIGIN))

@@ -1,12 +1,15 @@
-"""The spec of a volume claim; pods and stateful sets carry templates of it.
+"""The spec of a volume claim, and its templates in pods and stateful sets.
 
-Upstream: ``pkg/apis/core/validation``: ValidatePersistentVolumeClaimSpec; ``pkg/api/persistentvolumeclaim``.
+Upstream: ``pkg/apis/core/validation`` (ValidatePersistentVolumeClaimSpec, ValidatePersistentVolumeClaimTemplate),
+``pkg/api/persistentvolumeclaim``.
 """
 
 from __future__ import annotations
 
+from kapi.machinery import field
 from kapi.machinery.field import Path, invalid, required
 from kapi.machinery.tree import Object
+from kapi.resources.shared.metadata import validate_annotations, validate_labels
 from kapi.resources.shared.names import is_dns1123_subdomain, label_name, subdomain_name
 from kapi.resources.shared.persistent_volumes import validate_access_modes
 from kapi.resources.shared.quantities import compare
@@ -15,6 +18,14 @@ from kapi.resources.shared.rules import Errors, check, enum
 from kapi.resources.shared.selectors import validate_label_selector
 
 _SNAPSHOT = ("VolumeSnapshot", "snapshot.storage.k8s.io")
+#: in the order of ObjectMeta's fields; upstream lowers only the first letter of Go's name, hence "uID"
+_OTHER_METADATA = (
+    ("name", "name"), ("generateName", "generateName"), ("namespace", "namespace"), ("selfLink", "selfLink"),
+    ("uid", "uID"), ("resourceVersion", "resourceVersion"), ("generation", "generation"),
+    ("creationTimestamp", "creationTimestamp"), ("deletionTimestamp", "deletionTimestamp"),
+    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"), ("ownerReferences", "ownerReferences"),
+    ("finalizers", "finalizers"), ("managedFields", "managedFields"),
+)  # fmt: skip
 
 
 def default_claim_spec(spec: Object) -> None:
@@ -110,3 +121,17 @@ def _sources(spec: Object, path: Path, any_group: bool, errors: Errors) -> None:
         errors.append(invalid(path, {}, "may not be specified when dataSourceRef.namespace is specified"))
     elif any(source.get(name) != reference.get(name) for name in ("apiGroup", "kind", "name")):
         errors.append(invalid(path, {}, "must match dataSourceRef"))
+
+
+def validate_template_metadata(metadata: Object, path: Path, errors: Errors) -> None:
+    """A template's metadata may have labels and annotations only."""
+    validate_annotations(metadata.get("annotations") or {}, path.child("annotations"), errors)
+    validate_labels(metadata.get("labels") or {}, path.child("labels"), errors)
+    for name, shown in _OTHER_METADATA:
+        if metadata.get(name):
+            errors.append(field.forbidden(path.child(shown), "cannot be set"))
+
+
+def validate_claim_template(template: Object, path: Path, errors: Errors) -> None:
+    validate_template_metadata(template.get("metadata") or {}, path.child("metadata"), errors)
+    validate_claim_spec(template.get("spec") or {}, path.child("spec"), errors)

@@ -1,4 +1,7 @@
-"""Requests, limits and claims of compute resources (upstream: ``core/validation`` ValidateResourceRequirements)."""
+"""Requests, limits and claims of compute resources, and the quality-of-service class of a pod.
+
+Upstream: ``core/validation`` (ValidateResourceRequirements), ``core/helper/qos``.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,8 @@ from kapi.resources.shared.resource_names import (
 from kapi.resources.shared.rules import Errors, not_supported
 
 POD_LEVEL = ("cpu", "memory")
+NameRule = Callable[[str, Path, Errors], None]
+_COUNTED = ("cpu", "memory")
 
 
 def is_pod_level(name: str) -> bool:
@@ -57,9 +62,6 @@ def uses_indivisible_huge_pages(resources: Mapping[str, Tree] | None) -> bool:
             if is_huge_page(name) and not _divisible(name, quantity):
                 return True
     return False
-
-
-NameRule = Callable[[str, Path, Errors], None]
 
 
 def validate_resources(
@@ -185,3 +187,43 @@ def aggregate(spec: Mapping[str, Tree], part: str) -> dict[str, str]:
         _raise_to(initial, step)
     _raise_to(total, initial)
     return total
+
+
+def _add(total: dict[str, str], amounts: Mapping[str, str] | None) -> set[str]:
+    """Adds the positive amounts that count; returns their names."""
+    names = set()
+    for name in _COUNTED:
+        quantity = (amounts or {}).get(name)
+        if quantity is not None and quantities.sign(quantity) > 0:
+            names.add(name)
+            total[name] = quantities.add(total[name], quantity) if name in total else quantity
+    return names
+
+
+def qos_class(spec: Object, pod_level: bool = True) -> str:
+    """``Guaranteed``, ``Burstable`` or ``BestEffort``."""
+    requests: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    guaranteed = True
+    own = spec.get("resources") if pod_level else None
+    if own is not None:
+        _add(requests, own.get("requests"))
+        if own.get("limits"):
+            guaranteed = len(_add(limits, own["limits"])) == len(_COUNTED)
+    else:
+        for part in ("containers", "initContainers"):
+            for container in elements(spec, part):
+                resources = container.get("resources")
+                if not resources:
+                    guaranteed = False
+                    continue
+                _add(requests, resources.get("requests"))
+                if len(_add(limits, resources.get("limits"))) < len(_COUNTED):
+                    guaranteed = False
+    if not requests and not limits:
+        return "BestEffort"
+    if guaranteed and len(requests) == len(limits):
+        equal = (name in limits and quantities.compare(limits[name], amount) == 0 for name, amount in requests.items())
+        if all(equal):
+            return "Guaranteed"
+    return "Burstable"

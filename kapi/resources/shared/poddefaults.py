@@ -1,12 +1,17 @@
-"""Defaults of pods and pod templates (upstream: ``pkg/apis/core/v1/defaults.go``, ``conversion.go``)."""
+"""Defaults of pods and pod templates; the tag of an image's name decides the default of its pull policy.
+
+Upstream: ``pkg/apis/core/v1/defaults.go``, ``conversion.go``, ``pkg/util/parsers``, distribution ``reference``.
+"""
 
 from __future__ import annotations
 
+import re
+
 from kapi.machinery.each import elements, entries
+from kapi.machinery.memo import memoized
 from kapi.machinery.tree import Object
 from kapi.resources.shared.claims import default_claim_spec
 from kapi.resources.shared.compute import aggregate, is_pod_level
-from kapi.resources.shared.images import pull_policy
 from kapi.resources.shared.resource_names import is_huge_page, is_overcommit_allowed, round_resource_list
 from kapi.resources.shared.volume_sources import (
     default_azure_disk,
@@ -16,6 +21,16 @@ from kapi.resources.shared.volume_sources import (
     default_scale_io,
 )
 
+_COMPONENT = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_DOMAIN_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"
+_DOMAIN = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?"
+_REFERENCE = re.compile(
+    rf"((?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*)(?::(\w[\w.-]{{0,127}}))?"
+    r"(?:@([A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*):([0-9a-fA-F]{32,}))?\Z",
+    re.ASCII,
+).match
+_IDENTIFIER = re.compile(r"[a-f0-9]{64}\Z").match
+_DIGEST_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 _FILE_MODE = 0o644
 _HOUR_SECONDS = 3600
 _OLD_INIT_ANNOTATIONS = frozenset(
@@ -26,6 +41,29 @@ _OLD_INIT_ANNOTATIONS = frozenset(
         "pod.alpha.kubernetes.io/init-container-statuses",
     }
 )
+
+
+@memoized(4096)
+def tag_of(image: str) -> str:
+    """The tag, ``latest`` when neither tag nor digest is given, and "" with a digest alone or for no valid name."""
+    if _IDENTIFIER(image):
+        return ""
+    first, slash, _ = image.partition("/")
+    local = not slash or not ("." in first or ":" in first or first == "localhost" or first.lower() != first)
+    name = f"docker.io/{image}" if local else image
+    remote = name.partition("/")[2].partition("@")[0].partition(":")[0]
+    found = _REFERENCE(name)
+    if found is None or remote.lower() != remote or len(found[1]) > 255:
+        return ""
+    algorithm, digest = found[3], found[4]
+    if digest and (_DIGEST_LENGTHS.get(algorithm) != len(digest) or digest.lower() != digest):
+        return ""
+    return found[2] or ("" if digest else "latest")
+
+
+def pull_policy(image: str) -> str:
+    """The default pull policy of an image."""
+    return "Always" if tag_of(image) == "latest" else "IfNotPresent"
 
 
 def round_resources(resources: Object | None) -> None:

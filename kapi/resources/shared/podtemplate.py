@@ -13,6 +13,7 @@ from kapi.machinery.tree import Object
 from kapi.resources.shared import selectors
 from kapi.resources.shared.affinity import (
     REQUIRED,
+    has_invalid_node_values,
     pod_terms,
     validate_match_label_keys,
     validate_tolerations,
@@ -20,7 +21,6 @@ from kapi.resources.shared.affinity import (
 from kapi.resources.shared.compute import uses_indivisible_huge_pages
 from kapi.resources.shared.gated import drop_disabled_fields
 from kapi.resources.shared.metadata import validate_annotations, validate_labels
-from kapi.resources.shared.node_selectors import has_invalid_node_values
 from kapi.resources.shared.options import PodOptions
 from kapi.resources.shared.paths import validate_descending, validate_local
 from kapi.resources.shared.poddefaults import name_service_account

@@ -13,7 +13,7 @@ from kapi.machinery.each import each_of, elements
 from kapi.machinery.field import Path
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
-from kapi.resources.shared.claim_template import validate_claim_template
+from kapi.resources.shared.claims import validate_claim_template
 from kapi.resources.shared.containers import validate_pull_policy
 from kapi.resources.shared.names import is_dns1123_label, subdomain_name
 from kapi.resources.shared.options import PodOptions

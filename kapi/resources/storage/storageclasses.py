@@ -1,11 +1,12 @@
-"""StorageClass (storage.k8s.io/v1).
+"""StorageClass and VolumeAttributesClass (storage.k8s.io/v1, KEP-3751).
 
-Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/storageclass``."""
+Upstream: ``pkg/apis/storage/validation``, ``pkg/registry/storage/{storageclass,volumeattributesclass}``.
+"""
 
 from __future__ import annotations
 
 from kapi.machinery.each import each_of, elements
-from kapi.machinery.field import Path, duplicate, invalid, repeat, required, too_long
+from kapi.machinery.field import Path, duplicate, forbidden, invalid, repeat, required, too_long
 from kapi.machinery.freeing import drain
 from kapi.machinery.tree import Object
 from kapi.resources.definition import Resource, StrategyContext
@@ -17,7 +18,7 @@ from kapi.resources.shared.metadata import (
     validate_metadata_update,
 )
 from kapi.resources.shared.names import is_label_key
-from kapi.resources.shared.rules import Errors, not_supported
+from kapi.resources.shared.rules import Errors, not_supported, same
 from kapi.resources.shared.strategies import PlainStrategy
 from kapi.resources.shared.volume_warnings import NODE_LABELS
 
@@ -128,7 +129,7 @@ def _top(name: str, empty: object) -> printing.Reader:
     return lambda obj, now: empty if obj.get(name) is None else obj[name]
 
 
-RESOURCE = Resource(
+STORAGE_CLASS = Resource(
     group="storage.k8s.io",
     version="v1",
     kind="StorageClass",
@@ -158,6 +159,44 @@ RESOURCE = Resource(
             "AllowVolumeExpansion",
             _top("allowVolumeExpansion", False),
             "allowVolumeExpansion shows whether the storage class allow volume expand.",
+        ),
+        printing.AGE,
+    ),
+)
+
+
+class VolumeAttributesClassStrategy(PlainStrategy):
+    namespaced = False
+
+    def check(self, obj: Object, old: Object | None, errors: Errors, ctx: StrategyContext) -> None:
+        validate_provisioner(obj.get("driverName") or "", Path("driverName"), errors)
+        validate_parameters(obj.get("parameters") or {}, Path("parameters"), errors, may_be_empty=False)
+
+    def validate_update(self, obj: Object, old: Object, ctx: StrategyContext) -> Errors:
+        errors: Errors = []
+        validate_metadata_update(obj, old, errors)
+        for name in ("driverName", "parameters"):
+            if not same(obj.get(name), old.get(name)):
+                errors.append(forbidden(Path(name), f"updates to {name} are forbidden."))
+        validate_metadata(obj, errors, namespaced=False)
+        self.check(obj, old, errors, ctx)
+        return errors
+
+
+VOLUME_ATTRIBUTES_CLASS = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    kind="VolumeAttributesClass",
+    plural="volumeattributesclasses",
+    namespaced=False,
+    short_names=("vac",),
+    storage_version_hash="tIjydgKBC5w=",
+    strategy=VolumeAttributesClassStrategy(),
+    returns_deleted=True,
+    table=printing.table(
+        printing.NAME,
+        printing.column(
+            "DriverName", lambda obj, now: obj.get("driverName", ""), "Name of the CSI driver This field is immutable."
         ),
         printing.AGE,
     ),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from kapi.machinery.tree import Object
-from kapi.resources.apiregistration.apiservices import available_condition, condition, local_available
+from kapi.resources.apiregistration import available_condition, condition, local_available
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 

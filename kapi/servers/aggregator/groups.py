@@ -8,7 +8,7 @@ from kapi.endpoints.discovery.groups import GroupEntry, VersionEntry, version_ra
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
-from kapi.resources.apiregistration.apiservices import is_available
+from kapi.resources.apiregistration import is_available
 from kapi.resources.definition import Resource
 from kapi.servers.aggregator.priorities import group_priority, version_priority
 

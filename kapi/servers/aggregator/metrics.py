@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from kapi.resources.apiregistration.apiservices import is_available
+from kapi.resources.apiregistration import is_available
 from kapi.resources.definition import Lister
 
 

@@ -16,7 +16,7 @@ from kapi.codecs import json_pieces
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
-from kapi.resources.apiregistration.apiservices import available_condition
+from kapi.resources.apiregistration import available_condition
 from kapi.runtime.interface import Client
 from kapi.runtime.workqueue import WorkQueue
 from kapi.servers.aggregator import availability

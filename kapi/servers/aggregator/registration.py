@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
-from kapi.resources.apiregistration.apiservices import AUTOMANAGED
+from kapi.resources.apiregistration import AUTOMANAGED
 from kapi.servers.aggregator.priorities import CUSTOM_GROUP, CUSTOM_VERSION, group_priority, version_priority
 
 ON_START, ALWAYS = "onstart", "true"

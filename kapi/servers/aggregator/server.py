@@ -16,7 +16,7 @@ from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
-from kapi.resources.apiregistration.apiservices import is_available
+from kapi.resources.apiregistration import is_available
 from kapi.resources.definition import Lister
 from kapi.runtime.interface import Client
 from kapi.servers.aggregator.backend import Backends

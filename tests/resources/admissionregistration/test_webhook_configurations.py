@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from kapi.machinery.tree import Object
-from kapi.resources.admissionregistration import mutatingwebhookconfigurations, validatingwebhookconfigurations
+from kapi.resources.admissionregistration import webhooks as mutatingwebhookconfigurations
+from kapi.resources.admissionregistration import webhooks as validatingwebhookconfigurations
 from tests.resources.strategy_kit import changes, made, problems
 
-ROW = validatingwebhookconfigurations.RESOURCE
+ROW = validatingwebhookconfigurations.VALIDATING
 RULE: Object = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 HOOK: Object = {
     "name": "a.b.c",
@@ -33,7 +34,7 @@ def test_a_webhook_has_defaults() -> None:
     assert found["namespaceSelector"] == found["objectSelector"] == {}
     assert (found["clientConfig"]["service"]["port"], found["rules"][0]["scope"]) == (443, "*")
     assert "reinvocationPolicy" not in found
-    (found,) = made(mutatingwebhookconfigurations.RESOURCE, webhooks=hook())["webhooks"]
+    (found,) = made(mutatingwebhookconfigurations.MUTATING, webhooks=hook())["webhooks"]
     assert found["reinvocationPolicy"] == "Never"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
-from kapi.resources.autoscaling import horizontalpodautoscalers, horizontalpodautoscalers_v1
+from kapi.resources.autoscaling import horizontalpodautoscalers
 from kapi.resources.autoscaling.conversion import from_v1, to_v1
 from kapi.resources.definition import StrategyContext
 
@@ -105,7 +105,7 @@ def test_version_1_status() -> None:
 
 
 def test_both_versions_are_one_resource() -> None:
-    old = horizontalpodautoscalers_v1.RESOURCE
+    old = horizontalpodautoscalers.RESOURCE_V1
     assert old.storage_version == "v2" and old.to_storage is not None and old.from_storage is not None
 
 

@@ -10,8 +10,8 @@ import pytest
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.batch import cronjobs, jobs
-from kapi.resources.batch.cron import ScheduleError, check_schedule, is_zone
-from kapi.resources.batch.indexes import IndexesError, check_apart, count_indexes
+from kapi.resources.batch.cronjobs import ScheduleError, check_schedule, is_zone
+from kapi.resources.batch.job_spec import IndexesError, check_apart, count_indexes
 from kapi.resources.definition import StrategyContext
 
 CTX = StrategyContext("n", "j", now="2024-01-01T00:00:00Z")

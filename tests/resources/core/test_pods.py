@@ -11,7 +11,7 @@ from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.core.pods import RESOURCE
 from kapi.resources.definition import Strategy, StrategyContext
-from kapi.resources.shared.qos import qos_class
+from kapi.resources.shared.compute import qos_class
 
 CTX = StrategyContext("n", "p", now="2024-01-01T00:00:00Z")
 STRATEGY = RESOURCE.strategy

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kapi.machinery.tree import Object
+from kapi.resources import discovery
 from kapi.resources.core import endpoints
-from kapi.resources.discovery import endpointslices
-from kapi.resources.discovery.endpointslices import RESOURCE
+from kapi.resources.discovery import ENDPOINT_SLICE
 from tests.resources.strategy_kit import CTX, changes, made, problems
 
 LABEL = (
@@ -70,7 +70,7 @@ def slice_of(*addresses: str, kind: str = "IPv4", **endpoint: Any) -> Object:
     ],
 )
 def test_endpoints_of_a_slice(parts: Object, texts: list[str]) -> None:
-    assert problems(RESOURCE, **parts) == texts
+    assert problems(ENDPOINT_SLICE, **parts) == texts
 
 
 @pytest.mark.parametrize(
@@ -84,40 +84,42 @@ def test_endpoints_of_a_slice(parts: Object, texts: list[str]) -> None:
     ],
 )
 def test_ports_of_a_slice(ports: list[Object], texts: list[str]) -> None:
-    assert problems(RESOURCE, addressType="IPv4", ports=ports) == texts
+    assert problems(ENDPOINT_SLICE, addressType="IPv4", ports=ports) == texts
 
 
 def test_ports_have_defaults() -> None:
-    assert made(RESOURCE, ports=[{}])["ports"] == [{"name": "", "protocol": "TCP"}]
+    assert made(ENDPOINT_SLICE, ports=[{}])["ports"] == [{"name": "", "protocol": "TCP"}]
 
 
 def test_the_type_of_addresses_is_fixed() -> None:
-    old = made(RESOURCE, addressType="IPv4")
-    assert changes(RESOURCE, old, addressType="IPv6") == ['addressType: Invalid value: "IPv6": field is immutable']
+    old = made(ENDPOINT_SLICE, addressType="IPv4")
+    assert changes(ENDPOINT_SLICE, old, addressType="IPv6") == [
+        'addressType: Invalid value: "IPv6": field is immutable'
+    ]
 
 
 def test_bad_endpoints_may_stay_as_they_are() -> None:
-    old = made(RESOURCE, **slice_of("127.0.0.1"))
-    assert changes(RESOURCE, old, ports=[{"name": "", "protocol": "TCP"}]) == []
-    assert changes(RESOURCE, old, endpoints=[{"addresses": ["127.0.0.2"]}]) != []
+    old = made(ENDPOINT_SLICE, **slice_of("127.0.0.1"))
+    assert changes(ENDPOINT_SLICE, old, ports=[{"name": "", "protocol": "TCP"}]) == []
+    assert changes(ENDPOINT_SLICE, old, endpoints=[{"addresses": ["127.0.0.2"]}]) != []
 
 
 def test_labels_and_content_raise_the_generation_and_annotations_do_not() -> None:
-    old = made(RESOURCE, **slice_of("10.0.0.1"))
+    old = made(ENDPOINT_SLICE, **slice_of("10.0.0.1"))
     for part, raised in (("labels", 2), ("annotations", 1)):
         new = {**old, "metadata": {**old["metadata"], part: {"a": "b"}}}
-        RESOURCE.strategy.prepare_for_update(new, old, CTX)
+        ENDPOINT_SLICE.strategy.prepare_for_update(new, old, CTX)
         assert new["metadata"]["generation"] == raised
 
 
 def test_warnings_are_not_for_the_controllers() -> None:
-    obj = made(RESOURCE, **slice_of("a.b", kind="FQDN"))
-    assert RESOURCE.strategy.warnings_on_create(obj, CTX) == ["spec.addressType: FQDN endpoints are deprecated"]
-    obj = made(endpointslices.RESOURCE, **slice_of("010.0.0.1"))
+    obj = made(ENDPOINT_SLICE, **slice_of("a.b", kind="FQDN"))
+    assert ENDPOINT_SLICE.strategy.warnings_on_create(obj, CTX) == ["spec.addressType: FQDN endpoints are deprecated"]
+    obj = made(discovery.ENDPOINT_SLICE, **slice_of("010.0.0.1"))
     text = 'endpoints[0].addresses[0]: non-standard IP address "010.0.0.1" is invalid: use "10.0.0.1"'
-    assert RESOURCE.strategy.warnings_on_update(obj, obj, CTX) == [text]
+    assert ENDPOINT_SLICE.strategy.warnings_on_update(obj, obj, CTX) == [text]
     obj["metadata"]["labels"] = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
-    assert RESOURCE.strategy.warnings_on_update(obj, obj, CTX) == []
+    assert ENDPOINT_SLICE.strategy.warnings_on_update(obj, obj, CTX) == []
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.definition import StrategyContext
-from kapi.resources.policy.poddisruptionbudgets import RESOURCE
+from kapi.resources.policy import POD_DISRUPTION_BUDGET
 
 CTX = StrategyContext("n", "b", now="2024-01-01T00:00:00Z")
 
@@ -19,8 +19,8 @@ def budget(**spec: Any) -> Object:
         "metadata": {"name": "b", "namespace": "n", "uid": "u", "resourceVersion": "1"},
         "spec": {"selector": {"matchLabels": {"a": "b"}}, **spec},
     }
-    RESOURCE.strategy.default(obj)
-    RESOURCE.strategy.prepare_for_create(obj, CTX)
+    POD_DISRUPTION_BUDGET.strategy.default(obj)
+    POD_DISRUPTION_BUDGET.strategy.prepare_for_create(obj, CTX)
     return obj
 
 
@@ -36,24 +36,23 @@ def budget(**spec: Any) -> Object:
     ],
 )
 def test_what_budgets_may_not_be(spec: Object, text: str) -> None:
-    lines = [str(error) for error in RESOURCE.strategy.validate(budget(**spec), CTX)]
+    lines = [str(error) for error in POD_DISRUPTION_BUDGET.strategy.validate(budget(**spec), CTX)]
     assert any(text in line for line in lines), lines
 
 
 def test_generation_and_status() -> None:
     old = budget(minAvailable=1)
-    assert RESOURCE.strategy.validate(old, CTX) == [] and old["metadata"]["generation"] == 1
+    assert POD_DISRUPTION_BUDGET.strategy.validate(old, CTX) == [] and old["metadata"]["generation"] == 1
     new = tree.copy(old)
     new["spec"]["minAvailable"] = "50%"
     new["status"] = {"currentHealthy": 9}
-    RESOURCE.strategy.prepare_for_update(new, old, CTX)
+    POD_DISRUPTION_BUDGET.strategy.prepare_for_update(new, old, CTX)
     assert (new["metadata"]["generation"], new.get("status")) == (2, old.get("status"))
-    assert RESOURCE.strategy.validate_update(new, old, CTX) == []
+    assert POD_DISRUPTION_BUDGET.strategy.validate_update(new, old, CTX) == []
 
 
 def test_rows() -> None:
-    assert RESOURCE.table is not None
-    row = dict(
-        zip([c.name for c in RESOURCE.table.columns], RESOURCE.table.cells(budget(minAvailable=1), 0.0), strict=True)
-    )
+    table = POD_DISRUPTION_BUDGET.table
+    assert table is not None
+    row = dict(zip([column.name for column in table.columns], table.cells(budget(minAvailable=1), 0.0), strict=True))
     assert (row["Min Available"], row["Max Unavailable"], row["Allowed Disruptions"]) == ("1", "N/A", 0)

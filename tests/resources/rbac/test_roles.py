@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kapi.machinery.tree import Object
-from kapi.resources.rbac import clusterrolebindings, clusterroles, rolebindings, roles
+from kapi.resources import rbac
 from tests.resources.strategy_kit import changes, made, problems
 
 GROUP = "rbac.authorization.k8s.io"
@@ -40,17 +40,17 @@ LABEL = (
     ],
 )
 def test_rules_of_a_cluster_role(rule: Object, texts: list[str]) -> None:
-    assert problems(clusterroles.RESOURCE, rules=[rule]) == texts
+    assert problems(rbac.CLUSTER_ROLE, rules=[rule]) == texts
 
 
 def test_a_role_in_a_namespace_has_no_urls() -> None:
-    assert problems(roles.RESOURCE, rules=[{"verbs": ["get"], "nonResourceURLs": ["/x"]}]) == [
+    assert problems(rbac.ROLE, rules=[{"verbs": ["get"], "nonResourceURLs": ["/x"]}]) == [
         'rules[0].nonResourceURLs: Invalid value: ["/x"]: namespaced rules cannot apply to non-resource URLs'
     ]
 
 
 def test_an_aggregated_role_selects_something() -> None:
-    assert problems(clusterroles.RESOURCE, aggregationRule={"clusterRoleSelectors": []}) == [
+    assert problems(rbac.CLUSTER_ROLE, aggregationRule={"clusterRoleSelectors": []}) == [
         "aggregationRule.clusterRoleSelectors: Required value: "
         "at least one clusterRoleSelector required if aggregationRule is non-nil"
     ]
@@ -58,10 +58,10 @@ def test_an_aggregated_role_selects_something() -> None:
 
 def test_a_changed_role_is_judged_as_a_new_one_first() -> None:
     """The rules come between what is said of the new metadata and what is said of their change."""
-    old = made(roles.RESOURCE, rules=[RULE])
+    old = made(rbac.ROLE, rules=[RULE])
     metadata = {**old["metadata"], "uid": "u", "resourceVersion": "1", "labels": {"a": "b c"}}
     label = f'metadata.labels: Invalid value: "b c": {LABEL}'
-    assert changes(roles.RESOURCE, old, metadata=metadata, rules=[{**RULE, "verbs": []}]) == [
+    assert changes(rbac.ROLE, old, metadata=metadata, rules=[{**RULE, "verbs": []}]) == [
         label,
         "rules[0].verbs: Required value: verbs must contain at least one value",
         label,
@@ -70,7 +70,7 @@ def test_a_changed_role_is_judged_as_a_new_one_first() -> None:
 
 def test_references_and_subjects_get_their_group() -> None:
     obj = made(
-        rolebindings.RESOURCE,
+        rbac.ROLE_BINDING,
         roleRef={"kind": "Role", "name": "r"},
         subjects=[{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}],
     )
@@ -91,7 +91,7 @@ def test_references_and_subjects_get_their_group() -> None:
     ],
 )
 def test_what_a_cluster_role_binding_refers_to(reference: Object, texts: list[str]) -> None:
-    assert problems(clusterrolebindings.RESOURCE, roleRef=reference) == texts
+    assert problems(rbac.CLUSTER_ROLE_BINDING, roleRef=reference) == texts
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,15 @@ def test_what_a_cluster_role_binding_refers_to(reference: Object, texts: list[st
     ],
 )
 def test_subjects_of_a_cluster_role_binding(subject: Object, texts: list[str]) -> None:
-    assert problems(clusterrolebindings.RESOURCE, roleRef=REFERENCE, subjects=[subject]) == texts
+    assert problems(rbac.CLUSTER_ROLE_BINDING, roleRef=REFERENCE, subjects=[subject]) == texts
 
 
 def test_a_binding_in_a_namespace_needs_no_namespace_for_accounts() -> None:
-    assert problems(rolebindings.RESOURCE, roleRef=REFERENCE, subjects=[{"kind": "ServiceAccount", "name": "s"}]) == []
+    assert problems(rbac.ROLE_BINDING, roleRef=REFERENCE, subjects=[{"kind": "ServiceAccount", "name": "s"}]) == []
 
 
 def test_the_reference_of_a_binding_is_fixed() -> None:
-    old = made(rolebindings.RESOURCE, roleRef=REFERENCE)
-    assert changes(rolebindings.RESOURCE, old, roleRef={**REFERENCE, "name": "edit"}) == [
+    old = made(rbac.ROLE_BINDING, roleRef=REFERENCE)
+    assert changes(rbac.ROLE_BINDING, old, roleRef={**REFERENCE, "name": "edit"}) == [
         f'roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"ClusterRole","Name":"edit"}}: cannot change roleRef'
     ]

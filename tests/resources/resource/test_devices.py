@@ -31,7 +31,7 @@ def problems(row: Resource, spec: Object) -> list[str]:
 
 
 def test_one_device_is_asked_for_unless_the_request_says_more() -> None:
-    spec = made(resourceclaims.RESOURCE, {"devices": {"requests": [REQUEST]}})["spec"]
+    spec = made(resourceclaims.RESOURCE_CLAIM, {"devices": {"requests": [REQUEST]}})["spec"]
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
     assert spec["devices"]["requests"][0]["exactly"] == exactly
 
@@ -53,7 +53,7 @@ def test_one_device_is_asked_for_unless_the_request_says_more() -> None:
     ],
 )
 def test_what_a_claim_may_not_say(devices: Object, text: str) -> None:
-    found = problems(resourceclaims.RESOURCE, {"devices": devices})
+    found = problems(resourceclaims.RESOURCE_CLAIM, {"devices": devices})
     assert found and found[0].startswith(text), found
 
 
@@ -63,7 +63,7 @@ def allocated(*names: str) -> Object:
 
 
 def status_change(old: Object, new: Object) -> tuple[Object, list[str]]:
-    row = resourceclaims.RESOURCE
+    row = resourceclaims.RESOURCE_CLAIM
     sub = row.subresource("status")
     assert sub is not None and sub.strategy is not None
     before = {**made(row, {"devices": {"requests": [REQUEST]}}), "status": old}

@@ -9,8 +9,8 @@ import pytest
 from kapi.machinery.field import Path
 from kapi.machinery.selectors import selector_text
 from kapi.resources.shared import quantities
-from kapi.resources.shared.images import pull_policy
 from kapi.resources.shared.internal import difference, internal, internal_form
+from kapi.resources.shared.poddefaults import pull_policy
 from kapi.resources.shared.printing import label_selector
 from kapi.resources.shared.selectors import matches, validate_label_selector
 from kapi.schema.builtin import definition

@@ -9,14 +9,7 @@ import pytest
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.core import persistentvolumeclaims, persistentvolumes
-from kapi.resources.storage import (
-    csidrivers,
-    csinodes,
-    csistoragecapacities,
-    storageclasses,
-    volumeattachments,
-    volumeattributesclasses,
-)
+from kapi.resources.storage import csidrivers, csinodes, csistoragecapacities, storageclasses, volumeattachments
 from tests.resources.strategy_kit import CTX, changes, made, problems
 
 VOLUME: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
@@ -179,7 +172,7 @@ def test_what_of_a_claim_may_change() -> None:
 
 
 def test_storage_classes() -> None:
-    row = storageclasses.RESOURCE
+    row = storageclasses.STORAGE_CLASS
     obj = made(row, provisioner="p")
     assert (obj["reclaimPolicy"], obj["volumeBindingMode"]) == ("Delete", "Immediate")
     assert problems(row, reclaimPolicy="Recycle", volumeBindingMode="Later") == [
@@ -201,7 +194,7 @@ def test_storage_classes() -> None:
 
 
 def test_volume_attributes_classes() -> None:
-    row = volumeattributesclasses.RESOURCE
+    row = storageclasses.VOLUME_ATTRIBUTES_CLASS
     assert problems(row, driverName="d") == ["parameters: Required value: must contain at least one key/value pair"]
     old = made(row, driverName="d", parameters={"a": "b"})
     assert changes(row, old, driverName="e", parameters={"a": "c"}) == [

@@ -9,7 +9,7 @@ import pytest
 from kapi.endpoints.discovery import documents
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
-from kapi.resources.apiregistration.apiservices import AUTOMANAGED
+from kapi.resources.apiregistration import AUTOMANAGED
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 from kapi.servers.aggregator import availability, registration

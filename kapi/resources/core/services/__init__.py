@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.resources.core.services.columns import TABLE
-from kapi.resources.core.services.strategy import ServiceStatusStrategy, ServiceStrategy
+from kapi.resources.core.services.strategy import TABLE, ServiceStatusStrategy, ServiceStrategy
 from kapi.resources.definition import Resource, Subresource, selectable
 
 _STATUS = ServiceStatusStrategy()

@@ -1,16 +1,20 @@
-"""The strategies of Services (upstream: ``pkg/registry/core/service``, ``pkg/api/service/warnings.go``)."""
+"""The strategies of Services: defaults, update rules, warnings; and their table.
+
+Upstream: ``pkg/registry/core/service``, ``pkg/api/service/warnings.go``, ``pkg/apis/core/v1/defaults.go``, printers
+(``printService``).
+"""
 
 from __future__ import annotations
 
 from kapi.machinery.each import each, each_of, elements
 from kapi.machinery.field import FieldError, Path
 from kapi.machinery.tree import Object
-from kapi.resources.core.services import defaults
 from kapi.resources.core.services.access import (
     CLUSTER_IP,
     EXTERNAL_NAME,
     HEADLESS,
     LOAD_BALANCER,
+    NODE_PORT,
     cluster_ips,
     families,
     family_policy,
@@ -30,12 +34,106 @@ from kapi.resources.core.services.validation import (
     validate_load_balancer_status,
     validate_service,
 )
-from kapi.resources.definition import Strategy, StrategyContext
+from kapi.resources.definition import FieldText, Strategy, StrategyContext
+from kapi.resources.shared import printing
 from kapi.resources.shared.addresses import cidr_warnings, ip_warnings
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import label_name
+from kapi.resources.shared.printing import NONE, joined
 
+_AFFINITY_SECONDS = 10800
 _SPEC = Path("spec")
+
+
+def default(service: Object) -> None:
+    """Sets the defaults, in place."""
+    spec = spec_of(service)
+    spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
+    _default_affinity(spec)
+    spec["type"] = spec.get("type") or CLUSTER_IP
+    for port in elements(spec, "ports"):
+        port["protocol"] = port.get("protocol") or "TCP"
+        if port.get("targetPort") in (None, 0, ""):
+            port["targetPort"] = port.get("port", 0)
+    if is_externally_accessible(service) and not spec.get("externalTrafficPolicy"):
+        spec["externalTrafficPolicy"] = "Cluster"
+    if spec.get("internalTrafficPolicy") is None and spec["type"] in (CLUSTER_IP, NODE_PORT, LOAD_BALANCER):
+        spec["internalTrafficPolicy"] = "Cluster"
+    status: Object = service.setdefault("status", {})
+    balancer: Object = status.setdefault("loadBalancer", {})
+    if spec["type"] == LOAD_BALANCER:
+        if spec.get("allocateLoadBalancerNodePorts") is None:
+            spec["allocateLoadBalancerNodePorts"] = True
+        for ingress in elements(balancer, "ingress"):
+            if ingress.get("ip") and ingress.get("ipMode") is None:
+                ingress["ipMode"] = "VIP"
+
+
+def _default_affinity(spec: Object) -> None:
+    affinity = spec["sessionAffinity"]
+    if affinity == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif affinity == "ClientIP":
+        config = spec.get("sessionAffinityConfig") or {}
+        if ((config.get("clientIP") or {}).get("timeoutSeconds")) is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
+
+
+def _external_ip(service: Object, now: float) -> str:
+    spec = service.get("spec") or {}
+    external = spec.get("externalIPs") or []
+    kind = type_of(service)
+    if kind in (CLUSTER_IP, NODE_PORT):
+        return joined(external)
+    if kind == LOAD_BALANCER:
+        ingresses = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+        found = sorted({ingress.get("ip") or ingress.get("hostname") or "" for ingress in ingresses} - {""})
+        return joined([*found, *external], "<pending>")
+    return spec.get("externalName", "") if kind == EXTERNAL_NAME else printing.UNKNOWN
+
+
+def _port(port: Object) -> str:
+    node = port.get("nodePort") or 0
+    number = f"{port.get('port', 0)}:{node}" if node > 0 else str(port.get("port", 0))
+    return f"{number}/{port.get('protocol', '')}"
+
+
+TABLE = printing.table(
+    printing.NAME,
+    printing.column(
+        "Type",
+        lambda service, now: type_of(service),
+        "type determines how the Service is exposed. Defaults to ClusterIP. Valid options are "
+        'ExternalName, ClusterIP, NodePort, and LoadBalancer. "ClusterIP" allocates a cluster-internal '
+        "IP address for load-balancing to endpoints. Endpoints are determined by the selector or if that "
+        "is not specified, by manual construction of an Endpoints object or EndpointSlice objects. If "
+        'clusterIP is "None", no virtual IP is allocated and the endpoints are published as a set of '
+        'endpoints rather than a virtual IP. "NodePort" builds on ClusterIP and allocates a port on '
+        'every node which routes to the same endpoints as the clusterIP. "LoadBalancer" builds on '
+        "NodePort and creates an external load-balancer (if supported in the current cloud) which routes "
+        'to the same endpoints as the clusterIP. "ExternalName" aliases this service to the specified '
+        "externalName. Several other fields do not apply to ExternalName services. More info: "
+        "https://kubernetes.io/docs/concepts/services-networking/service/#publishing-services-service-types",
+    ),
+    printing.column(
+        "Cluster-IP",
+        lambda service, now: (cluster_ips(service) or [NONE])[0],
+        FieldText("api.core.v1.ServiceSpec", "clusterIP"),
+    ),
+    printing.column("External-IP", _external_ip, FieldText("api.core.v1.ServiceSpec", "externalIPs")),
+    printing.column(
+        "Port(s)",
+        lambda service, now: joined(_port(port) for port in ports(service)),
+        FieldText("api.core.v1.ServiceSpec", "ports"),
+    ),
+    printing.AGE,
+    printing.column(
+        "Selector",
+        lambda service, now: printing.labels((service.get("spec") or {}).get("selector")),
+        FieldText("api.core.v1.ServiceSpec", "selector"),
+        priority=1,
+    ),
+)
 
 
 class ServiceStrategy(Strategy):
@@ -45,7 +143,7 @@ class ServiceStrategy(Strategy):
     reset_fields = ("status",)
 
     def default(self, obj: Object) -> None:
-        defaults.default(obj)
+        default(obj)
 
     def prepare_for_create(self, obj: Object, ctx: StrategyContext) -> None:
         obj["status"] = {"loadBalancer": {}}

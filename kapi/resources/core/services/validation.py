@@ -24,8 +24,7 @@ from kapi.resources.core.services.access import (
     needs_health_check,
     type_of,
 )
-from kapi.resources.shared.addresses import check_cidr_legacy, check_ip_legacy, is_ipv6, parse
-from kapi.resources.shared.endpoint_addresses import validate_endpoint_ip
+from kapi.resources.shared.addresses import check_cidr_legacy, check_ip_legacy, is_ipv6, parse, validate_endpoint_ip
 from kapi.resources.shared.metadata import validate_labels
 from kapi.resources.shared.names import (
     is_dns1123_label,

@@ -1,7 +1,8 @@
 """StorageVersionMigration (storagemigration.k8s.io/v1beta1): a request to store all objects of a resource anew (KEP-4192).
 
-Upstream: ``pkg/apis/storagemigration/validation``, ``pkg/registry/storagemigration``.  The controller that does so is the
-kube-controller-manager's."""
+The kube-controller-manager carries it out.
+Upstream: ``pkg/apis/storagemigration/validation``, ``pkg/registry/storagemigration``.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def _fully_qualified(obj: Object, now: float) -> str:
 
 _STRATEGY = MigrationStrategy()
 
-RESOURCE = Resource(
+STORAGE_VERSION_MIGRATION = Resource(
     group="storagemigration.k8s.io",
     version="v1beta1",
     kind="StorageVersionMigration",

@@ -164,7 +164,7 @@ _TABLE = printing.table(
     printing.AGE,
 )
 _STRATEGY = APIServiceStrategy()
-RESOURCE = Resource(
+API_SERVICE = Resource(
     group="apiregistration.k8s.io",
     version="v1",
     kind="APIService",

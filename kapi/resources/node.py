@@ -1,6 +1,4 @@
-"""RuntimeClass (node.k8s.io/v1).
-
-Upstream: ``pkg/apis/node/validation``, ``pkg/registry/node/runtimeclass``."""
+"""RuntimeClass (node.k8s.io/v1).  Upstream: ``pkg/apis/node/validation``, ``pkg/registry/node/runtimeclass``."""
 
 from __future__ import annotations
 
@@ -75,7 +73,7 @@ class RuntimeClassStrategy(PlainStrategy):
         return self.warnings_on_create(obj, ctx)
 
 
-RESOURCE = Resource(
+RUNTIME_CLASS = Resource(
     group="node.k8s.io",
     version="v1",
     kind="RuntimeClass",

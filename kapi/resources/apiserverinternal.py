@@ -1,6 +1,7 @@
 """StorageVersion (internal.apiserver.k8s.io/v1alpha1): the versions in which servers store a resource (KEP-2339).
 
-Upstream: ``pkg/apis/apiserverinternal/validation``, ``pkg/registry/apiserverinternal/storageversion``."""
+Upstream: ``pkg/apis/apiserverinternal/validation``, ``pkg/registry/apiserverinternal/storageversion``.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +135,7 @@ def _servers(obj: Object, now: float) -> str:
 
 _STRATEGY = StorageVersionStrategy()
 
-RESOURCE = Resource(
+STORAGE_VERSION = Resource(
     group="internal.apiserver.k8s.io",
     version="v1alpha1",
     kind="StorageVersion",

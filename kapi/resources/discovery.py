@@ -1,6 +1,7 @@
 """EndpointSlice (discovery.k8s.io/v1).
 
-Upstream: ``pkg/apis/discovery/validation``, ``pkg/registry/discovery/endpointslice``."""
+Upstream: ``pkg/apis/discovery/validation``, ``pkg/registry/discovery/endpointslice``.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +10,7 @@ from kapi.machinery.field import Path, duplicate, invalid, required, too_many
 from kapi.machinery.tree import Object
 from kapi.resources.definition import FieldText, Resource, StrategyContext
 from kapi.resources.shared import printing
-from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6
-from kapi.resources.shared.endpoint_addresses import validate_endpoint_ip
+from kapi.resources.shared.addresses import check_ip, check_ip_legacy, ip_warnings, is_ipv6, validate_endpoint_ip
 from kapi.resources.shared.metadata import validate_immutable, validate_labels, validate_metadata
 from kapi.resources.shared.names import (
     is_dns1123_label,
@@ -27,6 +27,11 @@ _MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_TOPOLOGY, _MAX_HINTS = 1000, 10
 _MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 _CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
 _MAX_SHOWN = 3  # entries in a table cell
+_NODE_NAME = at("nodeName", check(subdomain_name))
+_PORT_TAIL = struct(
+    at("protocol", enum("TCP", "UDP", "SCTP")),  # only a missing list has a default
+    at("appProtocol", check(is_label_key)),
+)
 
 
 def _fully_qualified(name: str, path: Path, errors: Errors) -> None:
@@ -76,12 +81,7 @@ def _hints(hints: Object, path: Path, errors: Errors, ctx: object) -> None:
             rule(name, here, errors, ctx)
 
 
-_NODE_NAME = at("nodeName", check(subdomain_name))
 _HOSTNAME_AND_HINTS = struct(at("hostname", check(is_dns1123_label)), at("hints", _hints))
-_PORT_TAIL = struct(
-    at("protocol", enum("TCP", "UDP", "SCTP")),  # only a missing list has a default
-    at("appProtocol", check(is_label_key)),
-)
 
 
 def _endpoints(endpoints: list[Object], kind: str, path: Path, errors: Errors) -> None:
@@ -197,7 +197,7 @@ def _addresses(endpoint_slice: Object, now: float) -> str:
     return _some([ip for endpoint in elements(endpoint_slice, "endpoints") for ip in elements(endpoint, "addresses")])
 
 
-RESOURCE = Resource(
+ENDPOINT_SLICE = Resource(
     group="discovery.k8s.io",
     version="v1",
     kind="EndpointSlice",

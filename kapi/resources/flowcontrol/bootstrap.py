@@ -1,13 +1,48 @@
-"""The suggested flow schemas and priority levels of a new cluster, which operators may change.
+"""The flow schemas and priority levels of a new cluster: mandatory (``exempt``, ``catch-all``) and suggested.
 
-Upstream: apiserver ``pkg/apis/flowcontrol/bootstrap/default.go`` (suggested configuration).
+Operators may change the suggested ones.  Upstream: apiserver ``pkg/apis/flowcontrol/bootstrap/default.go``, with its defaults.
 """
 
 from __future__ import annotations
 
 from kapi.machinery.tree import Object
 
+PRIORITY_LEVELS: dict[str, Object] = {
+    "exempt": {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}},
+    "catch-all": {
+        "type": "Limited",
+        "limited": {"nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": {"type": "Reject"}},
+    },
+}
 _EVERY_REQUEST = [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
+_SYSTEM_ACCOUNTS: Object = {"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "kube-system"}}
+_LEASES = "coordination.k8s.io"
+
+
+def _everything(*groups: str) -> Object:
+    """A rule that matches every request of these groups."""
+    return {
+        "subjects": [{"kind": "Group", "group": {"name": group}} for group in groups],
+        "resourceRules": [
+            {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]},
+        ],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    }
+
+
+FLOW_SCHEMAS: dict[str, Object] = {
+    "exempt": {
+        "priorityLevelConfiguration": {"name": "exempt"},
+        "matchingPrecedence": 1,
+        "rules": [_everything("system:masters")],
+    },
+    "catch-all": {
+        "priorityLevelConfiguration": {"name": "catch-all"},
+        "matchingPrecedence": 10000,
+        "distinguisherMethod": {"type": "ByUser"},
+        "rules": [_everything("system:unauthenticated", "system:authenticated")],
+    },
+}
 
 
 def _level(shares: int, lendable: int, queues: int, hand: int) -> Object:
@@ -37,7 +72,6 @@ def _user(name: str) -> Object:
     return {"kind": "User", "user": {"name": name}}
 
 
-_SYSTEM_ACCOUNTS: Object = {"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "kube-system"}}
 _EVERYBODY = [_group("system:unauthenticated"), _group("system:authenticated")]
 
 
@@ -55,7 +89,7 @@ def _all_of(*subjects: Object) -> Object:
     return {"subjects": list(subjects), "resourceRules": [anything], "nonResourceRules": _EVERY_REQUEST}
 
 
-PRIORITY_LEVELS: dict[str, Object] = {
+SUGGESTED_PRIORITY_LEVELS: dict[str, Object] = {
     "system": _level(30, 33, 64, 6),
     "node-high": _level(40, 25, 64, 6),
     "leader-election": _level(10, 0, 16, 4),
@@ -64,8 +98,7 @@ PRIORITY_LEVELS: dict[str, Object] = {
     "global-default": _level(20, 50, 128, 6),
 }
 
-_LEASES = "coordination.k8s.io"
-FLOW_SCHEMAS: dict[str, Object] = {
+SUGGESTED_FLOW_SCHEMAS: dict[str, Object] = {
     "system-nodes": _schema("system", 500, "ByUser", _all_of(_group("system:nodes"))),
     "system-node-high": _schema(
         "node-high",

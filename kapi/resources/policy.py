@@ -81,7 +81,7 @@ def _bound(part: str) -> Reader:
 
 STRATEGY = DisruptionBudgetStrategy()
 
-RESOURCE = Resource(
+POD_DISRUPTION_BUDGET = Resource(
     group="policy",
     version="v1",
     kind="PodDisruptionBudget",

@@ -1,1 +1,0 @@
-"""Resources of the API group 'apiregistration.k8s.io'."""

@@ -1,1 +1,0 @@
-"""Resources of the API group 'authentication.k8s.io'."""

@@ -1,1 +1,0 @@
-"""Resources of the API group 'coordination.k8s.io'."""

@@ -1,1 +1,0 @@
-"""Resources of the API group 'discovery.k8s.io'."""

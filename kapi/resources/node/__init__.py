@@ -1,1 +1,0 @@
-"""Resources of the API group 'node.k8s.io'."""

@@ -1,1 +1,0 @@
-"""Resources of the API group 'rbac.authorization.k8s.io'."""

@@ -1,1 +1,0 @@
-"""Resources of the API group 'storagemigration.k8s.io'."""
