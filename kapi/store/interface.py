@@ -96,7 +96,7 @@ class Store(Protocol):
     @property
     def skipped(self) -> SkippedEntries: ...
 
-    #: maximum bytes of one object, without its revision; 0: no limit (see ``kapi.store.interface``)
+    #: maximum bytes of one object, without its revision; 0: no limit (see ``check_size``)
     max_object_bytes: int
 
     @property
@@ -131,7 +131,7 @@ class Store(Protocol):
         """Returns the new revision; ``expires`` None keeps the present expiry.
 
         ``replaced`` is the present size of the object in bytes.  ``going``: its deletion has been requested, so it is
-        terminating.  Both affect the allowed size (``kapi.store.interface``).
+        terminating.  Both affect the allowed size (``check_size``).
 
         ``counted`` is for an account that was recounted from the objects at that revision.  Outdated is raised when an object
         that was charged to it has been stored since.  Raises RevisionConflict, KeyMissing, ObjectTooLarge, Outdated,
