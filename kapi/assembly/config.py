@@ -27,7 +27,7 @@ from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalPolicy
 from kapi.options.options import Options
 from kapi.request.reactor import Reactor
-from kapi.runtime.work import run_by
+from kapi.runtime.sliced import run_by
 from kapi.scheduling.slices import Slices
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.servers.additions import NOTHING, Additions

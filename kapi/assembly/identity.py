@@ -12,9 +12,7 @@ from twisted.logger import Logger
 
 from kapi.assembly.config import CompletedConfig, Reloaders
 from kapi.authentication.build import AuthenticationSettings, build_authentication
-from kapi.authentication.certificates import CertificateAuthority
-from kapi.authentication.client_certificate import expirations
-from kapi.authentication.front_proxy import FrontProxyAuthenticator
+from kapi.authentication.certificates import CertificateAuthority, FrontProxyAuthenticator, expirations
 from kapi.authentication.interface import Authenticator, TokenAuthenticator
 from kapi.authentication.service_account.issuer import Issuer, SigningError, TokenIssuer
 from kapi.authentication.service_account.keys import KeySet, load_signing_key, load_verification_keys

@@ -27,7 +27,7 @@ from kapi.registry.allocators.usage import usage
 from kapi.registry.client import SELF_REQUESTS
 from kapi.registry.registry import Registry
 from kapi.request.reactor import Reactor
-from kapi.runtime import workqueue_metrics
+from kapi.runtime import workqueue
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.structural.metrics import RATCHETING
 from kapi.store.encryption import kms_metrics
@@ -36,7 +36,7 @@ from kapi.store.storage_size import StorageSize, size_families
 from kapi.wire.tls import faults as tls_faults
 
 _PROCESS_COLLECTORS: tuple[Collector, ...] = (
-    workqueue_metrics.METRICS,
+    workqueue.METRICS,
     TOKEN_CACHES,
     COMPILATION,
     EVALUATION,

@@ -11,13 +11,10 @@ from kapi.assembly.encryption import install_encryption
 from kapi.authorization.build import Authorization
 from kapi.machinery.gvk import GroupResource
 from kapi.options.options import Options
-from kapi.registry.allocators.install import install as install_allocators
 from kapi.registry.allocators.ports import NodePorts
-from kapi.registry.authors import Authors
-from kapi.registry.claim_status import install_claim_checks
-from kapi.registry.environment import DELETE_WORKERS, Environment
-from kapi.registry.escalation import install_escalation_checks
-from kapi.registry.pod_certificate_signing import install_signing_checks
+from kapi.registry.allocators.services import install as install_allocators
+from kapi.registry.environment import DELETE_WORKERS, Authors, Environment
+from kapi.registry.guards import install_claim_checks, install_escalation_checks, install_signing_checks
 from kapi.registry.registry import Registry
 from kapi.resources.definition import Resource
 from kapi.servers.additions import APIGroup

@@ -1,28 +1,66 @@
-"""Builds auditing from the flags (upstream: apiserver ``server/options/audit.go``)."""
+"""Builds auditing from the flags (upstream: apiserver ``server/options/audit.go``), with the webhook back end.
+
+That posts EventLists to a server named in a kubeconfig (upstream: ``plugin/pkg/audit/webhook``).
+"""
 
 from __future__ import annotations
 
 import errno
 import threading
 import time
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.audit.log_file import LogFile
-from kapi.audit.log_writer import LogWriter
+from kapi.audit.log_file import LogFile, LogWriter
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import Policy, load_policy
+from kapi.audit.record import Record, event_list
 from kapi.audit.sinks import Backend, Batching, Blocking, Sink, Truncating, UnionSink
-from kapi.audit.webhook import Webhook
 from kapi.client.kubeconfig import load_kubeconfig
+from kapi.client.retry import Unavailable, with_backoff
 from kapi.request.reactor import Reactor
+
+if TYPE_CHECKING:
+    from kapi.client.https import HTTPSClient
 
 log = Logger()
 Value = TypeVar("Value")
 MAX_OPEN_SECONDS = 10.0  # to open the log file; a start without limit would tell nobody what it waits for
+
+
+class Webhook:
+    """Posts events, and retries after every error; ``initial_backoff`` is the seconds before the first retry."""
+
+    name = "webhook"
+    immediate = False
+
+    def __init__(self, client: HTTPSClient, reactor: IReactorTime, *, initial_backoff: float = 10.0) -> None:
+        self._client = client
+        self._reactor = reactor
+        self._backoff = initial_backoff
+
+    async def send(self, records: Sequence[Record]) -> None:
+        """Posts the records.  Raises Unavailable when five attempts failed."""
+        body = event_list(records)
+        await with_backoff(self._reactor, lambda: self._post(body), delay=self._backoff)
+
+    async def _post(self, body: bytes) -> None:
+        try:
+            answer = await self._client.request("POST", "", body, {"Content-Type": "application/json"})
+        except CancelledError:
+            raise
+        except Exception as error:
+            raise Unavailable(str(error) or type(error).__name__) from error
+        if not 200 <= answer.status < 300:
+            raise Unavailable(f"the server answered {answer.status}")
+
+    def close(self) -> None:
+        self._client.close().addErrback(lambda _: None)
 
 
 class Options(Protocol):

@@ -1,6 +1,6 @@
 """The audit event of one request, which collects what filters and endpoints report: ``ctx.audit``.
 
-Upstream: ``audit/context.go``, audit.k8s.io/v1.
+Upstream: ``audit/context.go``, audit.k8s.io/v1; apimachinery ``util/net`` SourceIPs for addresses.
 
 Nothing is encoded before a stage is recorded.  A request with the level None costs one policy lookup.
 
@@ -13,8 +13,10 @@ the log.
 
 from __future__ import annotations
 
+import ipaddress
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 
 import orjson
 from msgspec import Raw
@@ -24,7 +26,6 @@ from kapi.audit.policy import METADATA, NONE, REQUEST, REQUEST_RESPONSE, AuditCo
 from kapi.audit.raw import one_line, without_managed_fields
 from kapi.audit.record import Record
 from kapi.audit.sinks import Outcome, Sink
-from kapi.audit.source import origin
 from kapi.audit.wire import Event, encode, reference
 from kapi.codecs import json_pieces
 from kapi.machinery.freeing import free_in_steps
@@ -35,8 +36,9 @@ from kapi.request.info import confidential
 from kapi.request.response import Response, leaves_whole
 from kapi.request.user import encoded_user
 
+_MAX_ADDRESS_LENGTH = 256  # characters, with the name of a zone
+_MAX_AGENT_LENGTH = 1024  # characters
 log = Logger()
-
 _READS = frozenset({"get", "list"})
 _BODILESS = _READS | {"watch"}
 _NOT_RECORDED = "not recorded: it may quote the body"
@@ -48,6 +50,56 @@ _MAX_STATUS_BYTES = 64 * 1024  # a larger answer is not parsed as a Status
 #: annotations with parts of bodies, which are recorded only from the level Request on
 _BODY_ANNOTATION_PREFIX = "patch.webhook.admission.k8s.io/"
 _AUTHORIZATION_ANNOTATIONS = 2  # how many every request has; any more are of admission
+_second = (0, "")
+
+
+def origin(ctx: RequestContext) -> tuple[list[str], str]:
+    """(source addresses, user agent) of a request."""
+    values = ctx.http.requestHeaders.getRawHeaders
+    forwarded, real, agents = values(b"X-Forwarded-For"), values(b"X-Real-Ip"), values(b"User-Agent")
+    agent = agents[0] if agents else b""
+    peer = getattr(ctx.http.getClientAddress(), "host", "") or ""
+    if not forwarded and not real and len(agent) <= _MAX_AGENT_LENGTH:
+        return _direct(peer, agent)
+    return source_ips(forwarded[0] if forwarded else b"", real[0] if real else b"", peer), _text(agent)
+
+
+@lru_cache(1024)
+def _direct(peer: str, agent: bytes) -> tuple[list[str], str]:
+    """``origin`` of a client that does not come through a proxy."""
+    return source_ips(b"", b"", peer), _text(agent)
+
+
+def _text(agent: bytes) -> str:
+    text = agent.decode("utf-8", "replace")
+    return text if len(text) <= _MAX_AGENT_LENGTH else text[:_MAX_AGENT_LENGTH] + "...TRUNCATED"
+
+
+def source_ips(forwarded: bytes, real: bytes, peer: str) -> list[str]:
+    """Every valid address of X-Forwarded-For, then X-Real-Ip, then the peer's, the only one that a client cannot forge."""
+    found = [address for part in forwarded.decode("latin-1").split(",") if (address := _address(part.strip()))]
+    address = _address(real.decode("latin-1"))
+    if address and address not in found:
+        found.append(address)
+    address = _address(peer)
+    if address and (not found or found[-1] != address):
+        found.append(address)
+    return found
+
+
+def _address(text: str) -> str:
+    """The address in its canonical form, or "" when ``text`` is not one."""
+    return _canonical(text) if 0 < len(text) <= _MAX_ADDRESS_LENGTH else ""
+
+
+@lru_cache(4096)
+def _canonical(text: str) -> str:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return ""
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)
 
 
 class AuditEvent:
@@ -323,9 +375,6 @@ def _without_texts(status: Object) -> Object:
     if isinstance(details, dict):
         shown["details"] = {name: value for name, value in details.items() if name != "causes"}
     return shown
-
-
-_second = (0, "")
 
 
 def micro_time(seconds: float) -> str:

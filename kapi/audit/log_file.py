@@ -1,6 +1,10 @@
 """The log back end: one line for each event, to standard output or to a file that is rotated by size, age and count.
 
 Upstream: ``plugin/pkg/audit/log`` with lumberjack.  Rotated files are named ``name-2006-01-02T15-04-05.000.ext``.
+
+A line goes to a local disk within microseconds, and a thread for it would cost more than that: the reactor writes by itself as
+long as writing is quick.  Writing to a file on the network, to a file whose writing took long, or to a pipe whose reader has
+stopped may hang: a thread does it, and only requests whose events it has wait.  The order of the lines is kept.
 """
 
 from __future__ import annotations
@@ -14,21 +18,61 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from time import monotonic
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from kapi.audit.mounts import may_wait
 from kapi.audit.record import Record
+from kapi.audit.sinks import MAX_BUFFERED_BYTES, MAX_STOP_SECONDS
 from kapi.machinery.descriptors import without_waiting
+from kapi.request.reactor import RequestReactor
 
+_OWN_DISKS = frozenset(
+    {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "rootfs", "tmpfs", "xfs", "zfs"}
+)
+_MOUNTS = Path("/proc/self/mountinfo")
 log = Logger()
 MEGABYTE = 1024 * 1024
 _DAY = 86400
 _STAMP = "%Y-%m-%dT%H-%M-%S"
 InThread = Callable[[Callable[[], None]], None]
+SLOW_SECONDS = 0.1  # seconds of a write after which the file is a thread's
+QUICK_SECONDS = 60.0  # seconds without such a write after which it is the reactor's again
+LATE_SECONDS = 5.0  # seconds of a write after which the log says so
+Result = tuple[Deferred[None], Exception | None, float]  # and the seconds that it took
+
+
+def may_wait(file: int, path: Path) -> bool:
+    """``file`` is open; it is at ``path`` unless it is a pipe or the like."""
+    mode = os.fstat(file).st_mode
+    if stat.S_ISREG(mode):
+        return file_system(path) not in _OWN_DISKS
+    return bool(os.get_blocking(file)) and not (stat.S_ISCHR(mode) and not os.isatty(file))
+
+
+def file_system(path: Path, mounts: Path = _MOUNTS) -> str:
+    """The type of the file system that holds ``path``; that of a local disk where the system does not tell."""
+    try:
+        lines = mounts.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return "ext4"
+    place = os.path.realpath(path)
+    found, longest = "", -1
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), before.split(" ")[4])
+        inside = place == point or place.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= longest:  # of two at one place the later one hides the earlier
+            found, longest = after.split(" ")[0], len(point)
+    return found
 
 
 class LogFile:
@@ -191,3 +235,155 @@ def _compress(file: Path) -> None:
     ):
         shutil.copyfileobj(source, target)
     file.unlink()
+
+
+class LogWriter:
+    """``reactor`` calls what a thread asks it to; ``seconds`` is a monotonic clock."""
+
+    name = "log"
+    immediate = True
+
+    def __init__(self, file: LogFile, reactor: RequestReactor, *, seconds: Callable[[], float] = monotonic) -> None:
+        self._file = file
+        self._reactor = reactor
+        self._seconds = seconds
+        self._slow_until = 0.0
+        self._bytes = 0  # of lines that the thread has
+        self._given: dict[Deferred[None], int] = {}  # with its bytes: what the thread has, in order
+        self._progress = 0.0  # when the thread began, or last ended a write
+        self._late = False  # it has been said that the thread hangs
+        self._queue: SimpleQueue[tuple[bytes, Deferred[None]] | None] = SimpleQueue()
+        self._results: deque[Result] = deque()
+        self._collecting = False
+        self._thread: Thread | None = None
+        self._closed = False
+        self._ended: Deferred[None] | None = None
+
+    def send(self, records: Sequence[Record]) -> Deferred[None] | None:
+        """None when they are written.  Raises OSError when they are not, or when too much waits already."""
+        data = self._file.lines(records)
+        if self._given or self._file.may_wait or self._slow_until:
+            now = self._seconds()
+            if self._given or self._file.may_wait or now < self._slow_until:
+                return self._hand_over(data, now)
+            self._slow_until = 0.0
+        before = self._seconds()
+        rest = self._file.append(data, patient=False)
+        after = self._seconds()
+        if after - before > SLOW_SECONDS:
+            log.warn("a write to the audit log took {took:.1f} s: a thread goes on with it", took=after - before)
+            self._slow_until = after + QUICK_SECONDS
+        if not rest:
+            return None
+        try:
+            return self._hand_over(rest, after)
+        except OSError:
+            self._file.leave_off()
+            raise
+
+    def _hand_over(self, data: bytes, now: float) -> Deferred[None]:
+        if self._closed:
+            raise OSError("the audit log is closed")
+        if self._thread is None:
+            self._thread = self._begin()
+        if self._bytes + len(data) > MAX_BUFFERED_BYTES:
+            raise OSError(f"the audit log is {self._bytes} bytes behind")
+        if not self._given:
+            self._progress = now
+        elif not self._late and now - self._progress > LATE_SECONDS:
+            self._late = True
+            log.error(
+                "the audit log has taken nothing for {seconds:.0f} s: requests wait for it",
+                seconds=now - self._progress,
+            )
+        written: Deferred[None] = Deferred(_left)
+        self._given[written] = len(data)
+        self._bytes += len(data)
+        self._queue.put((data, written))
+        return written
+
+    def _begin(self) -> Thread:
+        thread = Thread(target=self._write, name="audit log", daemon=True)  # its end is waited for, but not long
+        try:
+            thread.start()
+        except RuntimeError as error:  # the limit of processes, which also counts threads
+            raise OSError(f"the audit log cannot be written now: {error}") from None
+        return thread
+
+    # -- in the thread
+
+    def _write(self) -> None:
+        while (work := self._queue.get()) is not None:
+            data, written = work
+            error: Exception | None = None
+            before = self._seconds()
+            try:
+                self._file.append(data)
+            except Exception as caught:
+                error = caught
+            self._results.append((written, error, self._seconds() - before))
+            if not self._collecting:
+                self._collecting = True
+                self._reactor.callFromThread(self._collect)
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    # -- in the reactor's thread again
+
+    def _collect(self) -> None:
+        self._collecting = False
+        now = self._progress = self._seconds()
+        if self._late:
+            self._late = False
+            log.warn("the audit log is written again")
+        while self._results:
+            written, error, took = self._results.popleft()
+            self._bytes -= self._given.pop(written)
+            if took > SLOW_SECONDS:
+                self._slow_until = now + QUICK_SECONDS
+            if written.called:
+                continue
+            if error is None:
+                written.callback(None)
+            else:
+                written.errback(error)
+        if not self._given:
+            self._fire_ended()
+
+    # -- the end
+
+    def close(self) -> Awaitable[None] | None:
+        """What a disk that hangs has not taken in time is lost, and counted by those who wait for it."""
+        self._closed = True
+        self._slow_until = inf  # later events are refused by ``_hand_over``
+        if self._thread is None:
+            self._file.close()
+            return None
+        self._queue.put(None)
+        return self._end() if self._given else None
+
+    async def _end(self) -> None:
+        """Also for lines whose requests have left.  A disk that has taken nothing for so long already gets no more time."""
+        self._ended = Deferred()
+        left = MAX_STOP_SECONDS - (self._seconds() - self._progress)
+        giving_up = self._reactor.callLater(max(0.0, left), self._give_up)
+        await self._ended
+        if giving_up.active():
+            giving_up.cancel()
+
+    def _give_up(self) -> None:
+        late = TimeoutError(f"not written within {MAX_STOP_SECONDS:.0f} seconds before the server's end")
+        log.error("the audit log has not taken {bytes} bytes before the server's end", bytes=self._bytes)
+        for written in list(self._given):
+            if not written.called:
+                written.errback(late)
+        self._fire_ended()
+
+    def _fire_ended(self) -> None:
+        ended, self._ended = self._ended, None
+        if ended is not None:
+            ended.callback(None)
+
+
+def _left(written: Deferred[None]) -> None:
+    """Who waited has gone; the lines are written nevertheless."""

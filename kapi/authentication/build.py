@@ -8,25 +8,40 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from kapi.authentication.anonymous import AnonymousAuthenticator
 from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
 from kapi.authentication.bootstrap_token import BootstrapTokenAuthenticator
-from kapi.authentication.certificates import CertificateAuthority
-from kapi.authentication.client_certificate import ClientCertificateAuthenticator
-from kapi.authentication.front_proxy import FrontProxyAuthenticator
+from kapi.authentication.certificates import (
+    CertificateAuthority,
+    ClientCertificateAuthenticator,
+    FrontProxyAuthenticator,
+)
 from kapi.authentication.interface import Authenticator, TokenAuthenticator
 from kapi.authentication.service_account.authenticator import BoundTokenAuthenticator, LegacyTokenAuthenticator
-from kapi.authentication.service_account.issuer import issuer_of
+from kapi.authentication.service_account.issuer import RefreshingTokens, issuer_of
 from kapi.authentication.service_account.keys import KeySet
 from kapi.authentication.service_account.metrics import TokenMeter
-from kapi.authentication.service_account.refreshing import RefreshingTokens
 from kapi.authentication.static_tokens import StaticTokenAuthenticator
 from kapi.authentication.union import UnionAuthenticator, UnionTokenAuthenticator
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.meters import Histogram
 from kapi.machinery.tree import Object
-from kapi.request.user import LOOPBACK_USER, UserInfo
+from kapi.request.context import RequestContext
+from kapi.request.user import ALL_UNAUTHENTICATED, ANONYMOUS, LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Lister
+
+ANONYMOUS_USER = UserInfo(ANONYMOUS, groups=(ALL_UNAUTHENTICATED,))
+
+
+class AnonymousAuthenticator:
+    """Accepts whoever shows no credentials; with ``paths``, only there."""
+
+    def __init__(self, paths: Iterable[str] | None = None) -> None:
+        self.paths = None if paths is None else frozenset(paths)
+
+    def authenticate(self, ctx: RequestContext) -> UserInfo | None:
+        if self.paths is not None and ctx.path not in self.paths:
+            return None
+        return ANONYMOUS_USER
 
 
 class AuthenticationSettings(msgspec.Struct):

@@ -1,7 +1,8 @@
-"""Verifying a client's certificate chain against a CA bundle (upstream: apiserver ``request/x509``).
+"""Client certificates (CN is the user, each O a group), verified against a CA bundle; and requests of an authenticating proxy.
 
-The handshake only proves possession of the key; whether the certificate means anything is decided here, anew after the
-bundle was reloaded.  What was verified is remembered, bounded, and never beyond the certificate's own validity.
+Upstream: apiserver ``request/x509``, ``request/headerrequest``.  The handshake only proves possession of the key; whether the
+certificate means anything is decided here, anew after the bundle was reloaded.  What was verified is remembered, bounded, and
+never beyond the certificate's own validity.  A proxy's certificate vouches for its headers; without it they mean nothing.
 """
 
 from __future__ import annotations
@@ -10,18 +11,29 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from OpenSSL import crypto
 
 from kapi.authentication.interface import AuthenticationError
+from kapi.machinery.meters import Histogram
 from kapi.request.context import RequestContext
+from kapi.request.headers import (
+    all_headers,
+    first_header,
+    headers_with_prefix,
+    remove_header,
+    remove_headers_with_prefix,
+)
+from kapi.request.user import CREDENTIAL_ID, UserInfo
 
 _CACHE_SIZE = 2048
 _MAX_CACHED_BYTES = 8192  # bytes of a certificate that is remembered
 _RECHECK_SECONDS = 60.0  # seconds
+_UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 
 class CertificateAuthority:
@@ -121,3 +133,117 @@ def _as_cryptography(certificate: Any) -> x509.Certificate:
 def _parsed(der: bytes) -> x509.Certificate:
     """One object for all connections of a client: a thousand watches of one controller hold its certificate once."""
     return x509.load_der_x509_certificate(der)
+
+
+def expirations() -> Histogram:
+    """How long the certificates in use are still valid, under upstream's name."""
+    hour, day = 3600, 86_400
+    bounds = (0, hour / 2, hour, 2 * hour, 6 * hour, 12 * hour, *(n * day for n in (1, 2, 4, 7, 30, 90, 180, 360)))
+    return Histogram(
+        "apiserver_client_certificate_expiration_seconds",
+        "[ALPHA] Distribution of the remaining lifetime on the certificate used to authenticate a request.",
+        (),
+        tuple(map(float, bounds)),
+    )
+
+
+class ClientCertificateAuthenticator:
+    def __init__(self, authority: CertificateAuthority, lifetimes: Histogram | None = None) -> None:
+        self.authority = authority
+        self.lifetimes = lifetimes or expirations()
+
+    def authenticate(self, ctx: RequestContext) -> UserInfo | None:
+        chain = peer_chain(ctx)
+        if not chain:
+            return None
+        self.lifetimes.observe(self.authority.verify(chain))
+        return certificate_user(chain[0])
+
+
+def certificate_subject(certificate: x509.Certificate) -> x509.Name:
+    """It is only decoded when it is read, and some encodings of its text are not readable."""
+    try:
+        return certificate.subject
+    except ValueError as error:
+        raise AuthenticationError(f"x509: {error}") from None
+
+
+@functools.lru_cache(maxsize=1024)
+def certificate_user(certificate: x509.Certificate) -> UserInfo | None:
+    """The identity in a verified certificate; None without a common name."""
+    subject = certificate_subject(certificate)
+    names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    if not names or not names[-1].value:
+        return None
+    uids = subject.get_attributes_for_oid(_UID)
+    if len(uids) > 1:
+        raise AuthenticationError("expected 1 UID, but found multiple")
+    groups = tuple(str(item.value) for item in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME))
+    return UserInfo(
+        str(names[-1].value),
+        uid=str(uids[0].value) if uids else "",
+        groups=groups,
+        extra={CREDENTIAL_ID: ("X509SHA256=" + certificate.fingerprint(SHA256()).hex(),)},
+    )
+
+
+class FrontProxyAuthenticator:
+    """``allowed_names`` are common names of the proxy's certificate; empty means any that the CA signed."""
+
+    def __init__(
+        self,
+        authority: CertificateAuthority,
+        allowed_names: Sequence[str] = (),
+        user_headers: Sequence[str] = ("X-Remote-User",),
+        uid_headers: Sequence[str] = (),
+        group_headers: Sequence[str] = ("X-Remote-Group",),
+        extra_prefixes: Sequence[str] = ("X-Remote-Extra-",),
+    ) -> None:
+        self.authority = authority
+        self.allowed_names = frozenset(allowed_names)
+        self.user_headers = tuple(user_headers)
+        self.uid_headers = tuple(uid_headers)
+        self.group_headers = tuple(group_headers)
+        self.extra_prefixes = tuple(extra_prefixes)
+
+    def authenticate(self, ctx: RequestContext) -> UserInfo | None:
+        chain = peer_chain(ctx)
+        if not chain:
+            return None
+        self.authority.verify(chain)
+        if self.allowed_names:
+            subject = certificate_subject(chain[0])
+            names = [str(item.value) for item in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+            if not names or names[-1] not in self.allowed_names:
+                raise AuthenticationError("x509: subject with cn is not in the allowed list")
+        user = self._user(ctx)
+        if user is not None:
+            self._clear(ctx)
+        return user
+
+    def _user(self, ctx: RequestContext) -> UserInfo | None:
+        name = next((value for value in (first_header(ctx, each) for each in self.user_headers) if value), "")
+        if not name:
+            return None
+        uid = next((value for value in (first_header(ctx, each) for each in self.uid_headers) if value), "")
+        groups = tuple(value for header in self.group_headers for value in all_headers(ctx, header) if value)
+        extra: dict[str, tuple[str, ...]] = {}
+        for prefix in self.extra_prefixes:
+            for escaped, values in headers_with_prefix(ctx, prefix):
+                key = unescape_key(escaped)
+                extra[key] = extra.get(key, ()) + tuple(values)
+        return UserInfo(name, uid=uid, groups=groups, extra=extra)
+
+    def _clear(self, ctx: RequestContext) -> None:
+        for header in (*self.user_headers, *self.uid_headers, *self.group_headers):
+            remove_header(ctx, header)
+        for prefix in self.extra_prefixes:
+            remove_headers_with_prefix(ctx, prefix)
+
+
+def unescape_key(key: str) -> str:
+    """A percent-encoded key of an extra header; kept as it stands when an escape is broken."""
+    pieces = key.split("%")
+    if all(len(piece) >= 2 and all(char in "0123456789abcdefABCDEF" for char in piece[:2]) for piece in pieces[1:]):
+        return unquote(key, errors="replace")
+    return key

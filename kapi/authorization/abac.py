@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import orjson
 
-from kapi.authorization.interface import Attributes, Decision, Verdict
-from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
+from kapi.authorization.interface import Attributes, Decision, NonResourceRule, ResourceRule, RuleSet, Verdict
 from kapi.machinery.tree import Object
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kapi.authorization.interface import Attributes, Decision, Verdict
-from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
+from kapi.authorization.interface import Attributes, Decision, NonResourceRule, ResourceRule, RuleSet, Verdict
 from kapi.machinery.each import elements
 from kapi.request.user import SYSTEM_MASTERS, UserInfo
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 from typing import NamedTuple
 
-from kapi.authorization.interface import Attributes, Authorizer, Decision, Verdict
+from kapi.authorization.interface import Attributes, Authorizer, Decision, RuleResolver, RuleSet, Verdict, merged
 from kapi.authorization.metrics import AuthorizationMeter
-from kapi.authorization.rules import RuleResolver, RuleSet, merged
 from kapi.machinery.golang import aggregate
 from kapi.request.user import UserInfo
 

@@ -12,9 +12,8 @@ import orjson
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.interface import Attributes, Decision, RuleSet, Verdict
 from kapi.authorization.metrics import AuthorizationMeter
-from kapi.authorization.rules import RuleSet
 from kapi.client.review import ReviewClient, ReviewError
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.tree import Object

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import orjson
 
-from kapi.registry.authors import Authors
+from kapi.registry.environment import Authors
 from kapi.request.context import RequestContext
 from kapi.request.response import JSON, Response
 from kapi.serving.generic import GenericServer

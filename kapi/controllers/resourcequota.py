@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from twisted.internet.interfaces import IReactorTime
 
 from kapi.admission.quota import lists
-from kapi.admission.quota.evaluators import evaluator_of
+from kapi.admission.quota.evaluators import evaluator_of, requirements_of
 from kapi.admission.quota.lists import Amounts
-from kapi.admission.quota.scopes import requirements_of
 from kapi.machinery import status, tree
 from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource

@@ -19,7 +19,7 @@ from kapi.machinery.meters import Counter
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.registry.allocators.addresses import GROUP, MANAGED_BY_LABEL, MANAGER, ip_address_of, networks_of
-from kapi.registry.allocators.errors import AllocationError, NotInRange
+from kapi.registry.allocators.allocation import AllocationError, NotInRange
 from kapi.registry.allocators.ports import NodePorts
 from kapi.resources.core.services.access import cluster_ips, node_ports, spec_of
 from kapi.resources.core.services.allocation import holds
@@ -174,7 +174,7 @@ def plan_ports(
 
 
 class ServiceRepairController:
-    """``node_ports`` is what ``kapi.registry.allocators.install`` returned."""
+    """``node_ports`` is what ``kapi.registry.allocators.services`` returned."""
 
     name = "start-service-ip-repair-controllers"
     log = Logger()

@@ -18,7 +18,7 @@ from kapi.machinery.gvk import GroupVersionKind
 from kapi.machinery.tree import Object
 from kapi.registry import read
 from kapi.registry.delete import delete
-from kapi.registry.delete_collection import delete_collection as delete_all
+from kapi.registry.delete import delete_collection as delete_all
 from kapi.registry.deletions import PendingDeletion
 from kapi.registry.operation import Stored
 from kapi.request.context import RequestContext

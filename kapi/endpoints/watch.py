@@ -33,8 +33,7 @@ from kapi.request.call import Call
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
-from kapi.runtime.sliced import Sliced
-from kapi.runtime.work import call_of
+from kapi.runtime.sliced import Sliced, call_of
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch
 from kapi.watchcache.counts import SentBatch

@@ -1,6 +1,6 @@
 """API priority and fairness: classifies requests and keeps the levels' limits (KEP-1040).
 
-Upstream: ``util/flowcontrol/apf_controller.go``.
+Upstream: ``util/flowcontrol/apf_controller.go``, ``apis/flowcontrol/bootstrap``.
 
 It follows the FlowSchema and PriorityLevelConfiguration objects in the watch cache.  The mandatory ones work even while their
 objects are missing.
@@ -15,27 +15,25 @@ from weakref import WeakValueDictionary
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.flowcontrol import bootstrap
-from kapi.flowcontrol.allocation import Claim, allocate, half_up
-from kapi.flowcontrol.bootstrap import GROUP
 from kapi.flowcontrol.estimator import WorkEstimate
-from kapi.flowcontrol.level import PriorityLevel
+from kapi.flowcontrol.fair_queues import flow_hash
+from kapi.flowcontrol.level import Claim, PriorityLevel, allocate, half_up
 from kapi.flowcontrol.matching import Matcher, distinguisher_method, flow_distinguisher, schema_matcher
 from kapi.flowcontrol.metrics import Meter
-from kapi.flowcontrol.queue import Request
-from kapi.flowcontrol.sharding import flow_hash
-from kapi.flowcontrol.tally import Tally
+from kapi.flowcontrol.queue import Request, Tally
 from kapi.machinery.tree import Object
 from kapi.request.flow import Flow
 from kapi.request.host_user import is_tenant
 from kapi.request.info import RequestInfo
 from kapi.request.repeated import Repeated
 from kapi.request.user import UserInfo
+from kapi.resources.flowcontrol import bootstrap
+from kapi.resources.flowcontrol import bootstrap as must
 from kapi.runtime.interface import Client
 from kapi.scheduling.thread_scheduler import ThreadScheduler
 
+GROUP = "flowcontrol.apiserver.k8s.io"
 log = Logger()
-
 SCHEMA_UID = b"X-Kubernetes-PF-FlowSchema-UID"
 LEVEL_UID = b"X-Kubernetes-PF-PriorityLevel-UID"
 ADJUSTMENT_SECONDS = 10.0  # seconds
@@ -43,6 +41,24 @@ _CACHE_SIZE = 10_000  # classifications
 #: characters of all cache keys together: paths and groups may be long
 _MAX_CACHED_LENGTH = 4 * 1024 * 1024
 _READS = frozenset({"get", "list", "watch", "head", "options"})
+
+
+def _objects(kind: str, specs: dict[str, Object]) -> list[Object]:
+    return [
+        {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+        for name, spec in specs.items()
+    ]
+
+
+def levels(*, mandatory: bool) -> list[Object]:
+    """PriorityLevelConfiguration objects."""
+    specs = must.PRIORITY_LEVELS if mandatory else bootstrap.SUGGESTED_PRIORITY_LEVELS
+    return _objects("PriorityLevelConfiguration", specs)
+
+
+def schemas(*, mandatory: bool) -> list[Object]:
+    """FlowSchema objects."""
+    return _objects("FlowSchema", must.FLOW_SCHEMAS if mandatory else bootstrap.SUGGESTED_FLOW_SCHEMAS)
 
 
 class Schema(NamedTuple):
@@ -139,7 +155,7 @@ class FlowController:
         """Builds schemas and levels from the current objects."""
         self._scheduled = False
         self._clear_cache()
-        level_objects = {obj["metadata"]["name"]: obj for obj in bootstrap.levels(mandatory=True)} | self._level_objects
+        level_objects = {obj["metadata"]["name"]: obj for obj in levels(mandatory=True)} | self._level_objects
         valid: set[str] = set()
         for name, obj in level_objects.items():
             level = self.levels.get(name) or self._new_level(name)
@@ -153,7 +169,7 @@ class FlowController:
                 del self.levels[name]
             else:
                 self.levels[name].quiescing = True
-        mandatory = bootstrap.schemas(mandatory=True)
+        mandatory = schemas(mandatory=True)
         objects = {obj["metadata"]["name"]: obj for obj in mandatory} | self._schema_objects
         ordered = sorted(
             objects.values(), key=lambda obj: (obj["spec"].get("matchingPrecedence", 0), obj["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""Fair queuing of one priority level's requests (KEP-1040; upstream: ``fairqueuing/queueset``).
+"""Fair queuing of one priority level's requests (KEP-1040; upstream: ``fairqueuing/queueset``, ``util/shufflesharding``).
 
 Each queue counts the seat-seconds it was served.  The next request comes from the queue that would then have the fewest.  A queue
 that was empty starts at the count of the least served queue with waiting requests, so that it gains nothing from the time
@@ -10,10 +10,14 @@ for the time it has worked, not for its waits for the store or a webhook.
 
 The last seats are reserved for queues without running requests.  The store replies to many writes at once, so a client that
 writes a hundred at a time frees all its seats together and takes them again; without a reserve others would wait each time.
+
+Each flow has a hand of a few queues out of many.  Two flows rarely share all their queues.  So when one flow fills its queues,
+another mostly still has a short one.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable
 
@@ -21,15 +25,34 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from kapi.flowcontrol.queue import EXPECTED_SECONDS, NO_REQUESTS, Queue, Request
-from kapi.flowcontrol.sharding import deal
 from kapi.flowcontrol.usage import Usage
+from kapi.machinery.memo import cached_function
 
 _SEATS_PER_RESERVED = 16  # of so many seats one is reserved for queues without running requests
-
 QUEUE_FULL = "queue-full"
 CONCURRENCY_LIMIT = "concurrency-limit"
 TIME_OUT = "time-out"
 CANCELLED = "cancelled"
+
+
+def flow_hash(schema: str, flow: str) -> int:
+    """64 bits that are the same for all requests of a flow; ``flow`` is its distinguisher."""
+    data = len(schema).to_bytes(4, "little") + schema.encode() + flow.encode("utf-8", "surrogateescape")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+@cached_function(4096)
+def deal(entropy: int, deck: int, hand: int) -> tuple[int, ...]:
+    """``hand`` different numbers below ``deck``, determined by ``entropy``."""
+    cards: list[int] = []
+    for position in range(hand):
+        entropy, card = divmod(entropy, deck - position)
+        # the card-th of the numbers not yet dealt
+        for taken in sorted(cards):
+            if card >= taken:
+                card += 1
+        cards.append(card)
+    return tuple(cards)
 
 
 class FairQueues:

@@ -1,19 +1,93 @@
-"""The state of a priority level: its limits, its queues, what it may borrow (KEP-1040; upstream: ``apf_controller.go``)."""
+"""The state of a priority level (limits, queues, what it may borrow), and the division of concurrency by demand (KEP-1040).
+
+Retry-After is higher when many requests were rejected recently.
+Upstream: ``util/flowcontrol/{apf_controller,conc_alloc,dropped_requests_tracker}.go``.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.flowcontrol.allocation import half_up
-from kapi.flowcontrol.dropped import RetryAfter
 from kapi.flowcontrol.fair_queues import FairQueues
 from kapi.machinery.tree import Object
 from kapi.request.flow import Level
 
+_MAX_SECONDS = 32  # seconds
+_MIN_TARGET = 0.001  # a target of nothing would never be given anything
 _EXEMPT_WEIGHT = 3.0  # an exempt level's share of the thread's time, relative to all other levels together
 _MAX_SEATS_PART = 0.15  # of the nominal limit: the most for one request
+
+
+class RetryAfter:
+    """Retry-After of one priority level, in seconds; it doubles under load and later decreases by one."""
+
+    def __init__(self) -> None:
+        self.seconds = 1
+        self._history: deque[tuple[int, int]] = deque()  # (second, dropped in it)
+        self._second = 0
+        self._count = 0
+        self._raised = 0
+
+    def dropped(self, now: float) -> None:
+        """Counts one rejected request at ``now`` (seconds of a monotonic clock)."""
+        second = int(now)
+        if second == self._second:
+            self._count += 1
+            return
+        self._history.append((self._second, self._count))
+        while self._history and second - self._history[0][0] > min(2 * self.seconds, _MAX_SECONDS):
+            self._history.popleft()
+        self._second, self._count = second, 1
+        recent = sum(count for when, count in self._history if second - when <= self.seconds)
+        if second - self._raised >= self.seconds and recent >= 3 * self.seconds:
+            self.seconds = min(2 * self.seconds, _MAX_SECONDS)
+            self._raised = second
+        elif recent < self.seconds and self.seconds > 1:
+            self.seconds -= 1
+
+
+def half_up(number: float) -> int:
+    """Rounds as upstream does: a half goes up."""
+    return math.floor(number + 0.5)
+
+
+class Claim(NamedTuple):
+    """What one level must have, may have and would like, in seats."""
+
+    lower: float
+    upper: float
+    target: float
+
+
+def allocate(total: float, claims: Sequence[Claim]) -> tuple[list[float], float]:
+    """Seats for each claim, and the fair fraction: as far as the bounds let it, each gets that part of its target.
+
+    The seats sum up to ``total`` if the bounds allow it; otherwise each is at the bound that stands in the way.
+    """
+    if sum(claim.lower for claim in claims) >= total:
+        return [claim.lower for claim in claims], 0.0
+    if sum(claim.upper for claim in claims) <= total:
+        return [claim.upper for claim in claims], 1.0
+    targets = [max(claim.target, _MIN_TARGET) for claim in claims]
+
+    def at(fraction: float) -> list[float]:
+        return [
+            max(claim.lower, min(claim.upper, fraction * target)) for claim, target in zip(claims, targets, strict=True)
+        ]
+
+    low, high = 0.0, max(claim.upper / target for claim, target in zip(claims, targets, strict=True))
+    for _ in range(100):
+        middle = (low + high) / 2
+        if sum(at(middle)) < total:
+            low = middle
+        else:
+            high = middle
+    return at(high), high
 
 
 class PriorityLevel:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from kapi.flowcontrol.tally import Tally
+from kapi.flowcontrol.queue import Tally
 from kapi.flowcontrol.usage import Ratios, Usage
 from kapi.machinery.meters import Counter, Histogram, cumulative
 

@@ -1,4 +1,7 @@
-"""A request that needs seats, and the queue in which it waits for them (upstream: ``fairqueuing/queueset/types.go``)."""
+"""A request that needs seats, and the queue in which it waits for them (upstream: ``fairqueuing/queueset/types.go``).
+
+Ordinary requests (one seat, no wait) are counted cheaply; histograms are brought up to date at a scrape.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,37 @@ from typing import Protocol
 
 from twisted.internet.defer import Deferred
 
-from kapi.flowcontrol.tally import Tally
+from kapi.machinery.meters import Histogram
 from kapi.request.info import RequestInfo
 from kapi.request.user import UserInfo
 
+_MAX_DURATIONS = 256  # kept before they are moved to the histogram
 EXPECTED_SECONDS = 0.003  # seconds that a request is expected to take
+
+
+class Tally:
+    """Counts of one schema at one level; ``runs`` is the histogram of the seconds that requests ran."""
+
+    __slots__ = ("dispatched", "estimated", "_labels", "_ran", "_runs")
+
+    def __init__(self, level: str, schema: str, runs: Histogram) -> None:
+        self.estimated = 0  # requests estimated at one seat
+        self.dispatched = 0  # requests that did not wait
+        self._ran: list[float] = []
+        self._runs = runs
+        self._labels = (level, schema, "regular")
+
+    def ended(self, seconds: float) -> None:
+        """Counts a request, not a watch, that ran for ``seconds``."""
+        self._ran.append(seconds)
+        if len(self._ran) >= _MAX_DURATIONS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Moves the durations into the histogram."""
+        if self._ran:
+            self._runs.observe_all(self._ran, *self._labels)
+            self._ran.clear()
 
 
 class Seats(Protocol):

@@ -1,4 +1,6 @@
-"""How full a priority level was, and for how long (upstream: ``metrics/timing_ratio_histogram.go``).
+"""How full a priority level was, and for how long; and its demand for seats in one adjustment period.
+
+Upstream: ``metrics/timing_ratio_histogram.go``, ``fairqueuing/integrator.go``.
 
 Upstream observes the figures "at the end of every nanosecond".  Here a change is only recorded.  The histograms of how long each
 state lasted are computed at a scrape, when the limits change, or after many changes.
@@ -6,19 +8,49 @@ state lasted are computed at a scrape, when the limits change, or after many cha
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 
-from kapi.flowcontrol.demand import Demand
-
+_SMOOTHING = 0.977  # weight of the previous periods in the smoothed demand
 _MAX_CHANGES = 512  # recorded before they are moved to the histograms
 _NANOSECONDS = 1e9
 SEATS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 REQUESTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
 DEMAND = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0)
-
-
 #: what a level holds at one moment: seats in use, requests that run, requests that wait, seats in use and waited for
 State = tuple[int, int, int, int]
+
+
+class Demand:
+    """Seats as a function of time; the caller keeps the time and adds the pieces."""
+
+    def __init__(self) -> None:
+        self._elapsed = 0.0
+        self._sum = 0.0
+        self._squares = 0.0
+        self.peak = 0  # of this period so far
+        self.average = 0.0
+        self.deviation = 0.0
+        self.high = 0
+        self.smoothed = 0.0
+
+    def lasted(self, value: int, seconds: float) -> None:
+        """Adds a piece: the demand was ``value`` for ``seconds``."""
+        self._elapsed += seconds
+        self._sum += value * seconds
+        self._squares += value * value * seconds
+
+    def sample(self, value: int) -> None:
+        """Ends a period and computes its figures; the next period begins with ``value``."""
+        elapsed = self._elapsed
+        self.high = self.peak
+        if elapsed > 0:
+            self.average = self._sum / elapsed
+            variance = self._squares / elapsed - self.average * self.average
+            self.deviation = math.sqrt(max(0.0, variance))
+            envelope = self.average + self.deviation
+            self.smoothed = max(envelope, _SMOOTHING * self.smoothed + (1 - _SMOOTHING) * envelope)
+        self._elapsed, self._sum, self._squares, self.peak = 0.0, 0.0, 0.0, value
 
 
 class Ratios:

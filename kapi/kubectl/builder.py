@@ -13,12 +13,12 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.info import Info, Transform
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.raw import read_bytes
-from kapi.kubectl.result import Result
 from kapi.kubectl.visitor import (
     Chain,
     Failed,
     Flattened,
     Named,
+    Result,
     Selector,
     Visitor,
     expand_paths,

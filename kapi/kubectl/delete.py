@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
-from kapi.kubectl.delete_options import FLAGS as DELETE
-from kapi.kubectl.delete_options import delete_options, propagation
 from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import FILENAME, Flag
 from kapi.kubectl.info import Info, kind_text
 from kapi.kubectl.messages import CommandError, raise_errors
 from kapi.kubectl.raw import send_raw
-from kapi.kubectl.result import Result
-from kapi.kubectl.visitor import Known
+from kapi.kubectl.visitor import Known, Result
 from kapi.kubectl.waiting import wait_until_gone
-from kapi.kubectl.writing import dry_run_strategy, dry_run_suffix, with_source
+from kapi.kubectl.writing import FLAGS as DELETE
+from kapi.kubectl.writing import delete_options, dry_run_strategy, dry_run_suffix, propagation, with_source
 from kapi.machinery.status import NotFound
 from kapi.machinery.tree import Object
 

@@ -1,6 +1,14 @@
-"""``kapi explain`` (upstream: kubectl ``cmd/explain``): what a kind and its fields mean, as the server documents them."""
+"""``kapi explain``: what a kind and its fields mean, as the server documents them (upstream: kubectl ``explain/v2``).
+
+A schema of the OpenAPI v3 document is followed through references, the items of lists, the values of maps, and ``allOf``; a
+reference that leads back to itself ends there.  Lines have a bounded width and are broken between words (``util/term``,
+go-wordwrap): spaces inside of a line are kept, those at a break are removed, a no-break space is part of its word.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
 
 from kapi.client.discovery import APIResource
 from kapi.client.errors import NoMatch
@@ -8,14 +16,228 @@ from kapi.kubectl.factory import Factory
 from kapi.kubectl.flags import Flag
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.openapi import read_document
-from kapi.kubectl.schema_text import NoField, SchemaText
+from kapi.machinery.golang import value_text
 from kapi.machinery.gvk import GroupVersion
+from kapi.machinery.tree import Object, Tree
 
+_PIECE = re.compile(r"\n|[^\S\n\xa0]+|(?:[^\s]|\xa0)+")
+WIDTH, MARGIN = 80, 4  # characters
+MAX_ENUM = 4  # values shown in a list of fields
+_NONE: frozenset[str] = frozenset()
 FLAGS = (
     Flag("recursive", "bool"),
     Flag("api-version"),
     Flag("output", short="o", default="plaintext"),
 )
+
+
+def wrapped(text: str, width: int) -> str:
+    """Breaks the text into lines of ``width`` characters; a longer word has a line of its own."""
+    out: list[str] = []
+    column, spaces = 0, ""
+    for piece in _PIECE.findall(text):
+        if piece == "\n":
+            if column + len(spaces) <= width:
+                out.append(spaces)
+            out.append("\n")
+            column, spaces = 0, ""
+        elif piece.strip() == "" and piece != "\xa0" * len(piece):
+            spaces = piece
+        else:
+            before = column + len(spaces)
+            if before > 1 and before + len(piece) > width:
+                out.append("\n")
+                column, spaces = 0, ""
+            out.append(spaces + piece)
+            column, spaces = column + len(spaces) + len(piece), ""
+    if column + len(spaces) <= width:
+        out.append(spaces)
+    return "".join(out)
+
+
+def indented(text: str, amount: int) -> str:
+    """Indents each line by ``amount`` spaces, also an empty one at the end."""
+    margin = " " * amount
+    return margin + text.replace("\n", "\n" + margin)
+
+
+class NoField(Exception):
+    """The kind has no such field."""
+
+
+class SchemaText:
+    """``recursive``: also the fields of fields, without descriptions."""
+
+    def __init__(self, document: Object, *, recursive: bool = False) -> None:
+        self._document, self._recursive = document, recursive
+
+    def kind_of(self, group: str, version: str, resource: str) -> Object | None:
+        """Group, version and kind of a resource, as its operations say."""
+        prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        paths = self._document.get("paths") or {}
+        for scope in ("", "/namespaces/{namespace}"):
+            for end in ("", "/{name}"):
+                operations = paths.get(f"{prefix}{scope}/{resource}{end}") or {}
+                for method in ("get", "post", "put", "patch", "delete"):
+                    kind: Object | None = (operations.get(method) or {}).get("x-kubernetes-group-version-kind")
+                    if kind:
+                        return kind
+        return None
+
+    def schema_of(self, kind: Object) -> Object | None:
+        schemas = (self._document.get("components") or {}).get("schemas") or {}
+        for name in sorted(schemas):
+            if kind in schemas[name].get("x-kubernetes-group-version-kind", ()):
+                found: Object = schemas[name]
+                return found
+        return None
+
+    def explain(self, schema: Object, fields: Sequence[str]) -> str:
+        """The schema, or what the path of fields leads to.  Raises NoField."""
+        found = self._target(schema, fields, _NONE, "")
+        if found is None:
+            raise NoField(f'field "{fields[-1]}" does not exist')
+        head, target = found
+        resolved = self._resolved(target)
+        text = "DESCRIPTION:\n" + _block("".join(self._descriptions(resolved)) or "<empty>", MARGIN)
+        lines = "".join(self._fields(resolved, 1, _NONE))
+        return head + text + _external(resolved, 0, MARGIN) + (f"FIELDS:\n{lines}" if lines else "")
+
+    def _resolved(self, schema: Object) -> Object:
+        """The schema that a reference leads to, or the schema itself."""
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            return schema
+        found: Tree = self._document
+        for part in reference[1:].split("/"):
+            if part:
+                found = found.get(part)
+                if not isinstance(found, dict):
+                    return schema
+        return found or schema
+
+    def _target(
+        self, schema: Object, fields: Sequence[str], seen: frozenset[str], head: str
+    ) -> tuple[str, Object] | None:
+        """The heading and the schema of the last of the fields; None when there is no such field."""
+        if not fields:
+            return head, schema
+        reference = schema.get("$ref") or ""
+        if reference in seen:
+            return None
+        seen = seen | {reference} if reference else seen
+        resolved = self._resolved(schema)
+        inner = (resolved.get("properties") or {}).get(fields[0])
+        if inner:
+            head = f"FIELD: {fields[0]} <{self._type(inner)}>\n{_long_enum(inner)}\n\n"
+            return self._target(inner, fields[1:], _NONE, head)
+        values = resolved.get("items") or _values(resolved)
+        if values is not None:
+            return self._target(values, fields, seen, head)
+        for part in resolved.get("allOf") or ():
+            found = self._target(part, fields, seen, head)
+            if found is not None:
+                return found
+        return None
+
+    def _descriptions(self, schema: Object) -> Iterator[str]:
+        """The schema's own description, and those of its parts."""
+        resolved = self._resolved(schema)
+        if resolved.get("description"):
+            yield resolved["description"] + "\n"
+        for part in _parts(resolved):
+            yield from self._descriptions(part)
+
+    def _fields(self, schema: Object, level: int, seen: frozenset[str]) -> Iterator[str]:
+        reference = schema.get("$ref") or ""
+        if reference in seen:
+            return
+        seen = seen | {reference} if reference else seen
+        resolved = self._resolved(schema)
+        properties, required = resolved.get("properties") or {}, set(resolved.get("required") or ())
+        for name in sorted(properties):
+            yield self._field(name, properties[name], name in required, level * 2)
+            if self._recursive:
+                yield from self._fields(properties[name], level + 1, seen)
+        for part in _parts(resolved):
+            yield from self._fields(part, level, seen)
+
+    def _field(self, name: str, schema: Object, required: bool, margin: int) -> str:
+        text = f"{' ' * margin}{name}\t<{self._type(schema)}>" + (" -required-" if required else "")
+        text += _short_enum(schema, margin) + "\n"
+        if self._recursive:
+            return text
+        text += _block(schema.get("description") or "<no description>", margin + 2)
+        return text + _external(schema, margin + 2, margin + 4) + "\n"
+
+    def _type(self, schema: Object) -> str:
+        if schema.get("items"):
+            return "[]" + self._type(schema["items"])
+        values = _values(schema)
+        if values is not None:
+            return "map[string]" + self._type(values)
+        parts = schema.get("allOf") or []
+        if len(parts) == 1 and not schema.get("properties"):
+            return self._type(parts[0])
+        reference = schema.get("$ref")
+        if reference:
+            resolved = self._resolved(schema)
+            known = "" if resolved is schema else resolved.get("type")
+            if known and known != "object":
+                return str(known)
+            return str(reference).rpartition("/")[2].rpartition(".")[2] or "Object"
+        known = schema.get("type")
+        return "Object" if not known or known == "object" else str(known)
+
+
+def _values(schema: Object) -> Object | None:
+    """The schema of a map's values."""
+    found = schema.get("additionalProperties")
+    return found if isinstance(found, dict) and found else None
+
+
+def _parts(schema: Object) -> Iterator[Object]:
+    yield from schema.get("allOf") or ()
+    if schema.get("items"):
+        yield schema["items"]
+    values = _values(schema)
+    if values is not None:
+        yield values
+
+
+def _block(text: str, margin: int) -> str:
+    """Wrapped text, indented to the margin."""
+    return indented(wrapped(text, WIDTH - margin), margin) + "\n"
+
+
+def _external(schema: Object, margin: int, inner: int) -> str:
+    """The link to more documentation, if there is one."""
+    docs = schema.get("externalDocs")
+    if not docs:
+        return ""
+    text = "\n" + indented("EXTERNAL DOCS:", margin) + "\n"
+    if docs.get("description"):
+        text += _block(docs["description"], inner)
+    if docs.get("url"):
+        text += indented(f"URL: {docs['url']}", inner) + "\n"
+    return text
+
+
+def _enum_text(value: object) -> str:
+    return '""' if value == "" else value_text(value)
+
+
+def _long_enum(schema: Object) -> str:
+    values = schema.get("enum")
+    return "ENUM:" + "".join(f"\n{' ' * MARGIN}{_enum_text(value)}" for value in values) if values else ""
+
+
+def _short_enum(schema: Object, margin: int) -> str:
+    values = schema.get("enum")
+    if not values:
+        return ""
+    shown = ", ".join(_enum_text(value) for value in values[:MAX_ENUM])
+    return f"\n{' ' * margin}enum: {shown}" + (", ...." if len(values) > MAX_ENUM else "")
 
 
 async def run(factory: Factory, program: str) -> int:

@@ -12,7 +12,7 @@ from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError, aggregate
 from kapi.kubectl.print_flags import printer_for
 from kapi.kubectl.raw import raw_path
-from kapi.kubectl.result import Result
+from kapi.kubectl.visitor import Result
 from kapi.machinery.tree import Object
 
 if TYPE_CHECKING:  # imported only by commands that print tables

@@ -1,17 +1,17 @@
-"""Visitors: where the objects of a command come from (upstream: cli-runtime ``resource/visitor.go``, ``selector.go``)."""
+"""Where the objects of a command come from, and the errors in reading them (upstream: cli-runtime ``resource``)."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from kapi.client.discovery import APIResource
 from kapi.client.errors import StatusError
 from kapi.client.rest import RESTClient
 from kapi.kubectl.info import Info, Transform, is_list, items_of
-from kapi.kubectl.messages import CommandError
+from kapi.kubectl.messages import CommandError, aggregate
 from kapi.machinery.status import BadRequest, NotFound
 from kapi.machinery.tree import Object
 
@@ -247,3 +247,35 @@ def _parts(data: bytes) -> list[bytes]:
             lines.append(line)
     documents.append(b"\n".join(lines))
     return documents
+
+
+class Result:
+    """``single``: the arguments name exactly one object.  ``ignore_not_found``: NotFound errors are dropped."""
+
+    def __init__(
+        self,
+        visitor: Visitor,
+        *,
+        single: bool = False,
+        targets_single_items: bool = False,
+        errors: Iterable[BaseException] = (),
+    ) -> None:
+        self._visitor = visitor
+        self.single, self.targets_single_items = single, targets_single_items
+        self.ignore_not_found = False
+        self.errors = list(errors)
+
+    async def visit(self) -> AsyncIterator[Info]:
+        """The objects; ``errors`` has the errors afterwards."""
+        async for info in self._visitor.visit():
+            if not isinstance(info, Exception):
+                yield info
+            elif not (self.ignore_not_found and isinstance(info, NotFound)):
+                self.errors.append(info)
+
+    async def infos(self) -> list[Info]:
+        return [info async for info in self.visit()]
+
+    def raise_errors(self) -> None:
+        """Raises an Aggregate of the errors, if there are any."""
+        aggregate(self.errors)

@@ -1,11 +1,11 @@
-"""Common parts of ``create`` and ``apply``: flags, the objects of files, errors that name the file."""
+"""Common parts of ``create``, ``apply`` and ``delete``: flags, the objects of files, errors that name the file."""
 
 from __future__ import annotations
 
 from kapi.client.errors import StatusError
 from kapi.kubectl.builder import Builder
 from kapi.kubectl.factory import Factory
-from kapi.kubectl.flags import FILENAME, PRINT, Flag
+from kapi.kubectl.flags import FILENAME, PRINT, Flag, Flags
 from kapi.kubectl.go_json import json_text
 from kapi.kubectl.info import Info
 from kapi.kubectl.messages import CommandError
@@ -21,6 +21,19 @@ WRITE = (
 )
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _VALIDATION = {"true": "Strict", "strict": "Strict", "warn": "Warn", "false": "Ignore", "ignore": "Ignore"}
+FLAGS = (
+    Flag("cascade", no_opt_default="background", default="background"),
+    Flag("force", "bool"),
+    Flag("grace-period", "int", default=-1),
+    Flag("timeout", "duration", default=0.0),
+)
+_CASCADES = {
+    "background": "Background",
+    "foreground": "Foreground",
+    "orphan": "Orphan",
+    "true": "Background",
+    "false": "Orphan",
+}
 
 
 def dry_run_strategy(text: str) -> str:
@@ -77,3 +90,23 @@ def with_last_applied(obj: Object) -> Object:
         **bare,
         "metadata": {**bare["metadata"], "annotations": {**annotations, LAST_APPLIED: json_text(bare) + "\n"}},
     }
+
+
+def propagation(flags: Flags) -> str:
+    """The ``propagationPolicy`` of ``--cascade``.  Raises CommandError."""
+    found = _CASCADES.get(flags.get_string("cascade"))
+    if found is None:
+        raise CommandError(
+            f'invalid cascade value ({flags.get_string("cascade")}). Must be "background", "foreground", or "orphan"'
+        )
+    return found
+
+
+def delete_options(policy: str, grace: int, dry_run: str) -> Object:
+    """DeleteOptions.  ``grace`` is in seconds, below 0 for the object's own; ``dry_run`` is "none", "client" or "server"."""
+    options: Object = {"propagationPolicy": policy}
+    if grace >= 0:
+        options["gracePeriodSeconds"] = grace
+    if dry_run == "server":
+        options["dryRun"] = ["All"]
+    return options

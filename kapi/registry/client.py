@@ -1,11 +1,16 @@
-"""The in-process client over the registry: the same admission, validation and events as by HTTP, without the HTTP."""
+"""The in-process client over the registry: the same admission, validation and events as by HTTP, without the HTTP.
+
+Its requests are counted (upstream: apiserver ``endpoints/metrics``, apiserver_selfrequest_total).  The client of a built-in
+resource that ``--runtime-config`` or a feature gate has switched off finds nothing, watches nothing, and its writes raise
+NotFound, so that its users work without the resource.
+"""
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, NoReturn, ParamSpec, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -14,18 +19,17 @@ from kapi.machinery import status, tree
 from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
+from kapi.machinery.meters import Counter
 from kapi.machinery.tree import Object
 from kapi.registry import read
-from kapi.registry.absent import AbsentLister, AbsentResource
 from kapi.registry.conversion import converting
 from kapi.registry.create import create
 from kapi.registry.delete import delete
-from kapi.registry.delete_collection import delete_collection as delete_all
+from kapi.registry.delete import delete_collection as delete_all
 from kapi.registry.deletions import PendingDeletion
 from kapi.registry.deliveries import Deliveries
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
-from kapi.registry.self_requests import SELF_REQUESTS
 from kapi.registry.stores import Stores
 from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
@@ -38,10 +42,73 @@ from kapi.watchcache.cache import Batch, Cache, Entry, Watch, WatchEvent
 from kapi.watchcache.event import DELETED
 from kapi.watchcache.unreadable import Unreadable
 
+SELF_REQUESTS = Counter(
+    "apiserver_selfrequest_total",
+    "[ALPHA] Counter of apiserver self-requests broken out for each verb, API resource and subresource.",
+    ("verb", "group", "resource", "subresource"),
+)
 log = Logger()
 RESTART_SECONDS = 1.0  # after a fault that has ended a watch: the fault may come again
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+
+
+class AbsentLister:
+    changes = 0
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return None
+
+    def list(self, namespace: str = "") -> builtins.list[Object]:
+        return []
+
+    def labelled(self, labels: Mapping[str, str], namespace: str = "") -> builtins.list[Object]:
+        return []
+
+
+class AbsentResource:
+    """See ``ResourceClient``."""
+
+    lister = AbsentLister()
+    history = None
+
+    async def get(self, name: str, namespace: str = "") -> NoReturn:
+        raise status.no_such_resource()
+
+    async def list(self, namespace: str = "") -> builtins.list[Object]:
+        return []
+
+    async def list_at(self, namespace: str = "") -> tuple[builtins.list[Object], int]:
+        return [], 0
+
+    async def count_at(self, namespace: str = "") -> tuple[int, int]:
+        return 0, 0
+
+    async def create(self, obj: Object, namespace: str = "") -> NoReturn:
+        raise status.no_such_resource()
+
+    async def update(
+        self, obj: Object, namespace: str = "", subresource: str = "", *, counted: int | None = None
+    ) -> NoReturn:
+        raise status.no_such_resource()
+
+    async def patch(self, name: str, patch: Object, namespace: str = "", subresource: str = "") -> NoReturn:
+        raise status.no_such_resource()
+
+    async def apply(self, name: str, declared: Object, namespace: str = "", subresource: str = "") -> NoReturn:
+        raise status.no_such_resource()
+
+    async def delete(self, name: str, namespace: str = "", options: Object | None = None) -> NoReturn:
+        raise status.no_such_resource()
+
+    async def delete_collection(self, namespace: str = "", options: Object | None = None) -> None:
+        return
+
+    def unreadable(self, namespace: str = "") -> builtins.list[tuple[str, str]]:
+        return []
+
+    def watch(self, handler: EventHandler, *, namespace: str = "", name: str = "") -> Callable[[], None]:
+        return lambda: None
 
 
 class CacheLister:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from kapi.admission.interface import CREATE, Attributes
@@ -13,16 +15,27 @@ from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.machinery.uid import new_uid
 from kapi.registry import metadata as meta
-from kapi.registry.charges import charges_of
 from kapi.registry.errors import interpret
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore
 from kapi.registry.validation import refusal, validated
 from kapi.store.errors import KeyExists, OutcomeUnknown, Outdated, StoreError
+from kapi.store.interface import Charge
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
 _MAX_ATTEMPTS = 8  # with another name, or with another charge
+
+
+def charges_of(store: ResourceStore, attributes: Attributes) -> Sequence[Charge]:
+    """The quotas that admission has charged, by their keys in the store, with their revisions.
+
+    Empty when quotas are in another store than the object: there is no transaction over both.
+    """
+    if store.store is not store.environment.quotas:
+        return ()
+    prefix = f"core/resourcequotas/{attributes.namespace}/"
+    return [Charge(prefix + name, revision) for name, revision in attributes.charges.items()]
 
 
 async def create(store: ResourceStore, op: Operation, obj: Object) -> Stored:

@@ -1,28 +1,127 @@
-"""Delete: preconditions, grace, finalizers, propagation (upstream: ``store.go`` Delete, ``registry/rest/delete.go``)."""
+"""Delete: preconditions, grace, finalizers, propagation; of a collection; of an object that cannot be decoded.
+
+Upstream: ``store.go`` (Delete, DeleteCollection), ``registry/rest/delete.go``.
+
+An object that cannot be decoded is deleted without preconditions, finalizers, admission or after-delete hooks (KEP-3926,
+AllowUnsafeMalformedObjectDeletion; upstream: ``registry/generic/registry/corrupt_obj_deleter.go``).  Here that works whether the
+gate is on or not, since nothing else can remove such an object.  As upstream, the gate decides what the option means for an
+object that can be decoded.
+"""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+
+from twisted.logger import Logger
+
 from kapi.admission.interface import DELETE
+from kapi.authorization.interface import Attributes, Decision
+from kapi.codecs.split import encode_halves
 from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import LARGE, commit, engage
+from kapi.machinery.field import FieldError, Path, invalid
 from kapi.machinery.freeing import free_in_steps
-from kapi.machinery.gvk import GroupResource
+from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.time import seconds_of, stamp
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
-from kapi.registry.errors import interpret
+from kapi.registry.deletions import DeletionBatch, PendingDeletion
+from kapi.registry.errors import interpret, missing
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
-from kapi.registry.unreadable import delete_unreadable, refuse_readable
-from kapi.registry.upstream_key import missing
+from kapi.request.call import Call
 from kapi.resources.definition import StrategyContext
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
-from kapi.store.interface import Deletion
+from kapi.store.interface import MAX_DELETIONS, Deletion, Store
 from kapi.watchcache.entry import Entry
 from kapi.watchcache.unreadable import Unreadable
 
+log = Logger()
+
+OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
+VERB = "unsafe-delete-ignore-read-errors"
+GATE = "AllowUnsafeMalformedObjectDeletion"
+_INCOMPATIBLE_OPTIONS = ("dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions")
+_READABLE = "it is exclusively used to delete corrupt object(s), try again by removing this option"
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
+_MAX_BATCH_BYTES = 1_000_000  # of objects that one command deletes
+
+
+def refuse_readable(store: ResourceStore, op: Operation) -> None:
+    """Raises Invalid when the gate is on and the option is set for an object that can be decoded."""
+    if op.options.get(OPTION) and store.environment.features.get(GATE):
+        raise _invalid(store, op, [invalid(Path(OPTION), True, _READABLE)])
+
+
+async def delete_unreadable(store: ResourceStore, op: Operation, error: Unreadable) -> Stored:
+    """Deletes the object and answers only its name.  Raises ``error`` without the option, Forbidden, Invalid."""
+    if not op.options.get(OPTION):
+        raise error
+    wrong: list[FieldError] = [
+        invalid(Path(OPTION), True, f"cannot be set together with .{name}")
+        for name in _INCOMPATIBLE_OPTIONS
+        if op.options.get(name) not in (None, [], {})
+    ]
+    if wrong:
+        raise _invalid(store, op, wrong)
+    await _authorize(store, op)
+    metadata: Object = {"name": op.name}
+    if op.namespace:
+        metadata["namespace"] = op.namespace
+    obj = {"kind": store.row.kind, "apiVersion": str(store.row.group_version), "metadata": metadata}
+    revision = error.revision
+    try:
+        commit()
+        try:
+            revision = await store.store.delete(store.key(op.namespace, op.name), revision, *encode_halves(obj))
+        except RevisionConflict as conflict:  # the revision was read from damaged bytes
+            if error.revision:
+                raise
+            revision = await store.store.delete(
+                store.key(op.namespace, op.name), conflict.revision, *encode_halves(obj)
+            )
+    except (RevisionConflict, KeyMissing):
+        raise
+    except StoreError as failed:
+        raise interpret(failed, store.group_resource, op.name) from failed
+    log.warn(
+        "deleted an object that could not be read: {resource} {key}",
+        resource=str(store.group_resource),
+        key=error.key,
+    )
+    return Stored(obj, b"", revision, deleted=True)
+
+
+async def _authorize(store: ResourceStore, op: Operation) -> None:
+    """Raises Forbidden.  The permission to delete has been checked before; this is an additional verb."""
+    authorizer = store.environment.authorizer
+    if authorizer is None:
+        return
+    row = op.resource
+    verdict = authorizer.authorize(
+        Attributes(
+            user=op.user,
+            verb=VERB,
+            group=row.group,
+            version=row.version,
+            resource=row.plural,
+            namespace=op.namespace,
+            name=op.name,
+        )
+    )
+    if not isinstance(verdict, tuple):
+        verdict = await verdict
+    if verdict.decision is not Decision.ALLOW:
+        why = f'not permitted to do "{VERB}", reason: {verdict.reason}'
+        raise status.forbidden(store.group_resource, op.name, why)
+
+
+def _invalid(store: ResourceStore, op: Operation, errors: list[FieldError]) -> status.StatusError:
+    resource = store.group_resource
+    return status.invalid(GroupKind(resource.group, resource.resource), op.name, errors)
 
 
 async def delete(store: ResourceStore, op: Operation) -> Stored:
@@ -249,3 +348,40 @@ def _should_wait_for_dependents(options: Object, finalizers: list[str]) -> bool:
         if name == ORPHAN:
             return False
     return False
+
+
+async def delete_collection(
+    store: Store,
+    entries: Iterable[Entry],
+    delete_one: Callable[[Entry, PendingDeletion], Coroutine[object, object, object]],
+    workers: int,
+    call: Call,
+) -> None:
+    """Deletes the entries of a consistent list, at most ``workers`` at a time, in the slices of the caller or by ``call``.
+
+    They reach the store in batches: while it deletes one batch, the next is prepared.  An object that another client has
+    deleted first is skipped.  Raises the first StatusError; deletions that were started before it still complete.
+    """
+    batch_size = max(1, min(MAX_DELETIONS, workers // 2))
+    max_running = 2 if workers > 1 else 1
+    running: deque[DeletionBatch] = deque()
+    batch = DeletionBatch(store, call)
+    try:
+        for entry in entries:
+            batch.begin(partial(delete_one, entry))
+            if batch.count >= batch_size or batch.stored_bytes >= _MAX_BATCH_BYTES:
+                batch.send()
+                running.append(batch)
+                batch = DeletionBatch(store, call)
+                if len(running) >= max_running:
+                    await running[0].end()
+                    running.popleft()
+        batch.send()
+        running.append(batch)
+        while running:
+            await running[0].end()
+            running.popleft()
+    except BaseException:
+        for each in (*running, batch):
+            each.detach()
+        raise

@@ -12,7 +12,7 @@ from kapi.machinery.field import FieldError
 from kapi.machinery.gvk import GroupResource, GroupVersionResource
 from kapi.machinery.names import path_segment
 from kapi.machinery.tree import Object
-from kapi.registry.upstream_key import upstream_key
+from kapi.registry.errors import upstream_key
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, nothing that looks alike

@@ -13,8 +13,8 @@ from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.golang import NumberError, parse_uint
 from kapi.machinery.selectors import Predicate
+from kapi.registry.errors import missing
 from kapi.registry.resource_store import ResourceStore, check_name
-from kapi.registry.upstream_key import missing
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Cache, Entry
 from kapi.watchcache.pages import ListPart

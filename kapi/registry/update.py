@@ -15,12 +15,10 @@ from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
 from kapi.registry import metadata as meta
-from kapi.registry.charges import charges_of
-from kapi.registry.create import insert
-from kapi.registry.errors import interpret
+from kapi.registry.create import charges_of, insert
+from kapi.registry.errors import interpret, missing
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
-from kapi.registry.upstream_key import missing
 from kapi.registry.validation import refusal, validated
 from kapi.resources.definition import StrategyContext
 from kapi.schema.managedfields import only_timestamps_differ

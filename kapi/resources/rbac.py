@@ -1,6 +1,6 @@
 """Roles, ClusterRoles and their bindings (rbac.authorization.k8s.io/v1): defaults, validation, tables.
 
-A guard checks escalation (``kapi/registry/escalation.py``).
+A guard checks escalation (``kapi/registry/guards.py``).
 Upstream: ``pkg/apis/rbac/validation``, ``pkg/apis/rbac/v1/defaults.go``.
 """
 

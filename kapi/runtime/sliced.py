@@ -1,9 +1,14 @@
-"""A coroutine whose steps run in slices (ADR 18), so that a long computation between two waits does not block the reactor."""
+"""A coroutine whose steps run in slices (ADR 18), so that a long computation between two waits does not block the reactor.
+
+The background work of each reactor, such as the queues of controllers, is known: how it is run, and whether all of it is done.
+Upstream has nothing like it: goroutines do not block each other, and tests that wait for controllers poll.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -11,19 +16,48 @@ from twisted.python.failure import Failure
 
 from kapi.machinery.checkpoint import Interrupted, in_slices
 from kapi.request.call import Call
-from kapi.runtime.work import call_of
 
+_calls: WeakKeyDictionary[IReactorTime, Call] = WeakKeyDictionary()
 Result = TypeVar("Result")
+#: the Deferred that a coroutine waits for next, or what it returned
+Step = tuple[Deferred[object], None] | tuple[None, Result]
+
+
+class Work(Protocol):
+    def busy(self, within: float) -> bool:
+        """Whether something runs now, or will start within so many seconds."""
+
+
+_known: WeakKeyDictionary[IReactorTime, WeakSet[Work]] = WeakKeyDictionary()
+
+
+def run_by(reactor: IReactorTime, call: Call) -> None:
+    """From now on the work of queues on this reactor is computed by ``call``: in slices."""
+    _calls[reactor] = call
+
+
+def call_of(reactor: IReactorTime) -> Call | None:
+    """What ``run_by`` has set; None means that each step runs in one piece."""
+    return _calls.get(reactor)
+
+
+def register(reactor: IReactorTime, work: Work) -> None:
+    """Counts ``work`` in ``busy`` until it is garbage."""
+    found = _known.get(reactor)
+    if found is None:
+        found = _known[reactor] = WeakSet()
+    found.add(work)
+
+
+def busy(reactor: IReactorTime, within: float) -> bool:
+    """Whether any registered work of the reactor is busy."""
+    return any(work.busy(within) for work in list(_known.get(reactor, ())))
 
 
 def begin(reactor: IReactorTime, coroutine: Coroutine[Deferred[object], object, Result]) -> Deferred[Result]:
-    """As ``Deferred.fromCoroutine``, but steps run in slices when ``kapi.runtime.work.run_by`` was called for the reactor."""
+    """As ``Deferred.fromCoroutine``, but steps run in slices when ``kapi.runtime.sliced.run_by`` was called for the reactor."""
     call = call_of(reactor)
     return Deferred.fromCoroutine(coroutine) if call is None else Sliced(coroutine, call).done
-
-
-#: the Deferred that a coroutine waits for next, or what it returned
-Step = tuple[Deferred[object], None] | tuple[None, Result]
 
 
 class Sliced(Generic[Result]):

@@ -20,17 +20,17 @@ from kapi.admission.interface import AdmissionChain
 from kapi.assembly.config import Reloaders
 from kapi.assembly.filters import build_handler_chain
 from kapi.authorization.build import build_authorization
-from kapi.authorization.node.lazy_graph import LazyNodeGraph
-from kapi.authorization.rbac.lazy_index import LazyPolicyIndex
+from kapi.authorization.node.graph import LazyNodeGraph
+from kapi.authorization.rbac.index import LazyPolicyIndex
 from kapi.endpoints.lazy_table import LazyTable
 from kapi.filters.chain import Filter, FilterChain, Handler
 from kapi.machinery import status
-from kapi.registry.identities import Identities
+from kapi.registry.environment import Identities
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
 from kapi.request.reactor import Reactor
 from kapi.request.response import Response
-from kapi.runtime import work
+from kapi.runtime import sliced
 from kapi.servers.apiextensions.serving import GROUP as EXTENSIONS_GROUP
 from kapi.servers.apiextensions.serving import PLURAL as DEFINITIONS
 from kapi.servers.core.install import AGGREGATOR_GROUP
@@ -79,7 +79,7 @@ class ClusterServer:
         config = replace(shared.config, given=given, reloaders=Reloaders())
         store.max_object_bytes = config.options.storage.redis_max_object_bytes
         store.call = config.slices.call
-        work.run_by(given.reactor, config.slices.call)
+        sliced.run_by(given.reactor, config.slices.call)
         main, environment = shared.storage.caches.parts[0], shared.storage.registry.environment
         self.caches = LazyCaches(store, config.given.reactor, shared.scopes, main=main, call=config.slices.call)
         environment = msgspec.structs.replace(

@@ -8,8 +8,8 @@ from twisted.internet.task import deferLater
 from kapi.codecs.split import encode_halves
 from kapi.machinery import status
 from kapi.machinery.uid import new_uid
-from kapi.registry.identities import Identities
-from kapi.runtime import work
+from kapi.registry.environment import Identities
+from kapi.runtime import sliced
 from kapi.runtime.persistent import Persistent
 from kapi.serving.generic import GenericServer
 from kapi.store.memory import MemoryStore, Snapshot
@@ -46,7 +46,7 @@ class Template:
             await cluster.start()
             cluster.begin()
             end = reactor.seconds() + _READY_TIMEOUT
-            while cluster.beginning or work.busy(clock, 0.0) or cluster.caches.behind():
+            while cluster.beginning or sliced.busy(clock, 0.0) or cluster.caches.behind():
                 if reactor.seconds() > end:
                     raise RuntimeError("the controllers of a new logical cluster do not come to an end")
                 await deferLater(reactor, 0.005)

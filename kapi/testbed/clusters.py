@@ -21,7 +21,7 @@ from kapi.filters.chain import Filter, Handler
 from kapi.machinery import names, status
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
-from kapi.registry.identities import MAX_SEED_LENGTH, Identities
+from kapi.registry.environment import MAX_SEED_LENGTH, Identities
 from kapi.request.context import RequestContext
 from kapi.request.repeated import Repeated
 from kapi.request.response import Response

@@ -16,7 +16,7 @@ from kapi.filters.chain import Handler
 from kapi.machinery import status
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
-from kapi.registry.identities import Identities
+from kapi.registry.environment import Identities
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.store.errors import Compacted

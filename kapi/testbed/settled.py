@@ -16,7 +16,7 @@ from kapi.machinery import status
 from kapi.machinery.golang import NumberError, parse_duration, parse_uint, quote
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.runtime import work
+from kapi.runtime import sliced
 from kapi.serving.routing import Routes
 from kapi.watchcache.split_caches import AnyCaches
 
@@ -67,7 +67,7 @@ class Settled:
         others = self._requests.count - self._waiting
         if others > 0:
             return f"{others} requests are being answered"
-        if work.busy(self._reactor, BUSY_WITHIN_SECONDS):
+        if sliced.busy(self._reactor, BUSY_WITHIN_SECONDS):
             return "controllers are busy"
         return self._caches.behind()
 

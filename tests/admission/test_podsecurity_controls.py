@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kapi.admission.podsecurity.checks import CHECKS
-from kapi.admission.podsecurity.evaluation import evaluate
 from kapi.admission.podsecurity.levels import LATEST, LevelVersion
+from kapi.admission.podsecurity.plugin import evaluate
 from kapi.machinery.tree import Object
 from tests.admission.podsecurity_kit import container
 

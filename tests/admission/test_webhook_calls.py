@@ -13,7 +13,7 @@ from twisted.trial.unittest import TestCase
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
-from kapi.admission.webhook.credentials import CredentialStore
+from kapi.admission.webhook.client import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client.kubeconfig import Credentials
 from tests.admission.certificates import make_certificate

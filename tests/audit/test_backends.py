@@ -21,14 +21,13 @@ from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 from twisted.web import resource, server
 
-from kapi.audit import mounts, sinks
-from kapi.audit.log_file import LogFile
-from kapi.audit.log_writer import LogWriter
+from kapi.audit import log_file, sinks
+from kapi.audit.build import Webhook
+from kapi.audit.log_file import LogFile, LogWriter
 from kapi.audit.metrics import Meter
 from kapi.audit.policy import METADATA, REQUEST
 from kapi.audit.record import Record
 from kapi.audit.sinks import Batching, Blocking, Truncating
-from kapi.audit.webhook import Webhook
 from kapi.client.config_error import ConfigError
 from kapi.client.https import HTTPSClient
 from kapi.client.kubeconfig import load_kubeconfig
@@ -62,7 +61,7 @@ class Backend:
 
 class Files(SynchronousTestCase):
     def setUp(self) -> None:
-        self.patch(mounts, "file_system", lambda path: "ext4")  # wherever temporary files are here
+        self.patch(log_file, "file_system", lambda path: "ext4")  # wherever temporary files are here
         self.directory = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, str(self.directory))
         self.path = self.directory / "logs" / "audit.log"

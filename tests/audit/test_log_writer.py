@@ -19,11 +19,9 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from kapi.audit import build, log_writer, mounts, sinks
-from kapi.audit.log_file import LogFile
-from kapi.audit.log_writer import LogWriter
+from kapi.audit import build, log_file, sinks
+from kapi.audit.log_file import LogFile, LogWriter, file_system
 from kapi.audit.metrics import Meter
-from kapi.audit.mounts import file_system
 from kapi.audit.policy import METADATA
 from kapi.audit.record import Record
 from kapi.audit.sinks import Blocking
@@ -58,7 +56,7 @@ class Reactor(Clock):
 
 class Hanging(TestCase):
     def setUp(self) -> None:
-        self.patch(mounts, "file_system", lambda path: "ext4")  # wherever temporary files are here
+        self.patch(log_file, "file_system", lambda path: "ext4")  # wherever temporary files are here
         self.directory = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, str(self.directory))
         self.file = LogFile(str(self.directory / "audit.log"))
@@ -74,7 +72,7 @@ class Hanging(TestCase):
         self.addCleanup(globalLogPublisher.removeObserver, self.log.append)
 
     def told(self) -> list[str]:
-        return [line["log_level"].name for line in self.log if line["log_namespace"] == log_writer.__name__]
+        return [line["log_level"].name for line in self.log if line["log_namespace"] == log_file.__name__]
 
     def hang(self) -> None:
         """The file is on a mount that does not answer for now."""
@@ -115,7 +113,7 @@ class Hanging(TestCase):
         write = os.write
 
         def slow(file: int, data: bytes) -> int:
-            self.clock.advance(log_writer.SLOW_SECONDS * 2)
+            self.clock.advance(log_file.SLOW_SECONDS * 2)
             return write(file, data)
 
         self.assertIsNone(self.writer.send([record(0)]))
@@ -124,7 +122,7 @@ class Hanging(TestCase):
         waiting = self.writer.send([record(2)])
         self.assertIsInstance(waiting, Deferred)
         await waiting  # type: ignore[misc]
-        self.clock.advance(log_writer.QUICK_SECONDS)
+        self.clock.advance(log_file.QUICK_SECONDS)
         self.assertIsNone(self.writer.send([record(3)]))
         self.assertIsNone(self.writer.send([record(4)]))
         self.assertEqual(self.numbers(), [0, 1, 2, 3, 4])
@@ -132,9 +130,9 @@ class Hanging(TestCase):
 
     async def test_what_waits_is_bounded_and_said(self) -> None:
         self.hang()
-        with patch.object(log_writer, "MAX_BUFFERED_BYTES", 3000):
+        with patch.object(log_file, "MAX_BUFFERED_BYTES", 3000):
             first = self.writer.send([record(0, 1000)])
-            self.clock.advance(log_writer.LATE_SECONDS + 1)
+            self.clock.advance(log_file.LATE_SECONDS + 1)
             second = self.writer.send([record(1, 1000)])
             self.assertIs(Blocking(self.writer, self.meter, strict=False).process(record(2, 1000)), True)
             self.assertEqual((self.meter.errors, self.told()), ({"log": 1}, ["error"]))
@@ -297,7 +295,7 @@ class Opening(SynchronousTestCase):
 
 class Tidying(SynchronousTestCase):
     def test_a_rotation_without_a_thread_is_tidied_after_the_next_one(self) -> None:
-        self.patch(mounts, "file_system", lambda path: "ext4")
+        self.patch(log_file, "file_system", lambda path: "ext4")
         directory = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, str(directory))
         options: Any = SimpleNamespace(
@@ -323,18 +321,18 @@ class Mounts(SynchronousTestCase):
         self.addCleanup(shutil.rmtree, str(directory))
         (directory / "a b").mkdir()
         (directory / "ab").mkdir()
-        mounts = directory / "mounts"
+        log_file = directory / "mounts"
         named = str(directory).replace(" ", r"\040")
-        mounts.write_text(
+        log_file.write_text(
             "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
             f"23 22 0:51 / {named}/a\\040b rw,relatime shared:1 - xfs /dev/sdb rw\n"
             f"24 22 0:51 / {named}/a\\040b rw,relatime shared:1 master:2 - nfs4 server:/a rw\n"
         )
-        self.assertEqual(file_system(directory / "a b" / "audit.log", mounts), "nfs4")
-        self.assertEqual(file_system(directory / "ab" / "audit.log", mounts), "ext4")
+        self.assertEqual(file_system(directory / "a b" / "audit.log", log_file), "nfs4")
+        self.assertEqual(file_system(directory / "ab" / "audit.log", log_file), "ext4")
         for place, waits in (("a b", True), ("ab", False)):
             with open(directory / place / "out", "wb") as out:
                 named_out = SimpleNamespace(fileno=out.fileno)
-                with patch("sys.stdout", named_out), patch.object(file_system, "__defaults__", (mounts,)):
+                with patch("sys.stdout", named_out), patch.object(file_system, "__defaults__", (log_file,)):
                     self.assertIs(LogFile("-").may_wait, waits, "standard output is a file, wherever the server runs")
         self.assertEqual(file_system(directory, directory / "nowhere"), "ext4")

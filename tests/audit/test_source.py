@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
-from kapi.audit.source import source_ips
+from kapi.audit.event import source_ips
 
 
 def test_what_is_no_address_is_not_remembered_however_long_it_is() -> None:

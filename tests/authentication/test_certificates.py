@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from kapi.authentication.certificates import CertificateAuthority
-from kapi.authentication.client_certificate import ClientCertificateAuthenticator, certificate_user
-from kapi.authentication.front_proxy import FrontProxyAuthenticator
+from kapi.authentication.certificates import (
+    CertificateAuthority,
+    ClientCertificateAuthenticator,
+    FrontProxyAuthenticator,
+    certificate_user,
+)
 from kapi.authentication.interface import AuthenticationError
 from kapi.request.headers import first_header
 from kapi.request.user import UserInfo

@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.authentication.interface import AuthenticationError
 from kapi.authentication.metrics import TOKEN_CACHES
-from kapi.authentication.shared_lookups import SharedLookups
+from kapi.authentication.webhook import SharedLookups
 
 
 class Lookups(SynchronousTestCase):

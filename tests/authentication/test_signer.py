@@ -19,8 +19,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.authentication.interface import Authenticated, AuthenticationError
 from kapi.authentication.service_account.authenticator import ACCOUNTS, BoundTokenAuthenticator
-from kapi.authentication.service_account.issuer import SigningError
-from kapi.authentication.service_account.refreshing import RefreshingTokens
+from kapi.authentication.service_account.issuer import RefreshingTokens, SigningError
 from kapi.authentication.service_account.signer import ExternalIssuer, ExternalSigner
 from kapi.authentication.service_account.signer_metrics import SignerMeter
 from kapi.endpoints.issuer_discovery import IssuerDiscovery

@@ -18,8 +18,7 @@ from kapi.filters.chain import FilterChain
 from kapi.filters.impersonation import impersonation
 from kapi.filters.received import received_timestamp
 from kapi.filters.request_info import request_info
-from kapi.registry.claim_status import install_claim_checks
-from kapi.registry.escalation import install_escalation_checks
+from kapi.registry.guards import install_claim_checks, install_escalation_checks
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
 from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest

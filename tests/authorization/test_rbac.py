@@ -12,9 +12,8 @@ from twisted.internet.task import Clock
 
 from kapi.authorization.interface import Attributes, Decision
 from kapi.authorization.rbac.authorizer import RBACAuthorizer
-from kapi.authorization.rbac.index import PolicyIndex
+from kapi.authorization.rbac.index import PolicyIndex, RoleRules
 from kapi.authorization.rbac.policy import PolicyRule
-from kapi.authorization.rbac.role_rules import RoleRules
 from kapi.machinery.checkpoint import engage
 from kapi.request.user import UserInfo
 from kapi.scheduling.slices import Slices

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kapi.admission.webhook.credentials import CredentialStore
+from kapi.admission.webhook.client import CredentialStore
 from kapi.client.config_error import ConfigError
 from kapi.client.kubeconfig import load_kubeconfig, load_users
 

@@ -13,7 +13,7 @@ from kapi.controllers import bootstrap
 from kapi.controllers.bootstrap import BootstrapController
 from kapi.controllers.serverleases import LEASES, LIFETIME_SECONDS, ServerLeases
 from kapi.machinery import tree
-from kapi.registry.allocators.install import install
+from kapi.registry.allocators.services import install
 from kapi.testing.memory_api import MemoryAPI
 
 

@@ -26,9 +26,8 @@ from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
-from kapi.registry.allocators.install import install
-from kapi.runtime.sliced import begin
-from kapi.runtime.work import run_by
+from kapi.registry.allocators.services import install
+from kapi.runtime.sliced import begin, run_by
 from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import TESTER, MemoryAPI, succeed
 

@@ -20,7 +20,7 @@ from kapi.controllers.bootstrap import BootstrapController
 from kapi.controllers.flowschemas import FlowSchemaController
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
-from kapi.registry.allocators.install import install
+from kapi.registry.allocators.services import install
 from kapi.runtime.persistent import PATIENCE_SECONDS, Persistent
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.controller import APIServiceController

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from twisted.logger import globalLogPublisher
 
-from kapi.authentication.anonymous import AnonymousAuthenticator
 from kapi.authentication.bearer import BearerAuthenticator, WebSocketAuthenticator
+from kapi.authentication.build import AnonymousAuthenticator
 from kapi.authentication.interface import Authenticated, AuthenticationError, Notes
 from kapi.authentication.static_tokens import StaticTokenAuthenticator, parse_token_file
 from kapi.authentication.union import UnionAuthenticator, UnionTokenAuthenticator

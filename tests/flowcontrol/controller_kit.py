@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.task import Clock
 
-from kapi.flowcontrol import bootstrap
+from kapi.flowcontrol import controller as bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.metrics import Meter
 from kapi.request.user import UserInfo

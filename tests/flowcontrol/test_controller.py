@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from kapi.filters.priority_and_fairness import priority_and_fairness
-from kapi.flowcontrol import bootstrap
+from kapi.flowcontrol import controller as bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.estimator import WorkEstimate, estimate, watches_of
 from kapi.flowcontrol.queue import Request

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from kapi.flowcontrol import bootstrap
+from kapi.flowcontrol import controller
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.matching import schema_matcher
 from kapi.flowcontrol.metrics import Meter
@@ -96,7 +96,7 @@ def schema(count: int) -> Object:
 def test_thousands_of_rules_are_made_ready_in_steps_and_once() -> None:
     made = FlowController(Clock(), 600, Meter())
     for mandatory in (True, False):
-        for obj in bootstrap.levels(mandatory=mandatory):
+        for obj in controller.levels(mandatory=mandatory):
             made.level_changed("ADDED", obj)
     large = schema(MANY)
     found = stretches(lambda: made.schema_changed("ADDED", large))

@@ -11,11 +11,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.flowcontrol.allocation import Claim, allocate
-from kapi.flowcontrol.dropped import RetryAfter
-from kapi.flowcontrol.fair_queues import CONCURRENCY_LIMIT, QUEUE_FULL, TIME_OUT, FairQueues
+from kapi.flowcontrol.fair_queues import CONCURRENCY_LIMIT, QUEUE_FULL, TIME_OUT, FairQueues, deal, flow_hash
+from kapi.flowcontrol.level import Claim, RetryAfter, allocate
 from kapi.flowcontrol.queue import Request
-from kapi.flowcontrol.sharding import deal, flow_hash
 
 
 class Queues(SynchronousTestCase):

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kapi.kubectl.csv_record import read_record
-from kapi.kubectl.flags import FILENAME, Flags, UsageError
+from kapi.kubectl.flags import FILENAME, Flags, UsageError, read_record
 from kapi.kubectl.messages import CommandError
 from kapi.kubectl.visitor import expand_paths
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kapi.machinery.gvk import GroupResource
-from kapi.registry.authors import Authors
+from kapi.registry.environment import Authors
 
 MAPS, LIGHTS = GroupResource("", "configmaps"), GroupResource("example.com", "lights")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kapi.machinery.tree import Object
-from kapi.registry.claim_status import allocated_node
+from kapi.registry.guards import allocated_node
 from tests.authorization.secured import SecuredAPI
 
 GROUP = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"

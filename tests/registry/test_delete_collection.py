@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.machinery import status
 from kapi.options.options import Options
-from kapi.registry.delete_collection import delete_collection
+from kapi.registry.delete import delete_collection
 from kapi.registry.deletions import PendingDeletion
 from kapi.store.errors import RevisionConflict, StoreUnavailable
 from kapi.store.interface import Deletion

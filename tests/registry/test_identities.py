@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from kapi.registry import identities
-from kapi.registry.identities import Identities
+from kapi.registry import environment
+from kapi.registry.environment import Identities
 
 KEY = "core/pods/ns/a"
 
@@ -33,7 +33,7 @@ def test_generated_names_do_not_come_twice_at_once() -> None:
 
 
 def test_what_is_counted_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identities, "_MAX_KEYS", 10)
+    monkeypatch.setattr(environment, "_MAX_KEYS", 10)
     one = Identities("x")
     made = [one.uid(KEY), *(one.uid(f"core/pods/ns/{number}") for number in range(30)), one.uid(KEY)]
     assert len(set(made)) == len(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kapi.machinery.gvk import GroupResource
-from kapi.registry.upstream_key import upstream_key
+from kapi.registry.errors import upstream_key
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.trial import unittest
 
 from kapi.machinery.status import NotFound, ServiceUnavailable
-from kapi.registry.identities import Identities
+from kapi.registry.environment import Identities
 from kapi.request.response import Response
 from kapi.store.memory import MemoryStore
 from kapi.testbed import clusters as module

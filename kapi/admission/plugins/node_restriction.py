@@ -1,25 +1,37 @@
-"""NodeRestriction: a kubelet changes its own node and the pods on it, and no more (upstream: ``noderestriction``)."""
+"""NodeRestriction: a kubelet changes its own node and the pods on it, and no more (upstream: ``noderestriction``).
+
+For its pods it may request tokens, for the audiences of their volumes (KEP-4935), and certificates (KEP-4317).
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from cryptography import x509
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin, denied
-from kapi.admission.plugins.node_audiences import check_audience
-from kapi.admission.plugins.node_pod_certificates import check_pod_certificate
 from kapi.admission.pods import secret_names
-from kapi.authorization.node.identity import node_identity
-from kapi.authorization.node.references import pod_config_maps
+from kapi.authorization.interface import Attributes as Question
+from kapi.authorization.node.references import node_identity, pod_config_maps
 from kapi.machinery.each import elements, entries
+from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.status import not_found
+from kapi.machinery.status import NotFound, generic, not_found
 from kapi.machinery.tree import Object
 
+#: volumes of old plugins -> the CSI driver that replaces them
+_MIGRATED = {
+    "awsElasticBlockStore": "ebs.csi.aws.com",
+    "azureDisk": "disk.csi.azure.com",
+    "azureFile": "file.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "gcePersistentDisk": "pd.csi.storage.gke.io",
+    "portworxVolume": "pxd.portworx.com",
+    "vsphereVolume": "csi.vsphere.vmware.com",
+}
 _MIRROR = "kubernetes.io/config.mirror"
 _LEASES = "kube-node-lease"
 _RESTRICTED = "node-restriction.kubernetes.io"
@@ -51,6 +63,132 @@ _PROJECTED = {
     "clusterTrustBundle": "clustertrustbundles",
     "podCertificate": "podcertificates",
 }
+
+
+async def check_audience(initializer: Initializer, attributes: Attributes, audiences: list[str], pod: Object) -> None:
+    """Raises Forbidden unless a volume of the pod needs tokens for the audience, or the node is authorized for it."""
+    if len(audiences) > 1:
+        raise denied(attributes, "node may only request 0 or 1 audiences")
+    audience = audiences[0] if audiences else ""
+    problems: list[str] = []
+    if any(audience in permitted for permitted in _permitted_audiences(initializer, pod, problems)):
+        return
+    if problems:
+        text = aggregate(problems)
+        raise denied(attributes, f'error validating audience "{audience}": {text}')
+    question = Question(
+        attributes.user,
+        "request-serviceaccounts-token-audience",
+        namespace=attributes.namespace,
+        version="v1",
+        resource=audience,
+        name=attributes.name,
+    )
+    if not await initializer.is_allowed(question):
+        why = (
+            f'audience "{audience}" not found in pod spec volume, {attributes.user.name} is not authorized to request '
+            "tokens for this audience"
+        )
+        raise denied(attributes, why)
+
+
+def _permitted_audiences(initializer: Initializer, pod: Object, problems: list[str]) -> Iterator[set[str]]:
+    """The audiences of one volume after the other.  Texts about missing objects are added to ``problems``."""
+
+    def stored(group: str, plural: str, name: str, namespace: str = "") -> Object:
+        found = initializer.lister(group, plural).get(namespace, name)
+        if found is None:
+            raise not_found(GroupResource(group, plural.removesuffix("s")), name)
+        return found
+
+    def driver_of_claim(name: str) -> str:
+        claim = stored("", "persistentvolumeclaims", name, pod["metadata"].get("namespace", ""))
+        disk = stored("", "persistentvolumes", (claim.get("spec") or {}).get("volumeName") or "").get("spec") or {}
+        return _driver_in(disk)
+
+    def driver_of(volume: Object) -> str:
+        if (volume.get("ephemeral") or {}).get("volumeClaimTemplate") is not None:
+            return driver_of_claim(f"{pod['metadata']['name']}-{volume.get('name', '')}")
+        if volume.get("persistentVolumeClaim") is not None:
+            return driver_of_claim(volume["persistentVolumeClaim"].get("claimName") or "")
+        return _driver_in(volume)
+
+    for volume in elements(pod, "spec", "volumes"):
+        for source in elements(volume, "projected", "sources"):
+            token = source.get("serviceAccountToken")
+            if token is not None:
+                yield {token.get("audience") or ""}
+        try:
+            driver = driver_of(volume)
+            if driver:
+                spec = stored("storage.k8s.io", "csidrivers", driver).get("spec") or {}
+                yield {request.get("audience") or "" for request in elements(spec, "tokenRequests")}
+        except NotFound as problem:
+            problems.append(problem.message)
+
+
+def _driver_in(spec: Object) -> str:
+    """The driver that serves a volume or a persistent volume with this spec."""
+    if spec.get("csi") is not None:
+        return str(spec["csi"].get("driver") or "")
+    return next((driver for field, driver in _MIGRATED.items() if spec.get(field) is not None), "")
+
+
+def check_pod_certificate(initializer: Initializer, attributes: Attributes, node: str) -> None:
+    """Raises Forbidden, or an unspecific error where the cache may be behind and another try may succeed."""
+    if not initializer.feature("PodCertificateRequest"):
+        raise denied(attributes, "PodCertificateRequest feature gate is disabled")
+    if attributes.operation != CREATE:
+        raise denied(attributes, f"unexpected operation {attributes.operation}")
+    if attributes.subresource:
+        raise denied(attributes, f"unexpected subresource {attributes.subresource}")
+    spec = (attributes.obj or {}).get("spec") or {}
+    given, namespace = spec.get("nodeName") or "", attributes.namespace
+    if given != node:
+        why = f'PodCertificateRequest.Spec.NodeName="{given}", which is not the requesting node "{node}"'
+        raise denied(attributes, why)
+
+    def stored(plural: str, called: str, name: str, shown: str, where: str) -> Object:
+        found = initializer.lister("", plural).get(where, name)
+        if found is None:
+            missing = not_found(GroupResource("", plural.removesuffix("s")), name).message
+            raise generic(f'while retrieving {called} "{shown}" named in the PodCertificateRequest: {missing}')
+        return found
+
+    own = stored("nodes", "node", given, given, "")
+    pod_name = f"{namespace}/{spec.get('podName') or ''}"
+    _same_uid(
+        own,
+        spec,
+        "nodeUID",
+        f'for pod "{pod_name}" names node UID "{{0}}", inconsistent with the running node ("{{1}}")',
+    )
+    pod = stored("pods", "pod", spec.get("podName") or "", pod_name, namespace)
+    _same_uid(
+        pod, spec, "podUID", f'for pod "{pod_name}" contains pod UID ("{{0}}") which differs from running pod "{{1}}"'
+    )
+    pod_spec = pod.get("spec") or {}
+    if (pod_spec.get("nodeName") or "") != given:
+        why = f'pod "{pod_name}" is not running on node "{given}" named in the PodCertificateRequest'
+        raise denied(attributes, why)
+    if _MIRROR in (pod["metadata"].get("annotations") or {}):
+        raise denied(attributes, f'pod "{pod_name}" is a mirror pod')
+    account, runs_as = spec.get("serviceAccountName") or "", pod_spec.get("serviceAccountName") or ""
+    if account != runs_as:
+        why = (
+            f'PodCertificateRequest for pod "{pod_name}" contains serviceAccountName ("{account}") that differs from '
+            f'running pod ("{runs_as}")'
+        )
+        raise denied(attributes, why)
+    found = stored("serviceaccounts", "service account", account, f"{namespace}/{account}", namespace)
+    text = f'for pod "{pod_name}" names service account UID "{{0}}", which differs from the running service account ("{{1}}")'
+    _same_uid(found, spec, "serviceAccountUID", text)
+
+
+def _same_uid(obj: Object, spec: Object, field: str, text: str) -> None:
+    uid, given = obj["metadata"].get("uid") or "", spec.get(field) or ""
+    if given != uid:
+        raise generic("PodCertificateRequest " + text.format(given, uid))
 
 
 class NodeRestriction(Plugin):

@@ -5,7 +5,9 @@ A check looks at a pod's metadata and spec and returns None or (reason, detail),
 
 from __future__ import annotations
 
-from kapi.admission.podsecurity.check import (
+from kapi.admission.podsecurity.levels import (
+    BASELINE,
+    RESTRICTED,
     Check,
     Finding,
     Rule,
@@ -18,7 +20,6 @@ from kapi.admission.podsecurity.check import (
     quoted,
     setters_of,
 )
-from kapi.admission.podsecurity.levels import BASELINE, RESTRICTED
 from kapi.machinery.each import elements, entries
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object

@@ -1,18 +1,75 @@
-"""Levels, versions and the policy that a namespace's labels ask for."""
+"""Levels, versions and the policy that a namespace's labels ask for; what a check is, and how its findings are put into words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from kapi.machinery.field import FieldError, Path, invalid
+from kapi.machinery.tree import Object
 
+Finding = tuple[str, str] | None
+
+
+Rule = Callable[[Object, Object], Finding]
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 _RANK = {PRIVILEGED: 0, BASELINE: 1, RESTRICTED: 2}
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)\Z")
 LATEST = -1  # the minor version that stands for the newest policy
 PREFIX = "pod-security.kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """``versions``: minor version -> the rule from then on.  ``overrides`` names the baseline check it replaces."""
+
+    name: str
+    level: str
+    versions: tuple[tuple[int, Rule], ...]
+    overrides: str = ""
+
+
+def containers_of(spec: Object) -> Iterator[Object]:
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        yield from spec.get(field) or ()
+
+
+def context_of(holder: Object) -> Object:
+    return holder.get("securityContext") or {}
+
+
+def plural(one: str, many: str, items: Collection[str]) -> str:
+    return one if len(items) == 1 else many
+
+
+def quoted(items: Collection[str]) -> str:
+    return ", ".join(f'"{item}"' for item in items)
+
+
+def named(containers: list[str]) -> str:
+    return f"{plural('container', 'containers', containers)} {quoted(containers)}"
+
+
+def setters_of(pod: bool, containers: list[str]) -> str:
+    parts = ["pod"] if pod else []
+    if containers:
+        parts.append(named(containers))
+    return " and ".join(parts)
+
+
+def not_on_windows(rule: Rule) -> Rule:
+    def checked(metadata: Object, spec: Object) -> Finding:
+        return None if (spec.get("os") or {}).get("name") == "windows" else rule(metadata, spec)
+
+    return checked
+
+
+def not_in_user_namespace(rule: Rule) -> Rule:
+    def checked(metadata: Object, spec: Object) -> Finding:
+        return None if spec.get("hostUsers") is False else rule(metadata, spec)
+
+    return checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
-from kapi.admission.podsecurity.evaluation import Result, evaluate
+from kapi.admission.podsecurity.checks import CHECKS
 from kapi.admission.podsecurity.levels import (
+    BASELINE,
     LATEST,
     PREFIX,
     PRIVILEGED,
+    RESTRICTED,
+    Check,
     LevelVersion,
     Policy,
+    Rule,
     parse_level,
     parse_version,
     policy_of,
@@ -24,6 +28,12 @@ from kapi.machinery.field import FieldError
 from kapi.machinery.golang import aggregate
 from kapi.machinery.tree import Object, Tree
 
+#: The newest version in which any check changed: later ones are the same.
+NEWEST = max(check.versions[-1][0] for check in CHECKS)
+
+
+_MAX_CACHED = 500  # levels and versions
+_rules: dict[LevelVersion, tuple[Rule, ...]] = {}
 _MINOR = 36  # of the API served
 _MAX_EVALUATED_PODS = 3000
 _MAX_EVALUATION_SECONDS = 1.0
@@ -39,6 +49,49 @@ _TEMPLATES: dict[tuple[str, str], tuple[str, ...]] = {
     ("batch", "jobs"): ("spec", "template"),
     ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
 }
+
+
+def rules(level: LevelVersion) -> tuple[Rule, ...]:
+    """The rules of a level as of a version: baseline checks by name, then restricted ones by name."""
+    found = _rules.get(level)
+    if found is None:
+        minor = NEWEST if level.minor == LATEST else min(level.minor, NEWEST)
+        active: dict[str, tuple[Check, Rule]] = {}
+        for check in CHECKS:
+            rule = next((rule for since, rule in reversed(check.versions) if since <= minor), None)
+            if rule is not None and (check.level == BASELINE or level.level == RESTRICTED):
+                active[check.name] = (check, rule)
+        overridden = {check.overrides for check, _ in active.values() if check.overrides}
+        kept = [pair for name, pair in active.items() if name not in overridden]
+        kept.sort(key=lambda pair: (pair[0].level != BASELINE, pair[0].name))
+        found = () if level.level == PRIVILEGED else tuple(rule for _, rule in kept)
+        if len(_rules) < _MAX_CACHED:
+            _rules[level] = found
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is forbidden about a pod at a level."""
+
+    findings: tuple[tuple[str, str], ...]
+
+    @property
+    def allowed(self) -> bool:
+        return not self.findings
+
+    @property
+    def reasons(self) -> str:
+        return ", ".join(reason for reason, _ in self.findings)
+
+    @property
+    def details(self) -> str:
+        return ", ".join(f"{reason} ({detail})" if detail else reason for reason, detail in self.findings)
+
+
+def evaluate(level: LevelVersion, metadata: Object, spec: Object) -> Result:
+    findings = (rule(metadata, spec) for rule in rules(level))
+    return Result(tuple(finding for finding in findings if finding is not None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from typing import Generic, TypeVar
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes
 from kapi.admission.source import GROUP, Source
-from kapi.admission.webhook.hooks import Rule
-from kapi.admission.webhook.matching import by_rules, exempt, namespace_matches, object_matches
+from kapi.admission.webhook.matching import Rule, by_rules, exempt, namespace_matches, object_matches
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource

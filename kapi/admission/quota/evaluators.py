@@ -1,8 +1,11 @@
-"""What each kind of object counts for in a quota (upstream: ``pkg/quota/v1/evaluator/core``)."""
+"""What each kind of object counts for in a quota, and which objects the scopes of a quota select.
+
+Upstream: ``pkg/quota/v1/evaluator/core``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from kapi.admission.interface import CREATE, UPDATE, Attributes
 from kapi.admission.plugins.default_storage_class import claim_class
@@ -10,21 +13,95 @@ from kapi.admission.plugins.extended_resource_toleration import is_extended
 from kapi.admission.pods import pod_resources
 from kapi.admission.quota import lists
 from kapi.admission.quota.lists import Amounts
-from kapi.admission.quota.scopes import Requirement, claim_matches, no_match, pod_matches
 from kapi.machinery import tree
-from kapi.machinery.each import elements
+from kapi.machinery.each import elements, entries
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
 
+#: {"scopeName": ..., "operator": ..., "values": [...]}
+Requirement = Object
 _ALIASES = {
     GroupResource("", "configmaps"): "configmaps",
     GroupResource("", "resourcequotas"): "resourcequotas",
     GroupResource("", "replicationcontrollers"): "replicationcontrollers",
     GroupResource("", "secrets"): "secrets",
 }
+_MAX_CACHED = 1000
+
+
+def requirements_of(quota: Object) -> list[Requirement]:
+    spec = quota.get("spec") or {}
+    scopes = [{"scopeName": scope, "operator": "Exists"} for scope in elements(spec, "scopes")]
+    return [*scopes, *((spec.get("scopeSelector") or {}).get("matchExpressions") or ())]
+
+
+def no_match(requirement: Requirement, obj: Object) -> bool:
+    """Of objects that know no scopes."""
+    return False
+
+
+def pod_matches(requirement: Requirement, obj: Object) -> bool:
+    scope = requirement.get("scopeName")
+    spec = obj.get("spec") or {}
+    if scope in ("Terminating", "NotTerminating"):
+        return bool((spec.get("activeDeadlineSeconds") is not None) == (scope == "Terminating"))
+    if scope in ("BestEffort", "NotBestEffort"):
+        return is_best_effort(spec) is bool(scope == "BestEffort")
+    if scope == "PriorityClass":
+        name = spec.get("priorityClassName") or ""
+        if requirement.get("operator") == "Exists":
+            return bool(name)
+        return _selects(requirement, [name] if name else [])
+    if scope == "CrossNamespacePodAffinity":
+        return any(
+            term.get("namespaces") or term.get("namespaceSelector") is not None for term in _affinity_terms(spec)
+        )
+    return False
+
+
+def claim_matches(requirement: Requirement, obj: Object) -> bool:
+    if requirement.get("scopeName") != "VolumeAttributesClass":
+        return False
+    names = {
+        tree.dig(obj, "spec", "volumeAttributesClassName"),
+        tree.dig(obj, "status", "currentVolumeAttributesClassName"),
+        tree.dig(obj, "status", "modifyVolumeStatus", "targetVolumeAttributesClassName"),
+    }
+    present = ordered(name for name in names if name)
+    return bool(present) if requirement.get("operator") == "Exists" else _selects(requirement, present)
+
+
+def _selects(requirement: Requirement, names: list[str]) -> bool:
+    operator, values = requirement.get("operator"), requirement.get("values") or ()
+    if operator == "In":
+        return any(name in values for name in names)
+    if operator == "NotIn":
+        return any(name not in values for name in names) if names else True
+    return bool(names) is bool(operator == "Exists")
+
+
+def is_best_effort(spec: Object) -> bool:
+    """No container, nor the pod, asks for cpu or memory."""
+    holders = [spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    for holder in holders:
+        resources = holder.get("resources") or {}
+        for part in ("requests", "limits"):
+            for name, quantity in entries(resources, part):
+                if name in ("cpu", "memory") and quantities.parse(quantity).value > 0:
+                    return False
+    return True
+
+
+def _affinity_terms(spec: Object) -> Iterator[Object]:
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        yield from rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        for weighted in elements(rules, "preferredDuringSchedulingIgnoredDuringExecution"):
+            yield weighted.get("podAffinityTerm") or {}
 
 
 def count_name(resource: GroupResource) -> str:
@@ -254,7 +331,6 @@ _SPECIAL: dict[GroupResource, type[Evaluator]] = {
     GroupResource("resource.k8s.io", "resourceclaims"): ResourceClaimEvaluator,
 }
 _made: dict[GroupResource, Evaluator] = {}
-_MAX_CACHED = 1000
 
 
 def evaluator_of(resource: GroupResource) -> Evaluator:

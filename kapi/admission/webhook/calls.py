@@ -1,4 +1,7 @@
-"""Calls of mutating and validating webhooks: the call, its failures and its metrics."""
+"""Calls of mutating and validating webhooks: the call, its failures, its metrics, and matchConditions (KEP-3716).
+
+All matchConditions, CEL expressions, must hold before a webhook is called.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,12 @@ from typing import cast
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
+from kapi.admission.cel import AuthorizationChecks, Bindings
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.source import GROUP, Source
 from kapi.admission.versions import in_version
-from kapi.admission.webhook.client import CallError, NoClient, WebhookClient
-from kapi.admission.webhook.conditions import conditions_hold
-from kapi.admission.webhook.credentials import CredentialStore
+from kapi.admission.webhook.client import CallError, CredentialStore, NoClient, WebhookClient
 from kapi.admission.webhook.hooks import Hook, read_hooks
 from kapi.admission.webhook.matching import Invocation, exempt, matching_rules
 from kapi.admission.webhook.resolver import ServiceResolver
@@ -23,13 +25,69 @@ from kapi.admission.webhook.response import BadReview
 from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
 from kapi.machinery import warnings
 from kapi.machinery.each import entries
-from kapi.machinery.status import BadRequest, StatusError, internal, timeout
+from kapi.machinery.golang import aggregate
+from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.status import BadRequest, StatusError, forbidden, internal, timeout
 from kapi.machinery.tree import Object, Tree
 from kapi.request.info import confidential
 from kapi.request.reactor import Reactor
+from kapi.resources.admissionregistration.expressions import (
+    CompileError,
+    EvaluationError,
+    Expression,
+    compile_expression,
+    environment,
+)
 
+MAX_COST = 2_500_000  # of all conditions of one webhook and request
 _log = Logger()
 _SPANS = {"admit": "Call mutating webhook", "validating": "Call validating webhook"}
+
+
+async def conditions_hold(
+    hook: Hook,
+    initializer: Initializer,
+    attributes: Attributes,
+    kind: GroupVersionKind,
+    resource: GroupVersionResource,
+    obj: Object | None,
+    old: Object | None,
+    errors: list[str],
+) -> bool:
+    """Whether the hook is to be called.  Raises Forbidden when a condition fails and the failure policy is Fail.
+
+    ``errors`` takes what went wrong with conditions.
+    """
+    checks = AuthorizationChecks(initializer.authorizer, attributes.user)
+    bindings = Bindings(attributes, kind, resource, obj, old, checks)
+    budget = MAX_COST
+    if hook.compiled is None:
+        hook.compiled = [_compiled(expression) for _, expression in hook.conditions]
+    for condition in hook.compiled:
+        if isinstance(condition, CompileError):
+            errors.append(str(condition))
+            continue
+        try:
+            value, cost = await bindings.evaluate(condition, budget)
+        except EvaluationError as error:
+            errors.append(str(error))
+            continue
+        budget -= cost
+        if value is False:
+            return False
+    if not errors:
+        return True
+    if hook.ignore_failures:
+        return False
+    text = aggregate(errors)
+    raise forbidden(attributes.resource.group_resource, attributes.name, text)
+
+
+def _compiled(expression: str) -> Expression | CompileError:
+    try:
+        return compile_expression(expression, environment())
+    except CompileError as error:
+        return error
 
 
 class CallFailed(Exception):

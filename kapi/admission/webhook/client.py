@@ -1,12 +1,14 @@
 """HTTPS calls to webhooks: one pool of kept connections per target, verified names, bounded time and size.
 
 No redirect is followed.  Names are checked by service-identity; the trust roots are the configuration's caBundle,
-without one those of the system.
+without one those of the system.  Credentials are those of the kubeconfig that an AdmissionConfiguration names.
+Upstream: ``util/webhook/authentication.go``.
 """
 
 from __future__ import annotations
 
 import base64
+import fnmatch
 import functools
 import math
 from collections import OrderedDict
@@ -22,10 +24,9 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.threads import deferToThreadPool
 from twisted.web.http_headers import Headers
 
-from kapi.admission.webhook.credentials import CredentialStore
 from kapi.admission.webhook.resolver import ServiceError, ServiceResolver
 from kapi.client import metrics
-from kapi.client.kubeconfig import Credentials
+from kapi.client.kubeconfig import Credentials, load_users
 from kapi.client.rest_url import rest_path, rest_url
 from kapi.codecs import json_pieces, json_reading
 from kapi.machinery.importing import import_all, missing
@@ -42,6 +43,8 @@ from kapi.wire.tls.trust import NoCertificates, client_options, identity
 if TYPE_CHECKING:
     from kapi.wire.prepared import prepared_url
 
+
+NO_CREDENTIALS = Credentials()
 MAX_ANSWER_BYTES = 3 * 1024 * 1024
 _MAX_TARGETS = 200
 _LIBRARIES = ("treq.client", "kapi.wire.prepared")  # imported only when there is a webhook
@@ -51,6 +54,32 @@ _HEADERS = (
     (b"User-Agent", b"kube-apiserver-admission"),
 )
 _COOKIES = CookieJar()  # none: treq would make a jar for every request
+__all__ = ["MAX_ANSWER_BYTES", "CallError", "NoClient", "WebhookClient"]
+
+
+class CredentialStore:
+    """Users of a kubeconfig by host: ``host:port``, ``host``, ``*.suffix`` or ``*``."""
+
+    def __init__(self, users: Mapping[str, Credentials] | None = None) -> None:
+        self._users = dict(users or {})
+
+    @classmethod
+    def load(cls, path: str) -> CredentialStore:
+        """Reads a kubeconfig.  Raises kapi.client.config_error.ConfigError."""
+        return cls(load_users(path))
+
+    def for_host(self, host: str, port: int) -> Credentials:
+        if not self._users:
+            return NO_CREDENTIALS
+        names = [f"{host}:{port}", host] if port == 443 else [f"{host}:{port}"]
+        for name in names:
+            if name in self._users:
+                return self._users[name]
+        wild = sorted((name for name in self._users if name.startswith("*.")), key=len, reverse=True)
+        for pattern in wild:
+            if any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                return self._users[pattern]
+        return self._users.get("*", NO_CREDENTIALS)
 
 
 class CallError(Exception):
@@ -246,6 +275,3 @@ def _status_text(status: int, content: bytes) -> tuple[str, int]:
     if status >= 500:
         return f'an error on the server ("{said or "unknown"}") has prevented the request from succeeding', status
     return f"the server rejected our request for an unknown reason ({status})", status
-
-
-__all__ = ["MAX_ANSWER_BYTES", "CallError", "NoClient", "WebhookClient"]

@@ -1,4 +1,8 @@
-"""AdmissionReview: the request to a webhook and its answer (upstream: ``webhook/request/admissionreview.go``)."""
+"""AdmissionReview: the request to a webhook and its answer, each field of its type.
+
+A webhook may answer anything: a number in place of a text must not get any further.
+Upstream: ``webhook/request/admissionreview.go``, ``k8s.io/api/admission/v1``, Status of ``meta/v1``.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,52 @@ import msgspec
 from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.matching import Invocation
-from kapi.admission.webhook.response import BadReview, checked_response
+from kapi.client import typed
 from kapi.machinery import golang
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import StatusError
-from kapi.machinery.tree import Object
+from kapi.machinery.tree import Object, Tree
 from kapi.machinery.uid import new_uid
 from kapi.request.user import user_tree
+
+
+class BadReview(ValueError):
+    """A request that cannot be made or an answer that is not one."""
+
+
+_CAUSE = typed.struct("v1.StatusCause", reason=typed.string, message=typed.string, field=typed.string)
+_DETAILS = typed.struct(
+    "v1.StatusDetails",
+    name=typed.string,
+    group=typed.string,
+    kind=typed.string,
+    uid=typed.string,
+    causes=typed.list_of(_CAUSE),
+    retryAfterSeconds=typed.int32,
+)
+_STATUS = typed.struct(
+    "v1.Status", status=typed.string, message=typed.string, reason=typed.string, code=typed.int32, details=_DETAILS
+)
+_RESPONSE = typed.struct(
+    "v1.AdmissionResponse",
+    uid=typed.string,
+    allowed=typed.boolean,
+    status=_STATUS,
+    patch=typed.string,
+    patchType=typed.string,
+    auditAnnotations=typed.string_map,
+    warnings=typed.list_of(typed.string),
+)
+
+
+def checked_response(value: Tree) -> Object:
+    """The same response.  Raises BadReview."""
+    try:
+        _RESPONSE(value, "AdmissionReview.response")
+    except typed.WrongType as error:
+        raise BadReview(str(error)) from None
+    response: Object = value
+    return response
 
 
 class Answer(msgspec.Struct):

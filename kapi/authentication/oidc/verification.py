@@ -6,8 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from kapi.authentication.interface import AuthenticationError
-from kapi.authentication.oidc.provider import Provider
-from kapi.authentication.oidc.signing_key import SigningKey
+from kapi.authentication.oidc.provider import Provider, SigningKey
 from kapi.authentication.service_account.signed import audience, numeric_date, parse_unverified, signed_claims
 from kapi.client.typed import WrongType, string, string_map, struct
 from kapi.machinery.checkpoint import in_slices, steps

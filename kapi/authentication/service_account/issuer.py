@@ -1,21 +1,31 @@
-"""Makes ServiceAccount tokens (upstream: ``pkg/serviceaccount/claims.go``; KEP-1205 bound tokens)."""
+"""Makes ServiceAccount tokens (upstream: ``pkg/serviceaccount/claims.go``; KEP-1205 bound tokens).
+
+Keys of a signer may have come since the last look (upstream: ``externaljwt/plugin/keycache.go``, GetPublicKeys).
+"""
 
 from __future__ import annotations
 
 import copy
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Self, TypeVar
 
+from twisted.logger import Logger
+
+from kapi.authentication.interface import TokenAnswer, TokenAuthenticator
 from kapi.authentication.service_account.keys import PrivateKey, VerificationKey
 from kapi.authentication.service_account.names import username
+from kapi.authentication.service_account.signed import UnknownKey
 from kapi.codecs import json_pieces
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object
 
 _LIBRARY = "jwt"
+#: a token, or what it is awaited from
+Signed = TypeVar("Signed")
+_log = Logger()
 
 
 def _reference(obj: Object) -> Object:
@@ -24,10 +34,6 @@ def _reference(obj: Object) -> Object:
     if metadata.get("uid"):
         reference["uid"] = metadata["uid"]
     return reference
-
-
-#: a token, or what it is awaited from
-Signed = TypeVar("Signed")
 
 
 def issuer_of(issuer: str, realm: str) -> str:
@@ -121,3 +127,25 @@ class TokenIssuer(Issuer[str]):
 
         headers = {"kid": self.verification_key.key_id, "typ": None}
         return jwt.api_jws.encode(payload, self._key, algorithm=self._algorithm, headers=headers)
+
+
+class RefreshingTokens:
+    """Asks for the keys when a token names one that is not known, and judges it again."""
+
+    def __init__(self, tokens: TokenAuthenticator, refresh: Callable[[], Awaitable[None]]) -> None:
+        self._tokens, self._refresh = tokens, refresh
+
+    def authenticate_token(self, token: str, audiences: tuple[str, ...] = ()) -> TokenAnswer | Awaitable[TokenAnswer]:
+        try:
+            return self._tokens.authenticate_token(token, audiences)
+        except UnknownKey as error:
+            return self._again(token, audiences, error)
+
+    async def _again(self, token: str, audiences: tuple[str, ...], unknown: UnknownKey) -> TokenAnswer:
+        try:
+            await self._refresh()
+        except SigningError as error:
+            _log.error("Looking for the key of a token: {error}", error=str(error))
+            raise unknown from None
+        answer = self._tokens.authenticate_token(token, audiences)
+        return await answer if isinstance(answer, Awaitable) else answer

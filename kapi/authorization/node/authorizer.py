@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.interface import Attributes, Decision, RuleSet, Verdict
 from kapi.authorization.node.graph import NodeGraph
-from kapi.authorization.node.identity import node_identity
+from kapi.authorization.node.references import node_identity
 from kapi.authorization.rbac.policy import PolicyRule, any_allows
-from kapi.authorization.rules import RuleSet
 from kapi.machinery.golang import quote
 from kapi.request.user import UserInfo
 

@@ -1,7 +1,8 @@
 """From which objects a node can be reached (upstream: ``plugin/pkg/auth/authorizer/node/graph.go``).
 
 Edges point towards nodes: secret -> pod -> node, secret -> volume -> claim -> pod -> node.  Every edge is owned by the
-object that caused it and is removed with it.
+object that caused it and is removed with it.  The graph of a logical cluster is built at the first request of a kubelet: most
+clusters have no nodes.
 """
 
 from __future__ import annotations
@@ -137,3 +138,25 @@ class NodeGraph:
                 return True
             pending.extend(targets)
         return False
+
+
+class LazyNodeGraph(NodeGraph):
+    """Lists all objects through ``client`` when it is first used, and watches them from then on."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self._client: Client | None = client
+
+    def leads_to(self, node: str, kind: str, namespace: str, name: str) -> bool:
+        self._read()
+        return super().leads_to(node, kind, namespace, name)
+
+    def _read(self) -> None:
+        """Once.  The first events of the watches are the objects that were listed here, and change nothing."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        for resource, take in self.sources(client):
+            for obj in resource.lister.list():
+                take("ADDED", obj, None)
+        self.follow(client)

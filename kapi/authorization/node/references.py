@@ -1,4 +1,7 @@
-"""What a pod or a volume refers to (upstream: ``pkg/api/v1/pod`` and ``persistentvolume`` visitors)."""
+"""What a pod or a volume refers to, and which node a user is.
+
+Upstream: ``pkg/api/v1/pod`` and ``persistentvolume`` visitors, ``pkg/auth/nodeidentifier``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from collections.abc import Iterator
 
 from kapi.machinery.each import elements
 from kapi.machinery.tree import Object, Tree
+from kapi.request.user import UserInfo
 
+NODE_PREFIX = "system:node:"
+NODES_GROUP = "system:nodes"
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 #: volume type -> path of the secret's name
 _VOLUME_SECRETS: tuple[tuple[str, ...], ...] = (
@@ -34,6 +40,13 @@ _KUBELET_SECRETS: tuple[tuple[str, str], ...] = (
     ("csi", "nodeStageSecretRef"),
     ("csi", "nodeExpandSecretRef"),
 )
+
+
+def node_identity(user: UserInfo) -> tuple[str, bool]:
+    """(node name, is a node): the name has the prefix and the groups hold ``system:nodes``."""
+    if not user.name.startswith(NODE_PREFIX) or NODES_GROUP not in user.groups:
+        return "", False
+    return user.name[len(NODE_PREFIX) :], True
 
 
 def _at(tree: object, *path: str) -> Tree:

@@ -6,10 +6,9 @@ binding changes; the cache is bounded.
 
 from __future__ import annotations
 
-from kapi.authorization.interface import Attributes, Decision, Verdict
+from kapi.authorization.interface import Attributes, Decision, NonResourceRule, ResourceRule, RuleSet, Verdict
 from kapi.authorization.rbac.index import PolicyIndex, RoleMissing
 from kapi.authorization.rbac.policy import PolicyRule
-from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
 from kapi.machinery.each import elements
 from kapi.machinery.golang import aggregate
 from kapi.request.user import UserInfo

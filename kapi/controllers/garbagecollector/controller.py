@@ -39,8 +39,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.request.call import Call
 from kapi.runtime.in_order import InOrder
-from kapi.runtime.sliced import begin
-from kapi.runtime.work import register
+from kapi.runtime.sliced import begin, register
 from kapi.runtime.workqueue import WorkQueue
 from kapi.watchcache.cache import Cache
 from kapi.watchcache.event import DELETED, CacheEvent

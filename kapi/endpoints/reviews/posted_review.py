@@ -12,8 +12,7 @@ import msgspec
 from kapi.admission.interface import CREATE, AdmissionChain, Attributes
 from kapi.authentication.interface import TokenAuthenticator
 from kapi.authentication.service_account.issuer import Issuer
-from kapi.authorization.interface import Authorizer
-from kapi.authorization.rules import RuleResolver
+from kapi.authorization.interface import Authorizer, RuleResolver
 from kapi.codecs.negotiation import MediaType, output_media_type
 from kapi.endpoints.body import decode_object, raw_body
 from kapi.endpoints.encoding import respond_object

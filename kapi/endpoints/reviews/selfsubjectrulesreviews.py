@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kapi.authorization.rules import NonResourceRule, ResourceRule, RuleSet
+from kapi.authorization.interface import NonResourceRule, ResourceRule, RuleSet
 from kapi.endpoints.reviews.posted_review import ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status

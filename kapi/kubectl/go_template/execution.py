@@ -8,6 +8,7 @@ from typing import NoReturn
 from kapi.kubectl.go_template.functions import FUNCTIONS, FunctionError, Signature
 from kapi.kubectl.go_template.lexer import TemplateError
 from kapi.kubectl.go_template.nodes import (
+    MISSING,
     Action,
     Branch,
     Call,
@@ -17,14 +18,16 @@ from kapi.kubectl.go_template.nodes import (
     Dot,
     Field,
     Identifier,
+    Int,
     Jump,
     Node,
     Pipe,
     Text,
     Variable,
+    absent,
+    type_name,
 )  # fmt: skip
 from kapi.kubectl.go_template.parser import Parser
-from kapi.kubectl.go_template.values import MISSING, Int, absent, type_name
 from kapi.machinery.golang import quote, value_text
 from kapi.machinery.tree import Tree
 

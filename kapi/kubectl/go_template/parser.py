@@ -17,13 +17,13 @@ from kapi.kubectl.go_template.nodes import (
     Dot,
     Field,
     Identifier,
+    Int,
     Jump,
     Node,
     Pipe,
     Text,
     Variable,
 )  # fmt: skip
-from kapi.kubectl.go_template.values import Int
 from kapi.machinery.golang import quote
 
 _OPERANDS = ("bool", "char", "dot", "field", "identifier", "number", "raw", "string", "variable", "(")

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kapi.registry.allocators.install import install
+from kapi.registry.allocators.services import install
 
 __all__ = ["install"]

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from kapi.machinery import status
 from kapi.machinery.checkpoint import steps
 from kapi.machinery.tree import Object
-from kapi.registry.allocators.choice import RANDOM
-from kapi.registry.allocators.errors import AllocationError, AlreadyAllocated, NotInRange, RangeFull
+from kapi.registry.allocators.allocation import RANDOM, AllocationError, AlreadyAllocated, NotInRange, RangeFull
 from kapi.registry.allocators.metrics import ADDRESS_ERRORS, ADDRESS_SECONDS, ADDRESSES_ALLOCATED, DYNAMIC, STATIC
 from kapi.resources.core.services.access import cluster_ips
 from kapi.resources.core.services.allocation import address_candidates, holds

@@ -6,16 +6,18 @@ Upstream: ``pkg/registry/core/service/storage``: beginCreate, beginUpdate, after
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 
 from twisted.logger import Logger
 
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
-from kapi.machinery.gvk import GroupKind
+from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.tree import Object
-from kapi.registry.allocators.addresses import ClusterAddresses
-from kapi.registry.allocators.errors import AllocationError, RangeFull
-from kapi.registry.allocators.ports import NodePorts, PortOperation
+from kapi.registry.allocators.addresses import GROUP, ClusterAddresses, UnrecordedAddresses
+from kapi.registry.allocators.allocation import AllocationError, RangeFull
+from kapi.registry.allocators.ports import RESERVATIONS, NodePorts, PortOperation
+from kapi.registry.registry import Registry
 from kapi.resources.core.services import families
 from kapi.resources.core.services.access import (
     allocates_node_ports,
@@ -36,6 +38,7 @@ from kapi.resources.core.services.allocation import (
     write_addresses,
 )
 from kapi.resources.definition import StrategyContext
+from kapi.resources.shared.addresses import parse_network
 from kapi.runtime.interface import Client
 from kapi.store.errors import StoreError
 
@@ -223,3 +226,26 @@ class ServiceLifecycle:
         except AllocationError as error:
             what = f"requested HealthCheck NodePort {requested}" if requested else f"a HealthCheck NodePort {requested}"
             raise status.internal(f"failed to allocate {what}: {error}") from error
+
+
+def install(registry: Registry, ranges: Sequence[str], port_range: tuple[int, int]) -> NodePorts:
+    """Gives Services their lifecycle.  ``ranges`` are the cluster's service CIDRs, the primary family's first.
+
+    Call it once, before the caches start and after the built-in rows were added.  Returns the node ports, which the
+    repair controller needs.
+    """
+    cache = partial(registry.caches.cache, RESERVATIONS, {}, False)
+    if not registry.lazy:
+        cache()
+    node_ports = NodePorts(registry.store, cache, *port_range)
+
+    def lifecycle() -> dict[str, object]:
+        networks = [network[1] for network in map(parse_network, ranges) if network is not None]
+        families = [f"IPv{network.version}" for network in networks] or ["IPv4"]
+        client = registry.client.named("kube-apiserver")
+        recorded = client.has(GROUP, "ipaddresses") and client.has(GROUP, "servicecidrs")
+        addresses = ClusterAddresses(client) if recorded else UnrecordedAddresses(client, networks)
+        return {"lifecycle": ServiceLifecycle(client, addresses, node_ports, families)}
+
+    registry.amend(GroupResource("", "services"), lifecycle)
+    return node_ports

@@ -19,7 +19,7 @@ from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Tree
 from kapi.schema.types import Kind, Type
 
-_TABLE = Path(__file__).with_suffix(".txt")
+_TABLE = Path(__file__).with_name("internal_types.txt")
 _FIELD = re.compile(r"(@?\w+)(?::(\^?\w+))?(?:=([^>]+))?(?:>(\w+))?")
 _FIRST_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]")  # the part of a Go name that JSON writes in lower case
 Object = Mapping[str, Tree]

@@ -33,8 +33,7 @@ from kapi.request.reactor import Reactor
 from kapi.resources.apiextensions.customresourcedefinitions import FINALIZER
 from kapi.resources.apiextensions.internal import is_true
 from kapi.runtime.interface import Client
-from kapi.runtime.sliced import begin
-from kapi.runtime.work import call_of
+from kapi.runtime.sliced import begin, call_of
 from kapi.runtime.workqueue import WorkQueue
 from kapi.schema import mergepatch
 from kapi.servers.apiextensions import names

@@ -1,34 +1,58 @@
 """The provider kms of EncryptionConfiguration, version 2: a plugin holds the key that encrypts seeds.
 
-Upstream: apiserver ``server/options/encryptionconfig/config.go`` (kmsv2PluginProbe), ``kmsv2/envelope.go``, KEP-3299.
-
 Writes use one seed until the plugin returns another key id, so they need no call of the plugin.  Its status is requested
 regularly; three minutes after the last healthy one the seed expires, and writes fail.  Reads need the plugin once for each
 seed, before the objects are passed to the caches.  Objects whose seed it cannot decrypt are unreadable, and loaded again when
 it can.
+
+A stored value is encrypted with a key that each write derives from a seed; the seed, encrypted by the plugin, is stored with it.
+
+Upstream: apiserver ``server/options/encryptionconfig/config.go`` (kmsv2PluginProbe), ``kmsv2/envelope.go``,
+``kmsv2/grpc_service.go``, ``encrypt/aes/aes_extended_nonce.go``, KEP-3299.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.logger import Logger
 
 from kapi.request.reactor import Reactor
 from kapi.request.repeated import Repeated
-from kapi.store.encryption.envelope import SEED_BYTES, Source, hashed, key_id_problem, seal, split, tail_of, unseal
 from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, DATA_KEY_SECONDS, KmsMeter
-from kapi.store.encryption.plugin import Plugin
 from kapi.store.encryption.providers import PREFIX, Undecryptable
 from kapi.store.errors import NotEncryptable
-from kapi.wire.plugin_calls import PluginError
-from kapi.wire.plugin_messages import WireError
+from kapi.wire.plugin_calls import Calls, Observe, PluginError
+from kapi.wire.plugin_messages import (
+    WireError,
+    decode,
+    decode_map,
+    encode,
+    encode_map,
+    last_bytes,
+    last_number,
+    last_text,
+)
 
+_SERVICE = "v2.KeyManagementService"
+_MAX_MESSAGE = 64 * 1024  # bytes of an answer
+SEED_BYTES = 32
+_INFO_BYTES = 32  # random bytes that derive a key from a seed
+_NONCE_BYTES = 12
+_KEY, _SEED_TYPE = 0, 1  # what the plugin has encrypted: the key itself (until 1.28), or a seed
+_MAX_KEY_ID_BYTES = 1024
+_MAX_SOURCE_BYTES = 1024
+_MAX_ANNOTATIONS_BYTES = 32 * 1024
 _log = Logger()
 _HEALTHY_SECONDS, _UNHEALTHY_SECONDS = 20.0, 3.0  # until the next probe of a plugin
 _SEED_USABLE_SECONDS = 180.0  # a seed may be used for writes for so long after the plugin was healthy
@@ -36,6 +60,124 @@ _MAX_SEEDS = 10_000  # decrypted seeds kept for reads
 _MAX_MISSING = 1000  # seeds that the plugin failed to decrypt, kept to try them again
 _MAX_CALLS = 16  # calls at a time
 _VERSIONS = ("v2", "v2beta1")
+
+
+class Plugin:
+    """One plugin.  ``timeout``: seconds for each call."""
+
+    def __init__(self, reactor: Reactor, path: str, timeout: float, observe: Observe) -> None:
+        self._calls = Calls(reactor, path, _SERVICE, _MAX_MESSAGE, observe)
+        self._timeout = timeout
+
+    def close(self) -> None:
+        """Closes the connection; running calls fail."""
+        self._calls.close()
+
+    async def status(self) -> tuple[str, str, str]:
+        """Returns version, health ("ok") and key id.  Raises PluginError, WireError."""
+        fields = decode(await self._calls.call("Status", b"", self._timeout))
+        return last_text(fields, 1), last_text(fields, 2), last_text(fields, 3)
+
+    async def encrypt(self, plain: bytes, uid: str) -> tuple[bytes, str, dict[str, bytes]]:
+        """Returns ciphertext, key id and annotations.  Raises PluginError, WireError."""
+        request = encode([(1, plain), (2, uid.encode())])
+        fields = decode(await self._calls.call("Encrypt", request, self._timeout))
+        return last_bytes(fields, 1), last_text(fields, 2), decode_map(fields, 3)
+
+    async def decrypt(self, ciphertext: bytes, uid: str, key_id: str, annotations: Mapping[str, bytes]) -> bytes:
+        """Returns the plain text.  Raises PluginError, WireError."""
+        request = encode([(1, ciphertext), (2, uid.encode()), (3, key_id.encode()), *encode_map(4, annotations)])
+        return last_bytes(decode(await self._calls.call("Decrypt", request, self._timeout)), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An encrypted seed (upstream: DEK source), with the key id and annotations that the plugin needs to decrypt it."""
+
+    key_id: str
+    ciphertext: bytes
+    annotations: tuple[tuple[str, bytes], ...]
+    kind: int = _SEED_TYPE
+
+    @classmethod
+    def make(cls, key_id: str, ciphertext: bytes, annotations: Mapping[str, bytes], kind: int = _SEED_TYPE) -> Source:
+        """Raises ValueError where upstream would refuse to store it."""
+        problem = key_id_problem(key_id)
+        if problem:
+            raise ValueError(f"failed to validate key id: {problem[1]}")
+        if kind not in (_KEY, _SEED_TYPE):
+            raise ValueError(f"unknown encryptedDEKSourceType: {kind}")
+        if not ciphertext:
+            raise ValueError("failed to validate encrypted DEK source: encrypted DEK source is empty")
+        if len(ciphertext) > _MAX_SOURCE_BYTES:
+            raise ValueError(
+                f"failed to validate encrypted DEK source: encrypted DEK source is {len(ciphertext)} bytes, which exceeds "
+                f"the max size of {_MAX_SOURCE_BYTES}"
+            )
+        size = sum(len(key) + len(value) for key, value in annotations.items())
+        if size > _MAX_ANNOTATIONS_BYTES:
+            raise ValueError(
+                f"failed to validate annotations: total size of annotations is {size}, which exceeds the max size of "
+                f"{_MAX_ANNOTATIONS_BYTES}"
+            )
+        return cls(key_id, ciphertext, tuple(sorted(annotations.items())), kind)
+
+
+def key_id_problem(key_id: str) -> tuple[str, str] | None:
+    """The error's label in metrics and its text; None for a valid key id."""
+    if not key_id:
+        return "empty", "keyID is empty"
+    if len(key_id.encode()) > _MAX_KEY_ID_BYTES:
+        return "too_long", f"keyID is {len(key_id.encode())} bytes, which exceeds the max size of {_MAX_KEY_ID_BYTES}"
+    return None
+
+
+def hashed(key_id: str) -> str:
+    """A key id as metrics and errors show it: hashed, because it may be secret."""
+    return f"sha256:{hashlib.sha256(key_id.encode()).hexdigest()}" if key_id else ""
+
+
+def split(data: bytes) -> tuple[Source, bytes]:
+    """The source and the ciphertext of a stored value.  Raises Undecryptable."""
+    try:
+        fields = decode(data)
+        source = Source.make(last_text(fields, 2), last_bytes(fields, 3), decode_map(fields, 4), last_number(fields, 5))
+        sealed = last_bytes(fields, 1)
+    except (WireError, ValueError) as error:
+        raise Undecryptable(str(error)) from None
+    if not sealed:
+        raise Undecryptable("encrypted data is empty")
+    return source, sealed
+
+
+def tail_of(source: Source) -> bytes:
+    """The part of a stored value after the ciphertext."""
+    return encode([
+        (2, source.key_id.encode()), (3, source.ciphertext), *encode_map(4, dict(source.annotations)), (5, source.kind)
+    ])  # fmt: skip
+
+
+def seal(seed: bytes, tail: bytes, plain: bytes, key: bytes) -> bytes:
+    """Encrypts ``plain`` into a stored value; ``key`` is authenticated, ``tail`` (of ``tail_of``) identifies the seed."""
+    info, nonce = os.urandom(_INFO_BYTES), os.urandom(_NONCE_BYTES)
+    sealed = AESGCM(_derived(seed, info)).encrypt(nonce, plain, key)
+    return encode([(1, info + nonce + sealed)]) + tail
+
+
+def unseal(source: Source, secret: bytes, sealed: bytes, key: bytes) -> bytes:
+    """Decrypts the ciphertext ``sealed`` with the decrypted source, ``secret``.  Raises Undecryptable."""
+    if source.kind == _SEED_TYPE:
+        if len(sealed) < _INFO_BYTES:
+            raise Undecryptable("the stored data was shorter than the required size")
+        secret, sealed = _derived(secret, sealed[:_INFO_BYTES]), sealed[_INFO_BYTES:]
+    try:
+        return AESGCM(secret).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], key)
+    except (InvalidTag, ValueError):
+        raise Undecryptable("cipher: message authentication failed") from None
+
+
+def _derived(seed: bytes, info: bytes) -> bytes:
+    return HKDFExpand(SHA256(), 32, info).derive(seed)
 
 
 @dataclass(frozen=True, slots=True)

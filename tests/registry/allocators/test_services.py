@@ -10,7 +10,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.controllers.servicerepair import ServiceRepairController
 from kapi.machinery.tree import Object
-from kapi.registry.allocators.install import install
+from kapi.registry.allocators.services import install
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
 from kapi.testing.memory_api import MemoryAPI
 

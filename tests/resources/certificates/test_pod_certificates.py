@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 
 from kapi.authorization.interface import Attributes, Decision, Verdict
-from kapi.registry.pod_certificate_signing import install_signing_checks
+from kapi.registry.guards import install_signing_checks
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.previews import PREVIEWS
 from kapi.testing.memory_api import EPOCH, MemoryAPI, succeed

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from kapi.admission.interface import UPDATE, AdmissionChain, Attributes, Plugin
 from kapi.machinery.status import bad_request
 from kapi.machinery.tree import Object
-from kapi.runtime import work
+from kapi.runtime import sliced
 from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
 from tests.servers.apiextensions.definition_kit import DEFINITIONS, FOOS, create, definition, install, version
@@ -53,7 +53,7 @@ def until(api: MemoryAPI, path: str, code: int) -> int:
 
 def test_a_large_definition_is_served_piece_by_piece(api: MemoryAPI) -> None:
     """What comes of it meanwhile waits behind."""
-    work.run_by(api.clock, Slices(api.clock, length=-1.0).call)  # each checkpoint suspends
+    sliced.run_by(api.clock, Slices(api.clock, length=-1.0).call)  # each checkpoint suspends
     spec = {"size": {"type": "integer", "description": "x" * 300}}
     many = [version(f"v{number}", storage=number == 1, spec=spec) for number in range(1, 300)]
     assert api.ask("POST", DEFINITIONS, definition(*many)).code == 201
@@ -148,7 +148,7 @@ def test_a_table_of_many_columns_is_watched_piece_by_piece_and_in_order(api: Mem
     plain = api.ask("GET", WATCH, headers=TABLE)
     api.turn()
     slices = Slices(api.clock, length=-1.0)  # each checkpoint suspends
-    work.run_by(api.clock, slices.call)
+    sliced.run_by(api.clock, slices.call)
     request = api.ask("GET", WATCH, headers=TABLE)
     one_turn(api)
     assert not request.events, "it was not suspended"
@@ -164,7 +164,7 @@ def test_a_table_of_many_columns_is_watched_piece_by_piece_and_in_order(api: Mem
 
 def test_what_is_made_for_a_watcher_ends_when_he_goes(api: MemoryAPI) -> None:
     with_columns(api)
-    work.run_by(api.clock, Slices(api.clock, length=-1.0).call)
+    sliced.run_by(api.clock, Slices(api.clock, length=-1.0).call)
     request = api.ask("GET", WATCH, headers=TABLE)
     one_turn(api)
     assert due(api)

@@ -1,6 +1,13 @@
-"""Why an address or a port cannot be allocated; the texts are upstream's (``ErrAllocated``, ``ErrFull``, ``ErrNotInRange``)."""
+"""Allocation of an address or a port: the source of randomness, and why it fails.
+
+The texts are upstream's (``ErrAllocated``, ``ErrFull``, ``ErrNotInRange``).
+"""
 
 from __future__ import annotations
+
+import random
+
+RANDOM = random.SystemRandom()
 
 
 class AllocationError(Exception):

@@ -1,15 +1,22 @@
-"""Authorization of changes in the status of a ResourceClaim (upstream: ``pkg/registry/resource/utils.go``, KEP-4817).
+"""Guards: what a write needs permission for besides its verb.
 
-To allocate or reserve a claim needs a permission for ``resourceclaims/binding``.  To change the state of a driver's devices
-needs one for ``resourceclaims/driver`` with the driver's name; clients on the claim's own node use another verb.
+* Roles and bindings of RBAC: the checks for privilege escalation (upstream: ``rbac/*/policybased``).
+* The status of a ResourceClaim (upstream: ``pkg/registry/resource/utils.go``, KEP-4817): to allocate or reserve a claim needs a
+  permission for ``resourceclaims/binding``, to change the state of a driver's devices one for ``resourceclaims/driver`` with the
+  driver's name; clients on the claim's own node use another verb.
+* A pod's certificate: the permission to ``sign`` for its signer (KEP-4317; upstream:
+  ``pkg/registry/certificates/podcertificaterequest`` StatusStrategy.ValidateUpdate).
 """
 
 from __future__ import annotations
 
 from kapi.authorization.forbidden import forbidden_error
 from kapi.authorization.interface import Attributes, Decision
+from kapi.authorization.rbac.escalation import EscalationCheck
+from kapi.authorization.rbac.index import GROUP
 from kapi.machinery import tree
 from kapi.machinery.field import Path, forbidden
+from kapi.machinery.golang import quote
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
@@ -21,10 +28,32 @@ from kapi.resources.shared.features import gate
 from kapi.resources.shared.names import subdomain_name
 from kapi.resources.shared.rules import same
 
+_RESOURCES = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
 CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
 _STATUS = Path("status")
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 _GATE = "DRAResourceClaimGranularStatusAuthorization"
+REQUESTS = GroupResource("certificates.k8s.io", "podcertificaterequests")
+
+
+class EscalationGuard:
+    """The guard of one of the resources."""
+
+    def __init__(self, check: EscalationCheck, resource: GroupResource) -> None:
+        self._check = check
+        self._resource = resource
+
+    async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        """Raises Forbidden, or NotFound for a missing role."""
+        if ctx.user is not None:
+            await self._check.check(self._resource, ctx.user, ctx.namespace, ctx.name, obj, old)
+
+
+def install_escalation_checks(registry: Registry, check: EscalationCheck) -> None:
+    """Call it once, after the built-in rows were added."""
+    for plural in _RESOURCES:
+        resource = GroupResource(GROUP, plural)
+        registry.amend(resource, lambda resource=resource: {"guard": EscalationGuard(check, resource)})  # type: ignore[misc]
 
 
 class ClaimStatusGuard:
@@ -118,3 +147,31 @@ def _changed_drivers(obj: Object, old: Object) -> set[str]:
 def install_claim_checks(registry: Registry) -> None:
     """Call it once, after the built-in rows were added."""
     registry.amend(CLAIMS, lambda: {"guard": ClaimStatusGuard(registry.environment)})
+
+
+class SigningGuard:
+    """Checks updates of a request's status with the authorizer of ``environment``."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    async def __call__(self, obj: Object, old: Object | None, ctx: StrategyContext) -> None:
+        """Adds an error to ``ctx.guard_errors``; validation reports it when nothing else is wrong."""
+        if ctx.subresource != "status" or old is None or ctx.user is None:
+            return
+        new, before = ((one.get("status") or {}).get("certificateChain") or "" for one in (obj, old))
+        if new == before:
+            return
+        signer = (old.get("spec") or {}).get("signerName", "")
+        for name in (signer, signer.partition("/")[0] + "/*"):
+            asked = Attributes(ctx.user, "sign", group=REQUESTS.group, version="*", resource="signers", name=name)
+            verdict = await self._environment.authorize(asked)
+            if verdict is None or verdict.decision is Decision.ALLOW:
+                return
+        text = f'User {quote(ctx.user.name)} is not permitted to "sign" for signer {quote(signer)}'
+        ctx.guard_errors.append(forbidden(Path("spec").child("signerName"), text))
+
+
+def install_signing_checks(registry: Registry) -> None:
+    """Call it once, after the built-in rows were added."""
+    registry.amend(REQUESTS, lambda: {"guard": SigningGuard(registry.environment)})
