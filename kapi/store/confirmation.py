@@ -22,8 +22,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.store.connection import Connection, Reply
-from kapi.store.entries import counter_of
+from kapi.store.connection import Connection
+from kapi.store.entries import Reply, counter_of
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
 from kapi.store.replicas import MAX_LAG_MS, Replicas
 from kapi.store.script import FENCE, Keys

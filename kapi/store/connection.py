@@ -12,7 +12,6 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import hiredis
 import txredisapi
@@ -25,10 +24,9 @@ from twisted.protocols.policies import ProtocolWrapper
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from kapi.store.entries import Reply
 from kapi.store.errors import StoreUnavailable
 
-#: bytes, an int, None, a list of replies, or an exception for an error of the server; it depends on the command
-Reply = Any
 log = Logger()
 
 #: A sent write: kind, key, expected revision, head, tail, when it was sent (seconds of perf_counter), further arguments, the

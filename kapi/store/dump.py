@@ -18,8 +18,8 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from kapi.store.connection import Connection, Reply
-from kapi.store.entries import counter_of, identifier_of
+from kapi.store.connection import Connection
+from kapi.store.entries import Reply, counter_of, identifier_of
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
 from kapi.store.loading import Paging
 from kapi.store.script import Keys

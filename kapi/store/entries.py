@@ -6,12 +6,14 @@ Entries that kapi did not write are skipped, counted, and logged once; they do n
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from twisted.logger import Logger
 
-from kapi.store.connection import Reply
 from kapi.store.interface import CREATED, DELETED, UPDATED, Change, StoredObject
 
+#: bytes, an int, None, a list of replies, or an exception for an error of the server; it depends on the command
+Reply = Any
 log = Logger()
 
 OBJECTS, CHANGES = "objects", "changes"

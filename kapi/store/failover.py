@@ -24,7 +24,8 @@ from twisted.python.failure import Failure
 
 from kapi.request.repeated import Repeated
 from kapi.store.address import Address
-from kapi.store.connection import Connection, ConnectionFactory, Reply
+from kapi.store.connection import Connection, ConnectionFactory
+from kapi.store.entries import Reply
 from kapi.store.errors import StoreUnavailable
 
 SENTINEL_TIMEOUT = 2.0  # seconds for a Sentinel to answer

@@ -14,8 +14,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.request.repeated import Repeated
-from kapi.store.connection import Connection, ConnectionGone, Pending, Reply
-from kapi.store.entries import identifier_of, size_of
+from kapi.store.connection import Connection, ConnectionGone, Pending
+from kapi.store.entries import Reply, identifier_of, size_of
 from kapi.store.errors import StoreUnavailable
 from kapi.store.interface import Change
 from kapi.store.loading import Paging, Progress, continues, position

@@ -19,8 +19,8 @@ from twisted.internet.defer import Deferred, execute
 from twisted.logger import Logger
 
 from kapi.request.call import Call
-from kapi.store.connection import Connection, Reply
-from kapi.store.entries import Skipped, counter_of, identifier_of, size_of
+from kapi.store.connection import Connection
+from kapi.store.entries import Reply, Skipped, counter_of, identifier_of, size_of
 from kapi.store.interface import DELETED, Change, Follower, StoredObject
 from kapi.store.repair import check_types, repair
 from kapi.store.script import Keys

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import txredisapi
 
 from kapi.store.confirmation import Confirmation
-from kapi.store.connection import Connection, ConnectionGone, Reply
-from kapi.store.entries import OBJECTS, Skipped, counter_of, read_halves, read_value
+from kapi.store.connection import Connection, ConnectionGone
+from kapi.store.entries import OBJECTS, Reply, Skipped, counter_of, read_halves, read_value
 from kapi.store.errors import StoreUnavailable
 from kapi.store.interface import StoredObject
 from kapi.store.loading import REPLY_BYTES, Paging, scan

@@ -9,8 +9,8 @@ from __future__ import annotations
 import txredisapi
 from twisted.logger import Logger
 
-from kapi.store.connection import Connection, Reply
-from kapi.store.entries import CHANGES, Skipped
+from kapi.store.connection import Connection
+from kapi.store.entries import CHANGES, Reply, Skipped
 from kapi.store.errors import UnsuitableStore
 from kapi.store.script import Keys
 

@@ -22,8 +22,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.store.address import Address
-from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone, Reply
+from kapi.store.connection import Connection, ConnectionFactory, ConnectionGone
 from kapi.store.connections import log_in
+from kapi.store.entries import Reply
 
 log = Logger()
 

@@ -21,8 +21,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from kapi.store.confirmation import Confirmation
-from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite, Reply
-from kapi.store.entries import Skipped
+from kapi.store.connection import Connection, ConnectionGone, Pending, PendingWrite
+from kapi.store.entries import Reply, Skipped
 from kapi.store.errors import (
     KeyExists,
     KeyMissing,

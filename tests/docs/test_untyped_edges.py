@@ -47,7 +47,7 @@ EDGES = {
     "serving/runner.py": COROUTINES,
     "serving/tls_connection.py": TWISTED,
     "store/address.py": TWISTED,
-    "store/connection.py": "hiredis",
+    "store/entries.py": "hiredis",
     "store/embedded.py": TWISTED,
     "store/encryption/providers.py": "PyNaCl",
     "store/tls.py": OPENSSL,
