@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kapi.admission.webhook.hooks import Rule
-from kapi.admission.webhook.matching import by_rules
+from kapi.admission.webhook.matching import Rule, by_rules
 from kapi.options.options import Options
 from tests.admission.fakes import attributes, initializer
 

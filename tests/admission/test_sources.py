@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kapi.admission.webhook.hooks import read_hooks
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -14,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.admission.policy.source import Binding, Policy, PolicySource
 from kapi.admission.policy.validating import ValidatingAdmissionPolicy
 from kapi.admission.source import GROUP, MAX_WAIT_SECONDS
+from kapi.admission.webhook.matching import read_hooks
 from kapi.machinery.tree import Object
 from kapi.runtime.sliced import run_by
 from kapi.scheduling.slices import Slices

@@ -18,11 +18,9 @@ from kapi.admission.interface import Attributes, Plugin
 from kapi.admission.source import GROUP, Source
 from kapi.admission.versions import in_version
 from kapi.admission.webhook.client import CallError, CredentialStore, NoClient, WebhookClient
-from kapi.admission.webhook.hooks import Hook, read_hooks
-from kapi.admission.webhook.matching import Invocation, exempt, matching_rules
+from kapi.admission.webhook.matching import Hook, Invocation, exempt, matching_rules, read_hooks
 from kapi.admission.webhook.resolver import ServiceResolver
-from kapi.admission.webhook.response import BadReview
-from kapi.admission.webhook.review import Answer, make_review, read_answer, rejection
+from kapi.admission.webhook.review import Answer, BadReview, make_review, read_answer, rejection
 from kapi.machinery import warnings
 from kapi.machinery.each import entries
 from kapi.machinery.golang import aggregate
