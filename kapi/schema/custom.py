@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 
 from kapi.codecs.json_reading import MAX_PROBLEMS, Duplicated, Literal, duplicates, loads_exactly, may_have_duplicates
 from kapi.machinery.each import elements, entries
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object, Tree
 from kapi.schema import builtin
-from kapi.schema.decode_exact import ExactDecoder, without_literals
+from kapi.schema.decode_exact import ExactDecoder
 from kapi.schema.decode_fast import Unusual, walk_of
 from kapi.schema.types import Kind, Type
 
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_INT64_MIN, _INT64_MAX, _UINT64_END = -(1 << 63), (1 << 63) - 1, 1 << 64
+_MAY_HAVE_FLOATS = frozenset((dict, list, float))
 _UNKNOWN = 'unknown field "'
 _TYPE_META = ("kind", "apiVersion", "metadata")
 #: types without fields: an object in their place has only unknown fields
@@ -33,12 +36,12 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
     problems: list[str] = []
     unknown: list[str]
     embedded: list[str]
-    keys, duplicated = count(tree, raw)
-    if strict and (duplicated or raw is not None and may_have_duplicates(raw, keys)):
+    keys, odd = count(tree, raw)
+    if strict and (odd or raw is not None and may_have_duplicates(raw, keys)):
         exact = tree if raw is None else loads_exactly(raw)
         problems = [f'duplicate field "{path}"' for path in elements(dict.fromkeys(duplicates(exact)))]
     decoder = ExactDecoder()
-    result = without_literals(dict(tree)) if duplicated else dict(tree)
+    result = {key: _go_value(value) for key, value in tree.items()} if odd else dict(tree)
     meta = decode_metadata(tree.get("metadata"), decoder)
     problems += (text.replace(_UNKNOWN, f"{_UNKNOWN}metadata.", 1) for text in decoder.problems)
     result["metadata"] = meta
@@ -49,11 +52,11 @@ def decode(tree: Object, raw: bytes | None, type_: Type, *, strict: bool) -> tup
 
 
 def count(tree: object, raw: bytes | None) -> tuple[int, bool]:
-    """The number of keys at all depths, and whether there is a ``Duplicated``.
+    """The number of keys at all depths, and whether there is a ``Duplicated`` or an integer beyond int64.
 
     Raises ValueError for a number beyond a float64.
     """
-    keys, duplicated = 0, False
+    keys, odd = 0, False
     stack: list[Tree] = [[tree]]
     while stack:
         node = stack.pop()
@@ -64,12 +67,43 @@ def count(tree: object, raw: bytes | None) -> tuple[int, bool]:
             kind = item.__class__
             if kind is dict or kind is list:
                 stack.append(item)
+            elif kind is int:
+                odd = odd or not _INT64_MIN <= item <= _INT64_MAX
             elif kind is Duplicated:
-                duplicated = True
+                odd = True
                 stack.append(item)
-            elif kind is float and item in (math.inf, -math.inf):
+            elif isinstance(item, float) and item in (math.inf, -math.inf):
                 raise ValueError(f"json: cannot unmarshal number {_literal(raw)} into Go value of type float64")
-    return keys, duplicated
+    return keys, odd
+
+
+def _go_value(node: Tree) -> Tree:
+    """A copy as Go decodes it: without ``Duplicated`` and ``Literal``, and a float for an integer beyond int64."""
+    if isinstance(node, dict):
+        return {key: _go_value(item) for key, item in entries(node)}
+    if isinstance(node, list):
+        return [_go_value(item) for item in elements(node)]
+    if node.__class__ is int:
+        return node if _INT64_MIN <= node <= _INT64_MAX else float(node)
+    return float(node) if isinstance(node, Literal) else node
+
+
+def write_numbers(node: Tree) -> Tree:
+    """Replaces whole floats by integers, in place, as Go writes them; returns the value itself or its integer.
+
+    Beyond int64 the digits are those of the float's shortest text.
+    """
+    if isinstance(node, dict):
+        for key, item in entries(node):
+            if item.__class__ in _MAY_HAVE_FLOATS:
+                node[key] = write_numbers(item)
+    elif isinstance(node, list):
+        for index, item in enumerate(elements(node)):
+            if item.__class__ in _MAY_HAVE_FLOATS:
+                node[index] = write_numbers(item)
+    elif node.__class__ is float and node.is_integer() and _INT64_MIN < node < _UINT64_END:
+        return int(node) if node <= _INT64_MAX else int(Decimal(repr(node)))
+    return node
 
 
 def _literal(raw: bytes | None) -> str:

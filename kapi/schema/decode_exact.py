@@ -241,15 +241,15 @@ class ExactDecoder:
                 strings = Type(Kind.LIST, go_type="[]string", elem=Type(Kind.STRING, go_type="string"))
                 return ExactDecoder().decode(value, strings)
             return None  # neither: set, but empty
-        return without_literals(value)
+        return _plain(value)
 
 
-def without_literals(value: object) -> Tree:
+def _plain(value: object) -> Tree:
     """Raw JSON without Literal and Duplicated."""
     if isinstance(value, dict):
-        return {key: without_literals(item) for key, item in entries(value)}
+        return {key: _plain(item) for key, item in entries(value)}
     if isinstance(value, list):
-        return [without_literals(item) for item in elements(value)]
+        return [_plain(item) for item in elements(value)]
     return float(value) if isinstance(value, Literal) else value
 
 

@@ -145,3 +145,27 @@ def test_others_may_work_while_lists_are_judged(schema: Object) -> None:
 
         found = stretches(work)
         assert found.longest < 2000, found.where
+
+
+@pytest.mark.parametrize(
+    ("format", "right", "wrong"),
+    [
+        (
+            "hostname",
+            ["a.de", "ü.de", "a1-b.com", "x", "☃.com", "a.дом"],
+            ["a.b", "a_b", "-a.de", "ü.d1", "a..de", "ü" * 32],
+        ),
+        ("ipv4", ["1.2.3.4", "01.002.3.4", "::ffff:1.2.3.4"], ["1.2.3", "::1", "1.2.3.256", "1.2.3.4/8", "1.2.3.4%a"]),
+        ("ipv6", ["::1", "::ffff:1.2.3.4"], ["1.2.3.4", "::ffff:01.2.3.4", "fe80::1%eth0", ""]),
+        (
+            "cidr",
+            ["1.2.3.0/24", "01.2.3.4/024", "::/0", "::ffff:01.2.3.4/96"],
+            ["1.2.3.4", "1.2.3.0/33", "1.2.3.0/-1", "a/8"],
+        ),
+        ("ssn", ["111-22-3333", "111 22 3333"], ["111223333", "111-223333"]),
+    ],
+)
+def test_formats_are_those_of_the_go_packages(format: str, right: list[str], wrong: list[str]) -> None:
+    schema = {"type": "string", "format": format}
+    assert [text for text in right if value_errors(text, schema)] == []
+    assert [text for text in wrong if not value_errors(text, schema)] == []

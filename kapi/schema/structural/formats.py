@@ -6,6 +6,7 @@ import base64
 import binascii
 import ipaddress
 import re
+import unicodedata
 from collections.abc import Callable
 from email.utils import parseaddr
 
@@ -56,33 +57,49 @@ _HOST = re.compile(
 )
 
 
+def _in_ascii(char: str) -> str:
+    """A character of the same class for ``_HOST``: letters of all scripts count as letters, symbols as digits."""
+    kind = unicodedata.category(char)[0]
+    return "0" if kind == "S" else "a" if kind == "L" else char
+
+
 def _hostname(text: str) -> bool:
-    labels = text.split(".")
-    return len(text) <= 255 and all(len(label) <= 63 for label in labels) and _HOST.fullmatch(text) is not None
+    data = text.encode("utf-8", "replace")  # the lengths are of bytes
+    if len(data) > 255 or any(len(label) > 63 for label in data.split(b".")):
+        return False
+    return _HOST.fullmatch("".join(map(_in_ascii, text))) is not None
 
 
-def _address(version: int) -> Callable[[str], bool]:
-    def check(text: str) -> bool:
-        try:
-            address = ipaddress.ip_address(text)
-        except ValueError:
-            return False
-        if version == 4:
-            return address.version == 4
-        return ":" in text and "%" not in text
+_LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9])")
 
-    return check
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address without a zone; an IPv4 address may have leading zeros, which do not make it octal."""
+    if "%" in text:
+        return None
+    head, colon, last = text.rpartition(":")
+    if "." in last:
+        text = head + colon + _LEADING_ZEROS.sub("", last)
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def _ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return "%" not in text
 
 
 def _cidr(text: str) -> bool:
     address, slash, length = text.partition("/")
-    if not slash or re.fullmatch(r"[0-9]{1,3}", length) is None or "%" in address:
+    parsed = _address(address)
+    if not slash or parsed is None or re.fullmatch(r"[0-9]{1,9}", length) is None:
         return False
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    return int(length) <= parsed.max_prefixlen and (length == "0" or length[0] != "0")
+    return int(length) <= parsed.max_prefixlen
 
 
 _MAC = re.compile(
@@ -185,8 +202,8 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "uri": _url,
     "email": _email,
     "hostname": _hostname,
-    "ipv4": _address(4),
-    "ipv6": _address(6),
+    "ipv4": lambda text: "." in text and _address(text) is not None,
+    "ipv6": _ipv6,
     "cidr": _cidr,
     "mac": lambda text: _MAC.fullmatch(text) is not None,
     "uuid": _uuid(""),
@@ -197,7 +214,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "isbn10": _isbn10,
     "isbn13": _isbn13,
     "creditcard": _credit_card,
-    "ssn": _regex(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}"),
+    "ssn": _regex(r"[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}"),
     "hexcolor": _regex("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "rgbcolor": _regex(rf"rgb\({_RGB_NUMBER},{_RGB_NUMBER},{_RGB_NUMBER}\)"),
     "byte": _byte,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import time
+from decimal import Decimal
 
 import orjson
 
@@ -130,7 +131,7 @@ class _Validator:
         kind, shape = _kind(value)
         format_ = _format(schema) if self.either else schema.get("format") or ""
         numeric = "number" in expected or "integer" in expected
-        whole = isinstance(value, float) and value.is_integer() and "integer" in expected
+        whole = isinstance(value, float) and _is_whole(value) and "integer" in expected
         widened = kind == "integer" and "number" in expected
         textual = kind in ("string", "array")
         if format_ and not textual and not (kind in expected or shape == format_ or whole or widened):
@@ -215,7 +216,9 @@ class _Validator:
         kind, format_ = schema.get("type"), schema.get("format")
         if kind == "integer":
             low, high = (-(2**31), 2**31 - 1) if format_ == "int32" else (-(2**63), 2**63 - 1)
-            if low <= value <= high and value == int(value):
+            # upstream parses the text of a float, which beyond 2^53 has other digits
+            number = value if isinstance(value, int) or not value.is_integer() else int(Decimal(repr(value)))
+            if low <= number <= high and number == int(number):
                 return True
             how = f"with format {format_}" if format_ in ("int32", "int64") else "(default format)"
         elif kind == "number" and format_ == "float" and abs(value) > _FLOAT_MAX:
@@ -333,7 +336,7 @@ def _kind(value: object) -> tuple[str, str]:
     if isinstance(value, int):
         return "integer", "int64"
     if isinstance(value, float):
-        return "number", "double"
+        return "number", "float64"
     if isinstance(value, str):
         return "string", ""
     if isinstance(value, list):
@@ -346,15 +349,19 @@ def _bound(bound: float, value: float) -> float:
     return int(bound) if isinstance(value, int) else bound
 
 
+def _is_whole(value: float) -> bool:
+    """Whether upstream takes a float for an integer: within 53 bits, and whole but for a rounding error of a positive value."""
+    if abs(value) > _MAX_EXACT:
+        return False
+    whole = float(int(value))
+    return value == whole or whole > 0 and (value - whole) / (value + whole) < _EPSILON
+
+
 def _multiple(value: float, factor: float) -> bool:
     if isinstance(value, int) and float(factor).is_integer():
         return value % int(factor) == 0
     quotient = value / factor if factor >= 1 else 1 / factor * value
-    if abs(quotient) > _MAX_EXACT:
-        return False
-    whole = float(int(quotient))
-    difference = abs(quotient - whole)
-    return difference == 0 or difference / (abs(quotient) + abs(whole)) < _EPSILON
+    return _is_whole(quotient)
 
 
 def _number_text(number: float) -> str:

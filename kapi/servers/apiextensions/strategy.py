@@ -16,6 +16,7 @@ from kapi.resources.apiextensions.embedded import coerce, has_embedded, metadata
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.resources.shared.metadata import validate_metadata, validate_metadata_update
 from kapi.resources.shared.names import subdomain_name
+from kapi.schema.custom import write_numbers
 from kapi.schema.structural.correlation import ABSENT
 from kapi.schema.structural.listtypes import list_errors
 from kapi.schema.structural.pruning import default, drop_nulls, has_defaults
@@ -164,6 +165,9 @@ class CustomResourceStrategy(Strategy):
             errors.extend(list_errors(_ROOT, self.schema.schema, obj))
         errors.extend(self._rules(errors, obj, old, ctx.warnings.append, ctx))
         return errors
+
+    def canonicalize(self, obj: Object) -> None:
+        write_numbers(obj)
 
     def warnings_on_create(self, obj: Object, ctx: StrategyContext) -> list[str]:
         return _finalizer_warnings(obj, None)

@@ -127,3 +127,43 @@ def test_the_scale_of_an_object_without_the_field_can_only_be_set(api: MemoryAPI
     assert (answer.code, answer.json["message"].split(":")[0]) == (500, "failed to create manager for existing fields")
     answer = api.ask("PATCH", f"{FOOS}/a/scale", {"spec": {"replicas": 2}}, type=MERGE)
     assert (answer.code, answer.json["spec"]) == (200, {"replicas": 2})
+
+
+def test_numbers_are_stored_and_shown_as_go_writes_them(api: MemoryAPI) -> None:
+    fields = {"n": {"type": "number"}, "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    install(api, definition(version(spec=fields)))
+    numbers = ["1.0", "-2.0e2", "9223372036854775807", "9223372036854775808", "1e19", "1.5", "-0.0"]
+    shown = ["1", "-200", "9223372036854775807", "9223372036854776000", "10000000000000000000", "1.5", "0"]
+    for number, wanted in zip(numbers, shown, strict=True):
+        for query in ("?dryRun=All", ""):
+            text = (
+                '{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"n":N,"any":{"list":[N]}}}'
+            )
+            answer = api.ask("POST", FOOS + query, text.replace("N", number).encode())
+            assert (answer.code, json.dumps(answer.json["spec"])) == (
+                201,
+                f'{{"n": {wanted}, "any": {{"list": [{wanted}]}}}}',
+            )
+        assert json.dumps(api.ask("GET", f"{FOOS}/a").json["spec"]["n"]) == wanted
+        assert api.ask("DELETE", f"{FOOS}/a").code == 200
+
+
+@pytest.mark.parametrize(
+    ("number", "wanted"),
+    [
+        ("9223372036854775807", []),
+        ("9223372036854775808", ["spec.n in body must be of type integer: ", "<nil>: Invalid value"]),
+        ("-9223372036854775809", ["spec.n in body must be of type integer: ", "<nil>: Invalid value"]),
+        ("9007199254740993.0", ["spec.n in body must be of type integer: "]),  # beyond 53 bits, but an int64
+        ("1.5", ["spec.n in body must be of type integer: ", "<nil>: Invalid value"]),
+        ("1e3", []),
+    ],
+)
+def test_an_integer_is_what_fits_into_an_int64(api: MemoryAPI, number: str, wanted: list[str]) -> None:
+    install(api, definition(version(spec={"n": {"type": "integer"}, "m": {"type": "integer", "format": "int32"}})))
+    text = '{"apiVersion":"example.com/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"n":N}}'
+    answer = api.ask("POST", FOOS, text.replace("N", number).encode())
+    found = (answer.json.get("details") or {}).get("causes", [])
+    assert [text in f"{cause['field']}: {cause['message']}" for cause, text in zip(found, wanted, strict=True)] == [
+        True
+    ] * len(wanted)
