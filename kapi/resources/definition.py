@@ -252,6 +252,7 @@ class Resource:
     plural: str
     namespaced: bool
     singular: str = ""  # "" becomes the kind in lower case
+    list_kind: str = ""  # "" becomes the kind with "List"
     verbs: tuple[str, ...] = VERBS
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -294,6 +295,8 @@ class Resource:
     def __post_init__(self) -> None:
         if not self.singular:
             object.__setattr__(self, "singular", self.kind.lower())
+        if not self.list_kind:
+            object.__setattr__(self, "list_kind", self.kind + "List")
 
     @property
     def group_version(self) -> GroupVersion:
@@ -321,10 +324,6 @@ class Resource:
     def storage_resource(self) -> GroupResource:
         """The name under which the objects are stored."""
         return _stored_as(self.storage_group or self.group, self.plural)
-
-    @property
-    def list_kind(self) -> str:
-        return self.kind + "List"
 
     @property
     def selects_namespaces(self) -> bool:

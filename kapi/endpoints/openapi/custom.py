@@ -50,14 +50,19 @@ def custom_schemas(resources: Iterable[Resource], prefix: str) -> dict[str, Make
         if not row.typed_items or row.published_schema is None:
             continue
         kind = GroupVersionKind(row.group, row.version, row.kind)
-        found[custom_name(kind)] = partial(_schema, row.published_schema, kind, prefix)
+        found[custom_name(kind)] = partial(_schema, row, row.published_schema, kind, prefix)
         list_kind = kind._replace(kind=row.list_kind)
         found[custom_name(list_kind)] = partial(_list, row, kind, list_kind, prefix)
     return found
 
 
-def _schema(published: Make, kind: GroupVersionKind, prefix: str) -> Object:
-    return schema_of(published(), kind, prefix)
+def _schema(row: Resource, published: Make, kind: GroupVersionKind, prefix: str) -> Object:
+    return {**schema_of(published(), kind, prefix), **_selectable(row)}
+
+
+def _selectable(row: Resource) -> Object:
+    fields = [{"fieldPath": name} for name in row.selectable_fields]
+    return {"x-kubernetes-selectable-fields": fields} if fields else {}
 
 
 def _list(row: Resource, kind: GroupVersionKind, list_kind: GroupVersionKind, prefix: str) -> Object:
@@ -73,6 +78,7 @@ def _list(row: Resource, kind: GroupVersionKind, list_kind: GroupVersionKind, pr
         "required": ["items"],
         "properties": {**_type_meta(), "metadata": metadata, "items": items},
         _KINDS: [list_kind._asdict()],
+        **_selectable(row),
     }
 
 

@@ -231,7 +231,9 @@ def _of_group(group: GroupEntry) -> dict[str, tuple[str, Build]]:
     if found is not None:
         return found
     found = group.openapi = {}
-    if group.name and any(entry.remote is None for entry in group.versions):
+    if group.name and any(  # upstream describes no group of custom resources
+        entry.remote is None and not all(row.typed_items for row in entry.resources) for entry in group.versions
+    ):
         key = f"apis/{group.name}"
         found[key] = (_hash(key, ()), functools.partial(documents.group_v3, group.name))
     for entry in group.versions:
@@ -245,7 +247,14 @@ def _of_group(group: GroupEntry) -> dict[str, tuple[str, Build]]:
 def _hash(key: str, resources: Sequence[Resource]) -> str:
     digest = hashlib.sha512(f"{_types_digest()}\n{key}\n".encode())
     for row in resources:
-        names = [row.plural, row.kind, row.namespaced, row.verbs, [(sub.name, sub.verbs) for sub in row.subresources]]
+        names = [
+            row.plural,
+            row.kind,
+            row.list_kind,
+            row.namespaced,
+            row.verbs,
+            [(sub.name, sub.verbs) for sub in row.subresources],
+        ]
         digest.update(json_pieces.dumps(names))
         digest.update(row.schema_digest.encode())
     return digest.hexdigest().upper()

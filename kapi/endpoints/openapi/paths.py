@@ -265,8 +265,8 @@ class _Maker:
     def _subresource(self, path: str, sub: Subresource, shared: list[Object]) -> Iterator[tuple[str, Make]]:
         row = self.row
         kind = GroupVersionKind(sub.group or row.group, sub.version or row.version, sub.kind or row.kind)
-        # the log is text, which has no kind: upstream describes its operations with the pod
-        named = row.kind if sub.name == "log" else kind.kind
+        # the log is text, which has no kind: upstream describes its operations with the pod; those of custom resources likewise
+        named = row.kind if sub.name == "log" or row.typed_items else kind.kind
         shared = [in_path("name", f"name of the {named}"), *shared]
         words = f"{self.prefix}{self.scope}{row.kind}{sub.name[:1].upper()}{sub.name[1:]}"
         here = f"{path}/{sub.name}"
@@ -294,7 +294,8 @@ class _Maker:
     def _of_subresource(self, sub: Subresource, kind: GroupVersionKind, words: str) -> Object:
         row = self.row
         name = definition_name(kind, row.typed_items)
-        item = self._verbs(sub.verbs, row.kind, words, name, kind, f"{sub.name} of ")
+        about = self.kind if row.typed_items else kind
+        item = self._verbs(sub.verbs, row.kind, words, name, about, f"{sub.name} of ")
         if "create" in sub.verbs:
             item["post"] = {
                 **self._operation("post", f"create {sub.name} of {_article(row.kind)}", f"create{words}", kind),

@@ -55,7 +55,7 @@ def documents_v2(
         checkpoint()
         own.update(custom_schemas(resources, V2))
         parts[f"{base_path(group, version)}/"] = partial(paths, group, version, resources)
-        if group:
+        if group and not all(row.typed_items for row in resources):  # upstream describes no group of custom resources
             parts[f"/apis/{group}/"] = partial(group_items, group)
     parts.update((path, partial(dict, items)) for items in root_items().values() for path in items)
     names: set[str] = set(REFERENCES if own else ())

@@ -202,6 +202,7 @@ class Rows:
             kind=self.kind,
             plural=self.plural,
             singular=self.names.get("singular", ""),
+            list_kind=self.names.get("listKind", ""),
             namespaced=self.namespaced,
             verbs=VERBS,
             short_names=tuple(self.names.get("shortNames") or ()),
