@@ -6,8 +6,6 @@ allocations and, optionally, time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kapi.cel import types
 from kapi.cel.checker import Scope
 from kapi.cel.errors import EvaluationError
@@ -39,7 +37,7 @@ from kapi.cel.syntax import (
     StructExpr,
     qualified_name,
 )
-from kapi.cel.types import CelType, StructType, Value
+from kapi.cel.types import CelType, StructField, StructType, Value
 from kapi.cel.values import Message, Optional, from_key, no_overload, to_key
 from kapi.cel.visitor import Visitor
 
@@ -117,24 +115,21 @@ class Compiler(Visitor[Step]):
         if isinstance(target, StructType) and node.field in target.fields:
             field = target.fields[node.field]
             if node.test:
-                return present(operand, field.name)
-            return struct_field(operand, field.name, field.convert)
+                return present(operand, field.name, field.null_is_absent)
+            return struct_field(operand, field)
         if node.test:
             return present(operand, node.field)
         name = node.field
         if target is not None and types.is_optional(target):
-            inner = target.params[0]
-            return optional_field(operand, *self.named(inner, name))
+            return optional_field(operand, self.named(target, name))
         return plain_field(operand, name)
 
     @staticmethod
-    def named(target: CelType | None, field: str) -> tuple[str, Callable[[Value], Value] | None]:
+    def named(target: CelType | None, name: str) -> StructField:
         if target is not None and types.is_optional(target):
             target = target.params[0]
-        if isinstance(target, StructType) and field in target.fields:
-            known = target.fields[field]
-            return known.name, known.convert
-        return field, None
+        known = target.fields.get(name) if isinstance(target, StructType) else None
+        return StructField(name, types.DYN) if known is None else known
 
     # calls
 

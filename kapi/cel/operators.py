@@ -12,7 +12,7 @@ from kapi.cel.macros import ACCU
 from kapi.cel.overload_calls import Failed, direct, dispatched
 from kapi.cel.reading import certain, optional_field
 from kapi.cel.syntax import Call, Expr, Ident, Literal
-from kapi.cel.types import CelType, StructType, Value
+from kapi.cel.types import CelType, StructField, StructType, Value
 from kapi.cel.values import (
     NONE,
     MapList,
@@ -36,7 +36,7 @@ class Compiles(Protocol):
 
     def visit(self, node: Expr) -> Step: ...
 
-    def named(self, target: CelType | None, field: str) -> tuple[str, Callable[[Value], Value] | None]: ...
+    def named(self, target: CelType | None, name: str) -> StructField: ...
 
 
 def _and(compiler: Compiles, node: Call) -> Step:
@@ -203,8 +203,7 @@ def _optional_index(compiler: Compiles, node: Call) -> Step:
 def _optional_select(compiler: Compiles, node: Call) -> Step:
     field = node.args[1]
     assert isinstance(field, Literal)
-    name, convert = compiler.named(node.args[0].type, str(field.value))
-    return optional_field(compiler.visit(node.args[0]), name, convert)
+    return optional_field(compiler.visit(node.args[0]), compiler.named(node.args[0].type, str(field.value)))
 
 
 def otherwise(args: list[Step], unwrapped: bool) -> Step:

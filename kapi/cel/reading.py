@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kapi.cel.errors import Cancelled, EvaluationError
 from kapi.cel.frame import Frame, Step
-from kapi.cel.types import CelType, Value
+from kapi.cel.types import CelType, StructField, Value
 from kapi.cel.values import NONE, Optional
 
 
@@ -96,11 +96,15 @@ def plain_field(operand: Step, name: str) -> Step:
     return read
 
 
-def struct_field(operand: Step, name: str, convert: Callable[[Value], Value] | None) -> Step:
+def struct_field(operand: Step, field: StructField) -> Step:
+    name, convert, null_is_absent = field.name, field.convert, field.null_is_absent
+
     def read(frame: Frame) -> Value:
         value = operand(frame)
         frame.cost += 1
         found = get_field(value, name)
+        if found is None and null_is_absent:
+            raise EvaluationError(f"no such key: {name}")
         return found if convert is None else convert(found)
 
     return read
@@ -113,7 +117,9 @@ def _member(value: object, name: str, convert: Callable[[Value], Value] | None) 
     return found if found.__class__ is Optional else Optional(found)
 
 
-def optional_field(operand: Step, name: str, convert: Callable[[Value], Value] | None) -> Step:
+def optional_field(operand: Step, field: StructField) -> Step:
+    name, convert, null_is_absent = field.name, field.convert, field.null_is_absent
+
     def read(frame: Frame) -> Value:
         value = operand(frame)
         frame.cost += 1
@@ -125,14 +131,14 @@ def optional_field(operand: Step, name: str, convert: Callable[[Value], Value] |
             if isinstance(value, (list, tuple)):
                 raise _without_fields(value, name)
             return NONE
-        if name not in value:
+        if name not in value or null_is_absent and value[name] is None:
             return NONE
         return _member(value, name, convert)
 
     return read
 
 
-def present(operand: Step, name: str) -> Step:
+def present(operand: Step, name: str, null_is_absent: bool = False) -> Step:
     def test(frame: Frame) -> Value:
         value = operand(frame)
         if value.__class__ is Optional:
@@ -140,7 +146,7 @@ def present(operand: Step, name: str) -> Step:
                 return False
             value = value.value()
         if isinstance(value, dict):
-            return name in value
+            return name in value and not (null_is_absent and value[name] is None)
         if isinstance(value, (list, tuple)):
             raise _without_fields(value, name)
         return False

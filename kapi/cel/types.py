@@ -47,14 +47,24 @@ class CelType:
 
 
 class StructField:
-    """A field of a struct type: its name in the object, its type, and how its raw value becomes a CEL value."""
+    """A field of a struct type: its name in the object, its type, and how its raw value becomes a CEL value.
 
-    __slots__ = ("name", "type", "convert")
+    ``null_is_absent``: whether a null counts as a missing field.
+    """
 
-    def __init__(self, name: str, type: CelType, convert: Callable[[Value], Value] | None = None) -> None:
+    __slots__ = ("name", "type", "convert", "null_is_absent")
+
+    def __init__(
+        self,
+        name: str,
+        type: CelType,
+        convert: Callable[[Value], Value] | None = None,
+        null_is_absent: bool = False,
+    ) -> None:
         self.name = name
         self.type = type
         self.convert = convert
+        self.null_is_absent = null_is_absent
 
 
 class StructType(CelType):

@@ -159,7 +159,7 @@ def _struct(schema: Schema) -> DeclType:
             continue
         escaped = escape(name)
         if escaped is not None:
-            struct.fields[escaped] = StructField(name, field.type, field.convert)
+            struct.fields[escaped] = StructField(name, field.type, field.convert, null_is_absent=True)
             found.fields[escaped] = field
             if name in _RESERVED:  # after a dot the unescaped name is valid too
                 struct.fields[name] = struct.fields[escaped]

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kapi.machinery.tree import Object
+from kapi.servers.apiextensions.outline import outline
+from kapi.servers.apiextensions.rows import Rows
 from kapi.testing.memory_api import MemoryAPI
 from tests.servers.apiextensions.definition_kit import FOOS, create, definition, install, version
 
@@ -85,12 +87,12 @@ def test_fields_that_the_stored_version_has_not_are_lost_in_dry_runs_too(api: Me
     assert (answer.code, answer.json["spec"]) == (200, {"size": 2})
 
 
+PATHS = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
 SCALE = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
 
 
 def scaled(api: MemoryAPI) -> None:
-    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
-    install(api, definition(version(spec={"size": {"type": "integer"}, "o": TEXT}, subresources={"scale": paths})))
+    install(api, definition(version(spec={"size": {"type": "integer"}, "o": TEXT}, subresources={"scale": PATHS})))
 
 
 def test_an_apply_to_a_custom_scale_has_conflicts_and_succeeds_only_without_a_change(api: MemoryAPI) -> None:
@@ -167,3 +169,58 @@ def test_an_integer_is_what_fits_into_an_int64(api: MemoryAPI, number: str, want
     assert [text in f"{cause['field']}: {cause['message']}" for cause, text in zip(found, wanted, strict=True)] == [
         True
     ] * len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("rule", "spec", "code"),
+    [
+        ("has(self.a)", {"a": None}, 422),
+        ("!has(self.a)", {"a": None}, 201),
+        ("!has(self.a) || self.a != 'v'", {"a": "v"}, 422),
+        ("self.?a.orValue('none') == 'none'", {"a": None}, 201),
+        ("self.?o.?b.orValue('none') == 'none'", {"o": {"b": None}}, 201),
+        ("self.a == 'x'", {"a": None}, 422),  # no such key
+        ("self.m.all(key, self.m[key] != 'q')", {"m": {"x": None}}, 201),  # a map keeps its nulls
+        ("'x' in self.m", {"m": {"x": None}}, 201),
+    ],
+)
+def test_a_null_of_a_property_is_absent_for_a_rule(api: MemoryAPI, rule: str, spec: Object, code: int) -> None:
+    text = {**TEXT, "nullable": True}
+    fields = {
+        "a": text,
+        "o": {"type": "object", "properties": {"b": text}},
+        "m": {"type": "object", "maxProperties": 5, "additionalProperties": text},
+    }
+    one = version(spec=fields)
+    one["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] = [{"rule": rule}]
+    install(api, definition(one))
+    sent = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": spec}
+    assert api.ask("POST", FOOS, sent).code == code
+
+
+def with_list_kind() -> Object:
+    crd = definition(version(selectableFields=[{"jsonPath": ".spec.size"}], subresources={"scale": PATHS}))
+    crd["spec"]["names"]["listKind"] = "FooCollection"
+    return crd
+
+
+def test_a_list_has_the_kind_that_the_definition_names(api: MemoryAPI) -> None:
+    install(api, with_list_kind())
+    create(api, "a", {})
+    assert [api.ask(method, FOOS).json["kind"] for method in ("GET", "DELETE", "GET")] == ["FooCollection"] * 3
+
+
+def test_documents_name_the_kind_of_lists_and_the_selectable_fields(api: MemoryAPI) -> None:
+    crd = with_list_kind()
+    row = Rows(outline(json.dumps({**crd, "status": {"acceptedNames": crd["spec"]["names"]}}).encode())).stored
+    third, second = (
+        documents.group_version_v3("example.com", "v1", [row]),
+        v2.document_v2([("example.com", "v1", [row])]),
+    )
+    for schemas in (third["components"]["schemas"], second["definitions"]):
+        for kind in ("Foo", "FooCollection"):
+            assert schemas[f"com.example.v1.{kind}"]["x-kubernetes-selectable-fields"] == [{"fieldPath": "spec.size"}]
+    scale = third["paths"]["/apis/example.com/v1/namespaces/{namespace}/foos/{name}/scale"]
+    assert scale["get"]["x-kubernetes-group-version-kind"] == {"group": "example.com", "version": "v1", "kind": "Foo"}
+    assert scale["parameters"][0]["description"] == "name of the Foo"
+    assert "/apis/example.com/" not in second["paths"]  # upstream describes no group of custom resources
