@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.machinery.tree import Object
 from kapi.servers.apiextensions.outline import outline
 from kapi.servers.apiextensions.rows import Rows
 from kapi.testing.memory_api import MemoryAPI
+from tests.endpoints.built_in_groups import groups_of
+from tests.endpoints.test_discovery import context
+from tests.endpoints.test_openapi import answer
 from tests.servers.apiextensions.definition_kit import FOOS, create, definition, install, version
 
 APPLY, JSON, MERGE = "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"
@@ -213,10 +217,9 @@ def test_a_list_has_the_kind_that_the_definition_names(api: MemoryAPI) -> None:
 def test_documents_name_the_kind_of_lists_and_the_selectable_fields(api: MemoryAPI) -> None:
     crd = with_list_kind()
     row = Rows(outline(json.dumps({**crd, "status": {"acceptedNames": crd["spec"]["names"]}}).encode())).stored
-    third, second = (
-        documents.group_version_v3("example.com", "v1", [row]),
-        v2.document_v2([("example.com", "v1", [row])]),
-    )
+    openapi = OpenAPIHandler(lambda: groups_of([row]))
+    found = [answer(openapi, context(path)) for path in ("/openapi/v3/apis/example.com/v1", "/openapi/v2")]
+    third, second = (json.loads(item.body) for item in found if item is not None)
     for schemas in (third["components"]["schemas"], second["definitions"]):
         for kind in ("Foo", "FooCollection"):
             assert schemas[f"com.example.v1.{kind}"]["x-kubernetes-selectable-fields"] == [{"fieldPath": "spec.size"}]
