@@ -1,4 +1,4 @@
-"""The controllers of APIServices: registration, availability and OpenAPI, each with its own queue and workers.
+"""The controllers of APIServices: registration, availability, discovery and OpenAPI, each with its own queue and workers.
 
 They share the events of APIServices and of the Services and EndpointSlices that these name.
 Upstream: kube-aggregator ``apiserver.go``.
@@ -20,6 +20,7 @@ from kapi.servers.aggregator.autoregister import GROUP, AutoRegistration
 from kapi.servers.aggregator.availability import SERVICE_LABEL
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.backend_client import BackendClient
+from kapi.servers.aggregator.discovery import RemoteDiscovery
 from kapi.servers.aggregator.openapi import OpenAPIDownload
 from kapi.servers.aggregator.probing import AvailabilityController
 
@@ -64,11 +65,12 @@ class APIServiceController:
             reactor,
             backends,
             backend_client,
-            resources=self._resources,
+            passed=self._passed,
             now=now,
             identity=identity,
             spread=spread,
         )
+        self._discovery = RemoteDiscovery(reactor, backend_client, lambda: self._services.lister, self._resources)
         self._openapi = OpenAPIDownload(reactor, backend_client, openapi or RemoteDocuments())
         self._registering = Persistent("autoregistration", self._registration.register_all, reactor)
         self._stops: list[Callable[[], None]] = []
@@ -90,7 +92,7 @@ class APIServiceController:
     def stop(self) -> None:
         for stop in self._stops:
             stop()
-        for part in (self._registering, self._registration, self._availability, self._openapi):
+        for part in (self._registering, self._registration, self._availability, self._discovery, self._openapi):
             part.stop()
 
     def failed(self, name: str) -> None:
@@ -101,11 +103,17 @@ class APIServiceController:
         """Call it when a custom resource of a group version was added or removed."""
         self._registration.enqueue(gv)
 
-    def _resources(self, name: str, gv: GroupVersion, found: list[Object]) -> None:
-        if self._remote.get(gv) != found:
-            self._remote[gv] = found
-            self._remote_changed(gv)
+    def _passed(self, name: str, gv: GroupVersion) -> None:
         self._openapi.enqueue(name, gv)
+
+    def _resources(self, gv: GroupVersion, found: list[Object] | None) -> None:
+        if self._remote.get(gv) == found:
+            return
+        if found is None:
+            del self._remote[gv]
+        else:
+            self._remote[gv] = found
+        self._remote_changed(gv)
 
     def _on_service(self, kind: str, obj: Object, old: Object | None) -> None:
         name, spec = obj["metadata"]["name"], obj["spec"]
@@ -114,12 +122,15 @@ class APIServiceController:
             self._backends.remove(name)
             self._remote.pop(gv, None)
             self._openapi.forget(name)
+            self._discovery.forget(name)
         self._service_changed(kind, obj)
         self.custom_changed(gv)  # it may be one that autoregistration maintains
         if kind == "DELETED":
             return
         if old is None or old["spec"] != spec or obj.get("status") != old.get("status"):
             self._availability.enqueue(name)
+            if spec.get("service") is not None:
+                self._discovery.enqueue(name)
 
     def _on_dependency(self, kind: str, obj: Object, old: Object | None) -> None:
         self._touch(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])

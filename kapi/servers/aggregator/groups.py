@@ -87,6 +87,8 @@ def merged_group(
         if entry is None:
             entry = versions[row.version] = VersionEntry(row.version)
         entry.resources.append(row)
+    for entry in versions.values():  # custom resources do not add to a version that is built in
+        entry.resources = [row for row in entry.resources if not row.typed_items] or entry.resources
     priorities = {version: (group_priority(name), version_priority(name, version)) for version in versions}
     for service in services:
         spec = service["spec"]
@@ -95,7 +97,7 @@ def merged_group(
         if spec.get("service") is not None:
             known = remote.get(gv)
             stale = known is None or not is_available(service)
-            versions[gv.version] = VersionEntry(gv.version, remote=known or [], stale=stale)
+            versions[gv.version] = VersionEntry(gv.version, remote=known if known and not stale else [], stale=stale)
         elif gv.version not in versions:
             versions[gv.version] = VersionEntry(gv.version, remote=[], stale=True)
     if not versions:

@@ -110,7 +110,7 @@ class OpenAPIDownload:
     async def _read(self, name: str, path: str) -> bytes | None:
         """A JSON document; None when there is none.  Raises _Away."""
         try:
-            code, body = await self._backend_client.get(name, path, TIMEOUT_SECONDS)
+            code, body, *_ = await self._backend_client.ask(name, path, TIMEOUT_SECONDS)
         except CancelledError:
             raise
         except Exception as error:  # any error of the network

@@ -1,7 +1,4 @@
-"""Probes the servers behind APIServices: sets ``Available`` and reads their resources for discovery.
-
-Upstream: kube-aggregator ``status/remote`` and ``handler_discovery.go``.
-"""
+"""Probes the servers behind APIServices, and sets ``Available`` (upstream: kube-aggregator ``status/remote``)."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.ssl import PrivateCertificate
 from twisted.logger import Logger
 
-from kapi.codecs import json_pieces
 from kapi.machinery import status
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
@@ -23,7 +19,6 @@ from kapi.servers.aggregator import availability
 from kapi.servers.aggregator.availability import PASSED, SERVICE_LABEL, UNREACHABLE, Verdict
 from kapi.servers.aggregator.backend import Backend, Backends
 from kapi.servers.aggregator.backend_client import MAX_DISCOVERY_BYTES, BackendClient
-from kapi.servers.aggregator.groups import from_legacy
 
 WORKERS = 5  # concurrent probes; a silent server blocks one for PROBE_TIMEOUT_SECONDS
 RESYNC_SECONDS = 30.0  # between two probes of a server
@@ -34,7 +29,7 @@ PROBE_TIMEOUT_SECONDS = 5.0
 
 
 class AvailabilityController:
-    """``resources`` is called with a server's resources, in the form of aggregated discovery, after each successful probe.
+    """``passed`` is called after each successful probe.
 
     ``now`` returns the time for conditions, ``identity`` the current client certificate; ``spread``: requests go to all ready
     endpoints instead of the first one.
@@ -49,7 +44,7 @@ class AvailabilityController:
         backends: Backends,
         backend_client: BackendClient,
         *,
-        resources: Callable[[str, GroupVersion, list[Object]], None],
+        passed: Callable[[str, GroupVersion], None],
         now: Callable[[], str],
         identity: Callable[[], PrivateCertificate | None] = lambda: None,
         spread: bool = False,
@@ -59,7 +54,7 @@ class AvailabilityController:
         self._client = client
         self._backends = backends
         self._backend_client = backend_client
-        self._resources = resources
+        self._passed = passed
         self._now = now
         self._identity = identity
         self._reactor = reactor
@@ -136,26 +131,22 @@ class AvailabilityController:
         return await self._probe(service, backend)
 
     async def _probe(self, service: Object, backend: Backend) -> Verdict:
-        """Reads the resources of the server; that it answers makes it available."""
+        """Asks for the resources of the server; that it answers makes it available."""
         name, gv = service["metadata"]["name"], GroupVersion(service["spec"]["group"], service["spec"]["version"])
         path = f"/apis/{gv}"
         first = backend.targets[0]
         host = first.host if len(backend.targets) == 1 else first.name  # of several the message names none
         where = f"https://{host}:{first.port}{path}"
         try:
-            code, body = await self._backend_client.get(name, path, PROBE_TIMEOUT_SECONDS, MAX_DISCOVERY_BYTES)
+            answer = await self._backend_client.ask(name, path, PROBE_TIMEOUT_SECONDS, MAX_DISCOVERY_BYTES, accept="")
         except CancelledError:
             raise
         except Exception as error:  # any error of the network
             text = f"failing or missing response from {where}: {error}"
             return Verdict("False", UNREACHABLE, text)
-        if not 200 <= code < 300:
-            text = f"failing or missing response from {where}: bad status from {where}: {code}"
+        if not 200 <= answer.code < 300:
+            text = f"failing or missing response from {where}: bad status from {where}: {answer.code}"
             return Verdict("False", UNREACHABLE, text)
-        try:
-            found = from_legacy(json_pieces.loads(body))
-        except Exception:  # the answer is no APIResourceList
-            found = []
         if self._services.lister.get("", name) is not None:
-            self._resources(name, gv, found)
+            self._passed(name, gv)
         return PASSED

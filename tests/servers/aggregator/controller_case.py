@@ -15,6 +15,7 @@ from kapi.machinery.gvk import GroupResource, GroupVersion
 from kapi.machinery.tree import Object
 from kapi.servers.aggregator.availability import Target
 from kapi.servers.aggregator.backend import Backends
+from kapi.servers.aggregator.backend_client import BackendAnswer
 from kapi.servers.aggregator.controller import APIServiceController
 
 
@@ -94,14 +95,26 @@ class FakeQuestions:
         self.silent: set[str] = set()
         self.dead: set[str] = set()
         self.asked: list[tuple[str, str]] = []
+        self.hanging: set[str] = set()  # those that do not answer with their discovery document
+        self.discovered: list[tuple[str, str, str]] = []  # requests for it: key, Accept, ETag
+        self.form, self.etag = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", ""
 
-    async def get(self, key: str, path: str, seconds: float, limit: int = 0) -> tuple[int, bytes]:
+    async def ask(
+        self, key: str, path: str, seconds: float, limit: int = 0, accept: str = "application/json", etag: str = ""
+    ) -> BackendAnswer:
         self.asked.append((key, path))
+        if path == "/apis":
+            self.discovered.append((key, accept, etag))
+            if key in self.hanging:
+                await Deferred().addTimeout(seconds, self._clock)
         if key in self.silent:
             await Deferred().addTimeout(seconds, self._clock)
         if key in self.dead:
             raise ConnectionRefusedError("gone")
-        return (200, self.answers[path]) if path in self.answers else (404, b"")
+        if path == "/apis" and path in self.answers:
+            same = bool(etag) and etag == self.etag
+            return BackendAnswer(304 if same else 200, b"" if same else self.answers[path], self.form, self.etag)
+        return BackendAnswer(200, self.answers[path]) if path in self.answers else BackendAnswer(404, b"")
 
 
 def remote(group: str = "a.example.com") -> Object:
@@ -127,6 +140,7 @@ class ControllerCase(SynchronousTestCase):
         self.backend_client = FakeQuestions(self.clock)
         self.backend_client.answers["/apis/a.example.com/v1"] = b'{"resources": []}'
         self.openapi = RemoteDocuments()
+        self.remote: dict[GroupVersion, list[Object]] = {}
         self.controller = self.made()
         self.services = self.client.resource("apiregistration.k8s.io", "apiservices")
         self.start()
@@ -143,6 +157,7 @@ class ControllerCase(SynchronousTestCase):
             remote_changed=lambda gv: None,
             now=lambda: "now",
             openapi=self.openapi,
+            remote=self.remote,
             backend_client=self.backend_client,  # type: ignore[arg-type]
             spread=spread,
         )

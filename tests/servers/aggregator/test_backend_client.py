@@ -51,8 +51,10 @@ class AskingTests(TestCase):
         backends.set(KEY, Backend([Target("127.0.0.1", self.port.getHost().port, NAME)], spec, None))
         self.backend_client = BackendClient(reactor, backends)
 
-    def get(self, seconds: float = 5, limit: int = 0) -> Deferred[Any]:
-        return Deferred.fromCoroutine(self.backend_client.get(KEY, "/apis/example.com/v1", seconds, limit))
+    def get(self, seconds: float = 5, limit: int = 0, **more: str) -> Deferred[Any]:
+        limit = limit or backend_client.MAX_ANSWER_BYTES
+        ask = self.backend_client.ask(KEY, "/apis/example.com/v1", seconds, limit, **more)
+        return Deferred.fromCoroutine(ask)
 
     @inlineCallbacks
     def closed(self) -> Any:
@@ -61,9 +63,16 @@ class AskingTests(TestCase):
 
     @inlineCallbacks
     def test_we_ask_as_ourselves(self) -> Any:
-        self.factory.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-        self.assertEqual((yield self.get()), (200, b"ok"))
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n"
+        self.factory.answer = head + b"\r\nok"
+        self.assertEqual((yield self.get()), (200, b"ok", "", ""))
         self.assertIn(b"\r\nX-Remote-User: system:apiserver\r\n", self.factory.received)
+        self.assertIn(b"\r\nAccept: application/json\r\n", self.factory.received)
+        yield self.closed()
+        self.factory.received, self.factory.answer = b"", head + b'Content-Type: a/b; c=d\r\nETag: "e"\r\n\r\nok'
+        self.assertEqual((yield self.get(accept="", etag='"f"')), (200, b"ok", "a/b; c=d", '"e"'))
+        self.assertIn(b'\r\nIf-None-Match: "f"\r\n', self.factory.received)
+        self.assertNotIn(b"Accept:", self.factory.received)
         yield self.closed()
 
     @inlineCallbacks

@@ -14,7 +14,7 @@ from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource
 from kapi.servers.aggregator import availability, registration
 from kapi.servers.aggregator.availability import PASSED, Target, Verdict
-from kapi.servers.aggregator.groups import GroupIndex, from_legacy
+from kapi.servers.aggregator.groups import GroupIndex, from_legacy, merged_group
 
 REFERENCE = {"namespace": "ns", "name": "svc", "port": 443}
 SERVICE = {"spec": {"clusterIP": "10.0.0.7", "ports": [{"name": "https", "port": 443}]}}
@@ -184,3 +184,16 @@ def test_legacy_discovery_becomes_aggregated() -> None:
     (thing,) = from_legacy(document)
     assert (thing["resource"], thing["scope"]) == ("things", "Namespaced")
     assert thing["subresources"][0]["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+
+
+def test_a_custom_resource_does_not_add_to_a_version_that_is_built_in() -> None:
+    def row(version: str, plural: str, custom: bool) -> Resource:
+        return Resource(group="x.io", version=version, kind="Kind", plural=plural, namespaced=True, typed_items=custom)
+
+    rows = [row("v1", "bars", True), row("v1", "foos", False), row("v2", "bars", True)]
+    group = merged_group("x.io", rows, [], {})
+    assert group is not None
+    assert {entry.version: [row.plural for row in entry.resources] for entry in group.versions} == {
+        "v1": ["foos"],
+        "v2": ["bars"],
+    }

@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.endpoints.openapi.remote import RemoteDocuments
 from kapi.machinery.gvk import GroupVersion
 from kapi.servers.aggregator import openapi
+from kapi.servers.aggregator.backend_client import BackendAnswer
 from kapi.servers.aggregator.openapi import OpenAPIDownload
 
 NAME, GV = "v1.a.example.com", GroupVersion("a.example.com", "v1")
@@ -26,14 +27,14 @@ class BackendClient:
         self.late: dict[str, Deferred[None]] = {}
         self.away = self.overloaded = False
 
-    async def get(self, key: str, path: str, seconds: float, limit: int = 0) -> tuple[int, bytes]:
+    async def ask(self, key: str, path: str, seconds: float) -> BackendAnswer:
         if path in self.late:
             await self.late[path]
         if self.overloaded:
-            return 503, b"{}"
+            return BackendAnswer(503, b"{}")
         if self.away:
             raise ConnectionRefusedError
-        return (200, self.answers[path]) if path in self.answers else (404, b"")
+        return BackendAnswer(200, self.answers[path]) if path in self.answers else BackendAnswer(404, b"")
 
     def serve(self, documents: Mapping[str, bytes], version: str = "1") -> None:
         urls = {key: f"/openapi/v3/{key}?hash={version}" for key in documents}
