@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import AnyStr
+
+from cryptography import x509
 
 _BEGIN = re.compile(rb"-----BEGIN ([^\n-]*+)-----\s*?\n")
 _END = re.compile(rb"-----END (?=([^\n-]*+)-----)")
@@ -44,4 +48,31 @@ def certificates(text: AnyStr) -> list[AnyStr]:
         end += len(last)
         found.append(text[start:end])
         start = text.find(first, end)
+    return found
+
+
+def authority_pool(bundle: bytes) -> list[bytes]:
+    """The certificates of a CA bundle in DER, as Go's pool takes them: those that cannot be read are left out.
+
+    Raises ValueError with client-go's text when none is left (``transport.go``, createErrorParsingCAData).
+    """
+    found: list[bytes] = []
+    problem = ""
+    for kind, inner in blocks(bundle):
+        try:
+            data = base64.b64decode(b"".join(inner.split()), validate=True)
+        except binascii.Error:
+            problem = problem or "unable to parse bytes as PEM block"  # a block, or headers, that Go does not find
+            continue
+        if kind != b"CERTIFICATE":
+            problem = problem or "no valid certificate authority data seen"
+            continue
+        try:
+            x509.load_der_x509_certificate(data)
+        except ValueError:
+            problem = problem or "failed to parse certificate: x509: malformed certificate"
+            continue
+        found.append(data)
+    if not found:
+        raise ValueError(problem or "unable to parse bytes as PEM block")
     return found

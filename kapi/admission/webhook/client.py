@@ -38,7 +38,7 @@ from kapi.wire.collected import Collected
 from kapi.wire.egress import CLUSTER, CONTROL_PLANE
 from kapi.wire.network_errors import describe
 from kapi.wire.tls import faults as tls_faults
-from kapi.wire.tls.trust import NoCertificates, client_options, identity
+from kapi.wire.tls.trust import client_options, identity
 
 if TYPE_CHECKING:
     from kapi.wire.prepared import prepared_url
@@ -247,8 +247,6 @@ def _tls_options(name: str, bundle: str, credentials: Credentials) -> IOpenSSLCl
     own = identity(credentials.certificate, credentials.key)
     try:
         return client_options(name, base64.b64decode(bundle), own)
-    except NoCertificates:
-        raise NoClient("unable to load root certificates: unable to parse bytes as PEM block") from None
     except ValueError as problem:
         raise NoClient(f"unable to load root certificates: {problem}") from None
 

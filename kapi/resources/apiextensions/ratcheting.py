@@ -81,7 +81,7 @@ def update_options(crd: Object, old: Object, before: Object) -> Options:
         if equal(old_schemas.get(version.get("name", "")), schema_of(version.get("schema")))
     }
     options.unchanged = frozenset(unchanged)
-    options.any_ca_bundle = not options.immutable_names or bad_bundle(conversion)
+    options.any_ca_bundle = not options.immutable_names or bad_bundle((conversion or {}).get("webhookClientConfig"))
     options.many_selectable = _many_selectable(new_spec, old_spec)
     return options
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import base64
 import unicodedata
 
-from cryptography import x509
-
 from kapi.machinery.field import FieldError, Path, duplicate, forbidden, invalid, not_supported, required, too_many
+from kapi.machinery.pem import authority_pool
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.admissionregistration import webhooks
 from kapi.schema.structural.field_path import field_path
@@ -21,9 +20,9 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 
 
-def bad_bundle(conversion: Object | None) -> bool:
-    """Whether the CA bundle of a definition's conversion cannot be read."""
-    bundle: Tree = ((conversion or {}).get("webhookClientConfig") or {}).get("caBundle")
+def bad_bundle(client: Object | None) -> bool:
+    """Whether the CA bundle of a conversion webhook's client configuration cannot be read."""
+    bundle: Tree = (client or {}).get("caBundle")
     return bool(bundle) and bool(_bundle_errors(Path("caBundle"), bundle))
 
 
@@ -63,10 +62,9 @@ def validate_conversion(
 
 def _bundle_errors(path: Path, bundle: str) -> list[FieldError]:
     try:
-        data = base64.b64decode(bundle)
-        x509.load_pem_x509_certificates(data)
+        authority_pool(base64.b64decode(bundle))
     except ValueError as error:
-        return [invalid(path, bundle, f"unable to load root certificates: unable to parse bytes as PEM block: {error}")]
+        return [invalid(path, bundle, f"unable to load root certificates: {error}")]
     return []
 
 

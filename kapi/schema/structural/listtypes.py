@@ -66,7 +66,7 @@ def _keyed(path: Path, schema: Schema, value: list[Tree], errors: list[FieldErro
         if item is not None and not isinstance(item, dict):
             errors.append(invalid(path.index(index), item, "must be an object for an array of list-type map"))
             return
-    names = schema.get("x-kubernetes-list-map-keys") or []
+    names = sorted(schema.get("x-kubernetes-list-map-keys") or ())  # the order of a Go map in an error
     keys = [{name: item[name] for name in names if name in item} if item else {} for item in elements(value)]
     errors.extend(duplicate(path.index(index), keys[index]) for index in elements(repeated(keys)))
     drain(keys)

@@ -23,7 +23,7 @@ from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER
 from kapi.wire.tls.client import counted
 from kapi.wire.tls.faults import AGGREGATOR
-from kapi.wire.tls.trust import NoCertificates, client_options
+from kapi.wire.tls.trust import client_options
 
 if TYPE_CHECKING:
     from twisted.web.client import URI
@@ -54,8 +54,6 @@ def _creator(name: str, spec: Object, identity: ssl.PrivateCertificate | None) -
     try:
         bundle = base64.b64decode(spec.get("caBundle") or "")
         options = client_options(name, bundle, identity, insecure=insecure)
-    except NoCertificates:
-        raise ValueError("unable to load root certificates: no certificate in caBundle") from None
     except ValueError as error:
         raise ValueError(f"unable to load root certificates: {error}") from None
     return options if insecure else counted(options, AGGREGATOR)

@@ -173,20 +173,24 @@ def _conflict(desired: Tree, accepted_before: Tree, taken: Callable[[str], bool]
 
 
 def establish(crd: Object, now: str) -> bool:
-    """Sets the condition Established once the names are accepted; False when nothing changed."""
-    naming, established = condition(crd, "NamesAccepted"), condition(crd, "Established")
-    if naming is None or naming.get("status") != "True" or (established or {}).get("status") == "True":
+    """Sets the condition Established once the names are accepted; False when nothing changed.
+
+    A definition whose conversion has a CA bundle that cannot be read is not established.
+    """
+    naming, established = condition(crd, "NamesAccepted"), condition(crd, "Established") or {}
+    if naming is None or naming.get("status") != "True" or established.get("status") == "True":
         return False
-    set_condition(
-        crd,
-        {
-            "type": "Established",
-            "status": "True",
-            "reason": "InitialNamesAccepted",
-            "message": "the initial names have been accepted",
-        },
-        now,
-    )
+    from kapi.resources.apiextensions.version_rules import bad_bundle
+
+    webhook = ((crd.get("spec") or {}).get("conversion") or {}).get("webhook") or {}
+    if bad_bundle(webhook.get("clientConfig")):
+        status, reason, message = "False", "InvalidCABundle", "The conversion webhook CABundle is invalid"
+    else:
+        status, reason, message = "True", "InitialNamesAccepted", "the initial names have been accepted"
+    new = {"type": "Established", "status": status, "reason": reason, "message": message}
+    if all(established.get(key) == new[key] for key in new):
+        return False
+    set_condition(crd, new, now)
     return True
 
 

@@ -20,26 +20,22 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from zope.interface import implementer
 
-_BEGIN = b"-----BEGIN CERTIFICATE-----"
-
-
-class NoCertificates(ValueError):
-    """There is none in the bundle."""
+from kapi.machinery.pem import authority_pool
 
 
 def authorities(bundle: bytes, *, required: bool = True) -> Any:
     """The certificates of a PEM bundle as Twisted's trust root.
 
-    Raises ValueError for a certificate that cannot be read, and NoCertificates for a bundle without any when ``required``;
-    otherwise no server is trusted then.
+    Raises ValueError with Go's text for a bundle without a certificate that can be read when ``required``; otherwise no server
+    is trusted then.
     """
     try:
-        found = [ssl.Certificate.loadPEM(_BEGIN + block) for block in bundle.split(_BEGIN)[1:]]
-    except (SSL.Error, crypto.Error) as error:
-        raise ValueError(str(error)) from None
-    if required and not found:
-        raise NoCertificates("no PEM certificate in it")
-    return ssl.trustRootFromCertificates(found)
+        found = authority_pool(bundle)
+    except ValueError:
+        if required:
+            raise
+        found = []
+    return ssl.trustRootFromCertificates([ssl.Certificate.load(data, crypto.FILETYPE_ASN1) for data in found])
 
 
 def identity(certificate: bytes, key: bytes) -> ssl.PrivateCertificate | None:

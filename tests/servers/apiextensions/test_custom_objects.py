@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -12,12 +13,15 @@ from kapi.machinery.tree import Object
 from kapi.servers.apiextensions.outline import outline
 from kapi.servers.apiextensions.rows import Rows
 from kapi.testing.memory_api import MemoryAPI
+from tests.certificates import self_signed
 from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context
 from tests.endpoints.test_openapi import answer
-from tests.servers.apiextensions.definition_kit import FOOS, create, definition, install, version
+from tests.servers.apiextensions.definition_kit import DEFINITIONS, FOOS, create, definition, install, version
 
 APPLY, JSON, MERGE = "application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"
+CUT = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+MALFORMED = "failed to parse certificate: x509: malformed certificate"
 TEXT: Object = {"type": "string"}
 
 
@@ -227,3 +231,45 @@ def test_documents_name_the_kind_of_lists_and_the_selectable_fields(api: MemoryA
     assert scale["get"]["x-kubernetes-group-version-kind"] == {"group": "example.com", "version": "v1", "kind": "Foo"}
     assert scale["parameters"][0]["description"] == "name of the Foo"
     assert "/apis/example.com/" not in second["paths"]  # upstream describes no group of custom resources
+
+
+def test_duplicates_in_a_list_with_several_keys_show_these_in_their_order(api: MemoryAPI) -> None:
+    item = {"type": "object", "properties": {"z": TEXT, "a": TEXT}, "required": ["z", "a"]}
+    keyed = {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["z", "a"]}
+    install(api, definition(version(spec={"list": keyed})))
+    sent = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a"}}
+    answer = api.ask("POST", FOOS, {**sent, "spec": {"list": [{"z": "1", "a": "2"}] * 2}})
+    assert answer.json["details"]["causes"][0]["message"] == 'Duplicate value: {"a":"2","z":"1"}'
+
+
+def test_a_definition_whose_webhook_has_a_bad_ca_bundle_is_not_established(api: MemoryAPI) -> None:
+    certificate, _ = self_signed("example.com")
+    client = {"url": "https://example.com/", "caBundle": base64.b64encode(b"none").decode()}
+    crd = definition()
+    crd["spec"]["conversion"] = {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
+    }
+    install(api, crd)
+    path = f"{DEFINITIONS}/foos.example.com"
+
+    def established() -> Object:
+        found = api.ask("GET", path).json["status"]["conditions"]
+        return next(item for item in found if item["type"] == "Established")
+
+    condition = established()
+    assert (condition["status"], condition["reason"]) == ("False", "InvalidCABundle")
+    assert condition["message"] == "The conversion webhook CABundle is invalid"
+    assert api.ask("GET", FOOS).code == 404
+    client["caBundle"] = base64.b64encode(CUT + certificate).decode()  # one good certificate is enough
+    assert (
+        api.ask("PATCH", path, {"spec": {"conversion": {"webhook": {"clientConfig": client}}}}, type=MERGE).code == 200
+    )
+    for _ in range(5):
+        api.turn()
+    assert (established()["status"], api.ask("GET", FOOS).code) == ("True", 200)
+    for bundle, why in ((b"none", "unable to parse bytes as PEM block"), (CUT, MALFORMED)):
+        client["caBundle"] = base64.b64encode(bundle).decode()
+        change = {"spec": {"conversion": {"webhook": {"clientConfig": client}}}}
+        answer = api.ask("PATCH", path, change, type=MERGE)
+        assert answer.json["details"]["causes"][0]["message"].endswith(f"unable to load root certificates: {why}")
