@@ -1,6 +1,6 @@
 """Connections: HTTP/1.1 and HTTP/2 over one TLS port (upstream: apiserver ``server/secure_serving.go``).
 
-The protocol is chosen by ALPN with the first bytes.  All resources that a client can occupy are bounded: see ``limits``.
+The protocol is chosen by ALPN with the first bytes.  All resources that a client can occupy are bounded: see ``connections``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ from twisted.logger import Logger
 from kapi.machinery.meters import Counter
 from kapi.request.repeated import Repeated
 from kapi.request.transport import StreamTransport
-from kapi.serving.connection_errors import ConnectionErrors
-from kapi.serving.connection_owner import Swept
+from kapi.serving.connections import HANDSHAKE_TIMEOUT, MAX_STREAMS, ConnectionErrors, Swept, max_connections
 from kapi.serving.generic import Delegate
 from kapi.serving.http1 import Channel
 from kapi.serving.http2 import Http2
 from kapi.serving.http2_stream import Stream, StreamRequest
-from kapi.serving.limits import HANDSHAKE_TIMEOUT, MAX_STREAMS, max_connections
 from kapi.serving.runner import RequestRunner
 from kapi.serving.site import Site
 

@@ -15,6 +15,14 @@ from twisted.python.failure import Failure
 
 from kapi.request.pending import MIN_COUNTED_BYTES, REFUSAL, PendingBytes
 from kapi.request.transport import StreamTransport, close_when_sent
+from kapi.serving.connections import (
+    BODY_TIMEOUT,
+    CLOSE_TIMEOUT,
+    GOAWAY_TIMEOUT,
+    HEAD_TIMEOUT,
+    IDLE_TIMEOUT,
+    PEER_TIMEOUT,
+)
 from kapi.serving.http2_heads import CONTINUE, Head, answer_block
 from kapi.serving.http2_receiving import (
     CONNECTION_WINDOW,
@@ -28,20 +36,12 @@ from kapi.serving.http2_receiving import (
 )
 from kapi.serving.http2_sending import Sending, SendingTransport
 from kapi.serving.http2_stream import Stream
-from kapi.serving.limits import (
-    BODY_TIMEOUT,
-    CLOSE_TIMEOUT,
-    GOAWAY_TIMEOUT,
-    HEAD_TIMEOUT,
-    IDLE_TIMEOUT,
-    PEER_TIMEOUT,
-)
 from kapi.serving.request import http_date
 from kapi.wire.http2 import frames as wire
 from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
 
 if TYPE_CHECKING:
-    from kapi.serving.connection_owner import ConnectionOwner
+    from kapi.serving.connections import ConnectionOwner
 
 log = Logger()
 _MAX_IDLE_FRAMES = 1000  # frames without use for a request (resets, PING, SETTINGS) at once

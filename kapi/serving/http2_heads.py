@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import starmap
 
 from kapi.request.target import is_host, origin_form
-from kapi.serving.request_headers import RequestHeaders
+from kapi.serving.request import RequestHeaders
 from kapi.wire.http2.fields import Decoder, Field
 
 _CONTROLS = bytes({*range(32), 127} - {9})

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from kapi.request.flow import Flow
 from kapi.scheduling.thread_scheduler import ThreadScheduler
-from kapi.serving.connection_owner import ConnectionOwner
+from kapi.serving.connections import ConnectionOwner
 from kapi.serving.http2_heads import NO_TABLE
 from kapi.serving.http2_stream import NOTHING, Stream
 from kapi.wire.http2 import frames as wire

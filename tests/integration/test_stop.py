@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kapi.serving import limits
+from kapi.serving import connections as limits
 from kapi.testing.process import KapiProcess
 from tests.integration.server_process import ForkedServer, ServerProcess
 from tests.integration.test_workers import children

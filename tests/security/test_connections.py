@@ -13,7 +13,7 @@ import h2.exceptions
 import pytest
 from h2.errors import ErrorCodes
 
-from kapi.serving import limits
+from kapi.serving import connections as limits
 from tests.integration.server_process import ServerProcess
 from tests.security.attacker import Attacker, cpu, memory
 from tests.waiting import MAX_WAIT, until

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.web.http_headers import Headers
 
-from kapi.serving.request_headers import RequestHeaders, canonical
+from kapi.serving.request import RequestHeaders, canonical
 
 _NAMES = st.sampled_from([b"host", b"Host", b"HOST", b"x-remote-user", b"X-Remote-User", b"accept", b"user-agent"])
 _FIELDS = st.lists(st.tuples(_NAMES, st.sampled_from([b"", b"one", b"two", b"a b"])))

@@ -17,7 +17,8 @@ from twisted.internet.threads import deferToThread
 
 from kapi.filters.chain import FilterChain
 from kapi.request.response import Response
-from kapi.serving import http, limits, listening
+from kapi.serving import connections as limits
+from kapi.serving import http, listening
 from tests.serving.sockets import Client2, SocketCase, ask, rest, until_seen
 from tests.waiting import MAX_WAIT
 

@@ -14,7 +14,7 @@ from twisted.internet.threads import deferToThread
 from kapi.endpoints.tunnel import TunnelBackend
 from kapi.filters.chain import FilterChain
 from kapi.request.response import HijackedResponse, Response
-from kapi.serving.limits import HEAD_TIMEOUT
+from kapi.serving.connections import HEAD_TIMEOUT
 from tests.serving.sockets import Client2, SocketCase, ask, rest
 
 MAPS = "/api/v1/namespaces/default/configmaps"
