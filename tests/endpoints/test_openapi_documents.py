@@ -81,7 +81,7 @@ def test_a_schema_that_keeps_unknown_fields_says_nothing_to_clients_of_v2() -> N
 @pytest.mark.parametrize(
     ("part", "shown"),
     [
-        ({"type": "object", "properties": {"a": {"type": "string"}}, **PRESERVES}, {"type": "object", **PRESERVES}),
+        ({"type": "object", "properties": {"a": {"type": "string"}}, **PRESERVES}, PRESERVES),
         ({"type": "string", "nullable": True}, {}),
         ({"type": "array", "items": {"type": "string"}, "nullable": True}, {}),
         ({"type": "array", "items": {"type": "string"}, **PRESERVES}, PRESERVES),
@@ -107,6 +107,34 @@ def test_a_schema_that_keeps_unknown_fields_says_nothing_to_clients_of_v2() -> N
 def test_what_v2_cannot_say_is_left_out(part: dict[str, Any], shown: dict[str, Any]) -> None:
     assert v2_of(part) == shown
     assert published({"type": "object", "properties": {"f": part}}, V3)["properties"]["f"] == part
+
+
+EITHER = [{"type": "integer"}, {"type": "string"}]
+INT_OR_STRING: dict[str, Any] = {"x-kubernetes-int-or-string": True}
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        (INT_OR_STRING, {**INT_OR_STRING, "anyOf": EITHER}),
+        ({**INT_OR_STRING, "anyOf": EITHER}, {**INT_OR_STRING, "anyOf": EITHER}),
+        (
+            {**INT_OR_STRING, "allOf": [{"anyOf": EITHER}, {"not": {}}]},
+            {**INT_OR_STRING, "allOf": [{"anyOf": EITHER}, {"not": {}}]},
+        ),
+        (
+            {**INT_OR_STRING, "anyOf": [{"minimum": 1}], "allOf": [{"maximum": 3}]},
+            {**INT_OR_STRING, "anyOf": [{"minimum": 1}], "allOf": [{"anyOf": EITHER}, {"maximum": 3}]},
+        ),
+        (
+            {"type": "array", "items": INT_OR_STRING},
+            {"type": "array", "items": {**INT_OR_STRING, "anyOf": EITHER}},
+        ),
+    ],
+)
+def test_an_integer_or_a_string_is_said_in_common_words(part: dict[str, Any], shown: dict[str, Any]) -> None:
+    assert published({"type": "object", "properties": {"f": part}}, V3)["properties"]["f"] == shown
+    assert "anyOf" not in v2_of(part) and "allOf" not in v2_of(part)
 
 
 def test_an_embedded_resource_has_a_type_and_metadata() -> None:

@@ -66,6 +66,52 @@ def test_what_is_ours_stays_and_theirs_of_that_name_gets_another() -> None:
     assert (list(theirs), list(ours["parameters"])) == (["/apis/a.example.com/v1/things"], ["pretty-1"])
 
 
+KINDS = "x-kubernetes-group-version-kind"
+
+
+def kind(group: str) -> dict[str, str]:
+    return {"group": group, "version": "v1", "kind": "K"}
+
+
+def merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    made: dict[str, dict[str, Make]] = {
+        "definitions": {name: lambda value=value: dict(value) for name, value in ours.items()},  # type: ignore[misc]
+        "parameters": {},
+    }
+    merge(made, {"definitions": theirs, "parameters": {}, "paths": {}})
+    return {name: make() for name, make in made["definitions"].items()}
+
+
+def test_definitions_that_differ_in_their_kinds_are_one_with_the_kinds_of_both() -> None:
+    found = merged({"D": {"a": 1, KINDS: [kind("x"), kind("b")]}}, {"D": {"a": 1, KINDS: [kind("c"), kind("b")]}})
+    assert found == {"D": {"a": 1, KINDS: [kind("b"), kind("c"), kind("x")]}}
+    assert merged({"D": {"a": 1}}, {"D": {"a": 1, KINDS: [kind("c")]}}) == {"D": {"a": 1, KINDS: [kind("c")]}}
+    unchanged = {"D": {"a": 1, KINDS: [kind("x"), kind("b")]}}
+    assert merged(unchanged, {"D": {"a": 1, KINDS: [kind("b")]}}) == unchanged
+
+
+def test_a_new_name_is_given_once() -> None:
+    ours = {"D": {"a": 1}, "D_v2": {"a": 2}, "D_v3": {"a": 3}}
+    assert merged(ours, {"D": {"a": 3}}) == ours
+    assert merged(ours, {"D": {"a": 4}}) == {**ours, "D_v4": {"a": 4}}
+    assert merged({"D": {"a": 1}}, {"D": {"a": 4}, "D_v2": {}}) == {"D": {"a": 1}, "D_v2": {}, "D_v3": {"a": 4}}
+
+
+def test_the_definitions_of_a_server_like_ours_are_not_renamed() -> None:
+    handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
+    before = orjson.loads(answer(handler, context("/openapi/v2")).body)
+    name = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
+    body = {"in": "body", "name": "body", "schema": {"$ref": f"#/definitions/{name}"}}
+    theirs = {**before["definitions"], name: {**before["definitions"][name], KINDS: [kind("a.example.com")]}}
+    path = "/apis/a.example.com/v1/things"
+    document = {"paths": {path: {"delete": {"parameters": [body]}}}, "definitions": theirs}
+    handler.remote.specify("v1.a.example.com", "/apis/a.example.com/v1/", document)
+    after = orjson.loads(answer(handler, context("/openapi/v2")).body)
+    assert after["definitions"].keys() == before["definitions"].keys()
+    assert after["paths"][path]["delete"]["parameters"] == [body]
+    assert kind("a.example.com") in after["definitions"][name][KINDS]
+
+
 def test_their_paths_and_definitions_are_in_the_order_of_their_names() -> None:
     handler = OpenAPIHandler(lambda: groups_of(BUILT_IN))
     for group in ("zz.example.com", "a.example.com"):

@@ -23,6 +23,8 @@ INFO = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _CONVENTIONS = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 _PRESERVES, _EMBEDDED = "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"
+_INT_OR_STRING = "x-kubernetes-int-or-string"
+_EITHER = [{"type": "integer"}, {"type": "string"}]
 _KINDS = "x-kubernetes-group-version-kind"
 #: groups that upstream's server of custom resources does not know
 _UNKNOWN_GROUPS = frozenset(
@@ -111,8 +113,7 @@ def _published(schema: Object, prefix: str) -> Object:
     """A part of a schema, with all below it."""
     checkpoint()
     shown = {key: value for key, value in schema.items() if key not in _UNPUBLISHED}
-    if prefix == V2:
-        shown = _for_v2(shown)
+    shown = _for_v2(shown) if prefix == V2 else _unfolded(shown)
     if "properties" in shown:
         shown["properties"] = {name: _published(part, prefix) for name, part in shown["properties"].items()}
     for key in ("items", "additionalProperties"):
@@ -123,14 +124,27 @@ def _published(schema: Object, prefix: str) -> Object:
     return shown
 
 
+def _unfolded(schema: Object) -> Object:
+    """``x-kubernetes-int-or-string`` in words that other tools know (upstream: ``schema/unfold.go``)."""
+    if not schema.get(_INT_OR_STRING):
+        return schema
+    several, conditions = schema.get("anyOf"), schema.get("allOf") or []
+    if several == _EITHER or (conditions and (conditions[0] or {}).get("anyOf") == _EITHER):
+        return schema
+    if several is None:
+        return {**schema, "anyOf": _EITHER}
+    return {**schema, "allOf": [{"anyOf": _EITHER}, *conditions]}
+
+
 def _for_v2(schema: Object) -> Object:
     shown = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
     untyped = bool(shown.pop("nullable", False))
     if untyped or shown.get(_PRESERVES):
         shown.pop("items", None)
         shown.pop("properties", None)
-    if untyped or (shown.get("type") == "array" and "items" not in shown):
-        shown.pop("type", None)
+    given = shown.get("type")
+    if untyped or (given == "array" and "items" not in shown) or (given == "object" and shown.get(_PRESERVES)):
+        shown.pop("type", None)  # kubectl cannot handle these
     required = [name for name in elements(shown, "required") if not _is_nullable(shown.get("properties", {}).get(name))]
     if _is_nullable(shown.get("additionalProperties")):
         required = []

@@ -1,8 +1,8 @@
 """The OpenAPI documents of extension API servers, and merging them into our own (upstream: kube-openapi ``pkg/aggregator``).
 
 From a document of v2 the paths of the server's own group version are taken, with everything that they refer to.  A definition
-whose name we use for another one gets a new name.  A document that cannot be written in all media types is refused, because the
-merged document could then not be served at all.
+whose name we use for another one gets a new name; two that differ only in the kinds they are for are one, with the kinds of both.
+A document that cannot be written in all media types is refused, because the merged document could then not be served at all.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kapi.machinery.tree import Object, Tree
 from kapi.request.packed import Packed, packed
 
 _MAX_DEPTH = 100  # objects and lists that are in each other
+_KINDS = "x-kubernetes-group-version-kind"
 _PLACES = {"#/definitions/": "definitions", "#/parameters/": "parameters"}
 
 
@@ -77,20 +78,52 @@ def merge(ours: dict[str, dict[str, Make]], other: Object) -> Object:
     names: dict[tuple[str, str], str] = {}
     for place, found in ours.items():
         for name, value in entries(other[place]):
-            if name in found and found[name]() != value:
-                names[place, name] = _free(name, found, other[place])
+            if name in found and not _same(found[name](), value):
+                names[place, name] = _new_name(name, value, found, other[place])
     for place, found in ours.items():
         for name, value in entries(other[place]):
-            made = partial(json_pieces.loads, json_pieces.dumps(_renamed(value, names)))
-            found.setdefault(names.get((place, name), name), made)
+            new_name = names.get((place, name), name)
+            if new_name not in found:
+                found[new_name] = partial(json_pieces.loads, json_pieces.dumps(_renamed(value, names)))
+            elif _more_kinds(found[new_name](), value):
+                found[new_name] = partial(_joined, found[new_name], _kinds(value))
     return {path: _renamed(item, names) for path, item in sorted(other["paths"].items())}
 
 
-def _free(name: str, *taken: Mapping[str, object]) -> str:
+def _new_name(name: str, value: object, ours: Mapping[str, Make], theirs: Mapping[str, object]) -> str:
+    """The name of ours that has the same definition already, else a free one."""
     number = 2
-    while any(f"{name}_v{number}" in names for names in taken):
+    while f"{name}_v{number}" in ours:
+        if _same(ours[f"{name}_v{number}"](), value):
+            return f"{name}_v{number}"
+        number += 1
+    while f"{name}_v{number}" in ours or f"{name}_v{number}" in theirs:
         number += 1
     return f"{name}_v{number}"
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two definitions are equal, whatever kinds they are for."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return one == other
+    return {**one, _KINDS: None} == {**other, _KINDS: None}
+
+
+def _kinds(definition: object) -> dict[str, Object]:
+    """The kinds that a definition is for, by their names in the order of a document."""
+    found = definition.get(_KINDS) if isinstance(definition, dict) else None
+    return {f"{kind.get('group')}/{kind.get('version')}.{kind.get('kind')}": kind for kind in found or ()}
+
+
+def _more_kinds(ours: Object, theirs: object) -> bool:
+    return not _kinds(theirs).keys() <= _kinds(ours).keys()
+
+
+def _joined(make: Make, more: dict[str, Object]) -> Object:
+    """A definition with the kinds of another one."""
+    definition = make()
+    kinds = {**more, **_kinds(definition)}
+    return {**definition, _KINDS: [kinds[name] for name in sorted(kinds)]}
 
 
 def _place(reference: str) -> tuple[str, str] | None:
