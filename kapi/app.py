@@ -106,7 +106,6 @@ class App(APIService):
             self.prepared.handler_chain(),
             self.reactor,
             gather=True,
-            scheduler=config.scheduler,
             slices=config.slices,
             max_pending=self.options.generic.max_pending_bytes,
             streams_body=self.prepared.streams_body,
@@ -191,11 +190,8 @@ class App(APIService):
     def _open(self) -> None:
         assert self._socket is not None
         where = socket_name(self._socket)
-        scheduler = self.prepared.config.scheduler
         try:
-            self._port = Port(
-                self.reactor, self._socket, self.connections, self._contexts, scheduler, shared=self._is_worker
-            )
+            self._port = Port(self.reactor, self._socket, self.connections, self._contexts, shared=self._is_worker)
         except ListenError as error:  # another process that was bound to it listens first
             raise ConfigError(f"--secure-port: {error}") from None
         log.info("Serving securely on {where}", where=where)

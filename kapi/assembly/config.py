@@ -29,7 +29,7 @@ from kapi.options.options import Options
 from kapi.request.reactor import Reactor
 from kapi.runtime.sliced import run_by
 from kapi.scheduling.slices import Slices
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import Turn
 from kapi.servers.additions import NOTHING, Additions
 from kapi.serving.pki import Files
 from kapi.store.interface import Store
@@ -100,7 +100,6 @@ class Config:
         metrics = build_metrics(options, self.stores, reactor)
         select_egress(options, reactor, metrics.registry)
         slices = Slices(reactor)
-        scheduler = slices.scheduler = ThreadScheduler(reactor) if is_fair(options) else None
         run_by(reactor, slices.call)
         for store in self.stores:
             store.call = slices.call
@@ -112,7 +111,6 @@ class Config:
             identity_meter=IdentityMeter(metrics.registry),
             admission_meter=AdmissionMeter(metrics.registry),
             slices=slices,
-            scheduler=scheduler,
             reloaders=reloaders,
             signals=LifecycleSignals(),
             authorization=_authorization(options, reactor, metrics, slices, reloaders),
@@ -130,7 +128,6 @@ class CompletedConfig:
     identity_meter: IdentityMeter
     admission_meter: AdmissionMeter
     slices: Slices
-    scheduler: ThreadScheduler | None  # None without priority and fairness: work is done in order of arrival
     reloaders: Reloaders
     signals: LifecycleSignals
     authorization: Authorization
@@ -140,6 +137,10 @@ class CompletedConfig:
     @property
     def options(self) -> Options:
         return self.given.options
+
+    @property
+    def turn(self) -> Turn:
+        return self.slices.turn
 
     @property
     def reactor(self) -> Reactor:

@@ -43,7 +43,7 @@ def flow_control(config: CompletedConfig, storage: Storage, core: GenericServer)
         return max_in_flight(reads, writes) if reads or writes else None
     concurrency = config.metrics.requests.concurrency
     concurrency.limit, concurrency.seconds = reads + writes, reactor.seconds
-    controller = FlowController(reactor, reads + writes, FlowMeter(config.metrics.registry), config.scheduler)
+    controller = FlowController(reactor, reads + writes, FlowMeter(config.metrics.registry), config.turn)
 
     async def follow() -> None:
         controller.start(storage.registry.client)

@@ -21,12 +21,10 @@ from kapi.request.context import RequestContext
 from kapi.request.flow import Flow
 from kapi.request.host_user import host_user
 from kapi.request.response import Response
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import Turn
 
 _READS = frozenset({"get", "list", "watch"})
 _MAX_WAIT_SECONDS = 60.0
-#: the share of a write's estimated seat-seconds that the thread really spends on sending its events
-_EVENT_SHARE = 0.04
 
 
 def too_many_requests(retry_after: int) -> Response:
@@ -43,15 +41,13 @@ def _time_to_wait(ctx: RequestContext, default: float, clock: IReactorTime) -> f
     return max(0.0, min((ctx.deadline - (ctx.received or clock.seconds())) / 4, _MAX_WAIT_SECONDS))
 
 
-def _announce(ctx: RequestContext, flow: Flow, scheduler: ThreadScheduler) -> bool:
-    """Tells the scheduler the flow of the request and of its connection.  Returns whether another flow should go first."""
+def _announce(ctx: RequestContext, flow: Flow, turn: Turn) -> bool:
+    """Sets the flow of the request and of its connection.  Returns whether other work should go first."""
     ctx.flow = flow
-    scheduler.note_request(flow)
     transport: Any = getattr(ctx.http, "transport", None)
-    flows = getattr(transport, "flows", None)
-    if flows is not None and (not flows or flows[0] is not flow):
-        transport.flows = scheduler.with_flow(flows, flow)
-    return scheduler.switch(flow)
+    if getattr(transport, "flow", flow) is not flow:
+        transport.flow = flow
+    return turn.switch(flow)
 
 
 def priority_and_fairness(
@@ -67,7 +63,7 @@ def priority_and_fairness(
     ``default_wait`` is the seconds in a queue for requests without a deadline.  ``concurrency`` counts the waiting requests.
     """
     counted = concurrency or Concurrency()
-    meter, scheduler = controller.meter, controller.scheduler
+    meter, turn = controller.meter, controller.turn
 
     def run(ctx: RequestContext, request: Request) -> None:
         ctx.seats = request
@@ -79,8 +75,6 @@ def priority_and_fairness(
         if isinstance(request, Request):
             ctx.seats = None
             request.queues.finish(request, ctx.worked())
-            if scheduler is not None and request.final_seats and ctx.flow is not None and scheduler.shared():
-                scheduler.charge(ctx.flow, _EVENT_SHARE * request.final_seats * request.additional_latency)
 
     def reject(chosen: Classification, why: str) -> Response:
         level = chosen.level
@@ -119,7 +113,7 @@ def priority_and_fairness(
         chosen = controller.classify(info, user, ctx.cluster)
         level = chosen.level
         ctx.response_headers += chosen.headers
-        yields = scheduler is not None and _announce(ctx, chosen.flow, scheduler)
+        yields = turn is not None and _announce(ctx, chosen.flow, turn)
         watches = 0
         if info.is_resource and info.verb in WRITES:
             watches = watches_of(info, cache_of)
@@ -129,7 +123,7 @@ def priority_and_fairness(
         outcome = level.queues.admit(request, 0.0 if level.exempt else _time_to_wait(ctx, default_wait, reactor))
         if outcome == "":
             run(ctx, request)
-            return scheduler.turn(chosen.flow) if yields else None  # type: ignore[union-attr]
+            return turn.next(chosen.flow) if yields else None  # type: ignore[union-attr]
         if isinstance(outcome, Deferred):
             return wait(ctx, chosen, request, outcome)
         return reject(chosen, outcome)

@@ -30,7 +30,7 @@ from kapi.request.user import UserInfo
 from kapi.resources.flowcontrol import bootstrap
 from kapi.resources.flowcontrol import bootstrap as must
 from kapi.runtime.interface import Client
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import Turn
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 log = Logger()
@@ -86,16 +86,14 @@ class Classification(NamedTuple):
 class FlowController:
     """``total`` is the server's concurrency in seats: --max-requests-inflight and its mutating counterpart together."""
 
-    def __init__(
-        self, reactor: IReactorTime, total: int, meter: Meter, scheduler: ThreadScheduler | None = None
-    ) -> None:
+    def __init__(self, reactor: IReactorTime, total: int, meter: Meter, turn: Turn | None = None) -> None:
         self.total = total
         self.meter = meter
         self.levels: dict[str, PriorityLevel] = {}
         self.schemas: list[Schema] = []
         self.fair_fraction = 0.0
         self._reactor = reactor
-        self.scheduler = scheduler
+        self.turn = turn
         self._schema_objects: dict[str, Object] = {}
         self._matchers: dict[str, Matcher] = {}  # of these
         self._level_objects: dict[str, Object] = {}

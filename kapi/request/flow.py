@@ -6,37 +6,30 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
 
-
-class Worker(Protocol):
-    """A connection that can be read or written, or a request that can continue."""
-
-    flow: Flow | None  # whose time its work is counted for; set while it waits
-
-    def take_turn(self) -> None:
-        """Does the work.  Raises nothing."""
+Work = Callable[[], object]
 
 
 class Level:
     """A priority level's share of the thread's time; ``weight`` is relative to the other levels."""
 
-    __slots__ = ("flow_virtual_time", "name", "ready", "virtual_time", "weight")
+    __slots__ = ("flow_time", "name", "ready", "time", "weight")
 
     def __init__(self, name: str, weight: float = 1.0) -> None:
         self.name = name
         self.weight = weight
-        self.virtual_time = 0.0  # seconds of work divided by the weight
-        self.flow_virtual_time = 0.0  # that of a flow which always gets its share of this level
-        self.ready: list[tuple[float, int, Flow]] = []  # a heap of waiting flows by a virtual time that may be outdated
+        self.time = 0.0  # seconds of work divided by the weight
+        self.flow_time = 0.0  # that of a flow which always gets its share of this level
+        self.ready: list[tuple[float, int, Flow]] = []  # a heap of waiting flows by a time that may be outdated
 
 
 class Flow:
     """The requests that a flow schema treats as one (of one user, say)."""
 
-    __slots__ = ("__weakref__", "level", "virtual_time", "workers")
+    __slots__ = ("__weakref__", "level", "time", "waiting")
 
     def __init__(self, level: Level) -> None:
         self.level = level
-        self.virtual_time = level.flow_virtual_time  # seconds of work
-        self.workers: deque[Worker] = deque()
+        self.time = level.flow_time  # seconds of work
+        self.waiting: deque[Work] = deque()

@@ -19,7 +19,7 @@ from kapi.request.flow import Flow
 from kapi.request.response import Response
 from kapi.scheduling.deadlines import Deadlines
 from kapi.scheduling.slices import Slices, Suspended
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import Turn
 
 READS = frozenset(["GET", "HEAD", "OPTIONS"])
 TIMEOUT_MESSAGE = "request did not complete within the allotted timeout"
@@ -33,12 +33,12 @@ class DeferredAnswer:
     ``coroutine`` has stopped at ``first``, a Deferred.  If ``first`` is Suspended, its first step is still under way and
     ``coroutine`` is None.  At the deadline ``answered`` gets a Timeout.  A computation without visible effects then ends, and so
     does waiting for another server.  Anything else continues in the background, so that a write that has reached the store is
-    completed.  With ``scheduler`` the coroutine resumes when its flow has its turn; with ``slices`` it holds the reactor for one
-    slice at a time.
+    completed.  With ``turn`` the coroutine resumes when it is the turn of its flow; with ``slices`` it holds the reactor for
+    one slice at a time.
     """
 
     __slots__ = (
-        "_answered", "_awaited", "_coroutine", "_ctx", "_deadlines", "_failure", "_deadline_slot", "_scheduler", "_slices",
+        "_answered", "_awaited", "_coroutine", "_ctx", "_deadlines", "_failure", "_deadline_slot", "_slices", "_turn",
         "computing", "flow",
     )  # fmt: skip
 
@@ -49,12 +49,12 @@ class DeferredAnswer:
         first: Deferred[object] | Suspended,
         answered: Answered,
         deadlines: Deadlines,
-        scheduler: ThreadScheduler | None = None,
+        turn: Turn | None = None,
         slices: Slices | None = None,
     ) -> None:
         self._failure: Failure | None = None
         self.flow: Flow | None = None  # known once the request is classified
-        self._scheduler = scheduler
+        self._turn = turn
         self._slices = slices
         self._ctx = ctx
         self._coroutine = coroutine
@@ -97,15 +97,14 @@ class DeferredAnswer:
     def _continue(self, result: object) -> object:
         """The awaited Deferred has fired.  The coroutine reads a result from the Deferred; a failure is thrown into it."""
         failure = self._failure = result if isinstance(result, Failure) else None
-        flow, scheduler = self._ctx.flow, self._scheduler
-        if flow is not None and scheduler is not None and scheduler.shared():
-            self.flow = flow
-            scheduler.run(self)
+        flow = self._ctx.flow
+        if flow is None or self._turn is None or flow is self._turn.alone:
+            self._resume()
         else:
-            self.take_turn()
+            self._turn.run(self._resume, flow)
         return result if failure is None else None
 
-    def take_turn(self) -> None:
+    def _resume(self) -> None:
         """Resumes the coroutine now."""
         ctx, slices = self._ctx, self._slices
         ctx.resume()

@@ -1,26 +1,26 @@
 """Which flow is next when there is more work than time: start-time fair queuing of the thread's time.
 
-Priority levels share the thread by their weights, and the flows of a level share it equally.  What counts is measured seconds,
-not turns.  Each level and flow has a virtual time: the seconds it was given, divided by its weight.  The lowest is next.
-One that had less than its share recently goes first, by at most ``MAX_BURST_SECONDS``, so that none saves up time.  One that
-had more waits, for at most ``MAX_DEBT_SECONDS``, so that none is shut out.
+Priority levels share the thread by their weights, and the flows of a level share it equally.  What counts is measured seconds.
+The time of a level or flow is what it has used; the one with the least is next.  Time that it did not use is lost: when it has
+work again, its time is at least that of a flow which always gets its share.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush, heapreplace
 
-from kapi.request.flow import Flow, Level, Worker
+from kapi.request.flow import Flow, Level, Work
 
-MAX_BURST_SECONDS = 0.01  # seconds of work
-MAX_DEBT_SECONDS = 0.1  # seconds of work
+MAX_SECONDS = (
+    0.01  # that a piece of work counts: a longer one was held up by something else, such as the garbage collector
+)
 
 
 class Shares:
-    """The flows that wait for the thread, with their workers."""
+    """The flows that wait for the thread, with their work."""
 
     def __init__(self) -> None:
-        self._virtual_time = 0.0
+        self._time = 0.0  # of the level that was served last
         self._ready: list[Level] = []
         self._added = 0  # equals are served in the order in which they came
 
@@ -28,72 +28,59 @@ class Shares:
         return bool(self._ready)
 
     def wake(self, flow: Flow) -> None:
-        """``flow`` has work again: time that it did not use before is lost, except for the burst."""
+        """``flow`` has work again."""
         level = flow.level
-        start = level.flow_virtual_time - MAX_BURST_SECONDS
-        if flow.virtual_time < start:
-            flow.virtual_time = start
-        start = self._virtual_time - MAX_BURST_SECONDS / level.weight
-        if level.virtual_time < start:
-            level.virtual_time = start
+        if flow.time < level.flow_time:
+            flow.time = level.flow_time
+        if level.time < self._time:
+            level.time = self._time
 
-    def add(self, worker: Worker, flow: Flow) -> None:
-        if not flow.workers:
+    def add(self, work: Work, flow: Flow) -> None:
+        if not flow.waiting:
             level = flow.level
             self.wake(flow)
             if not level.ready:
                 self._ready.append(level)
             self._added += 1
-            heappush(level.ready, (flow.virtual_time, self._added, flow))
-        flow.workers.append(worker)
+            heappush(level.ready, (flow.time, self._added, flow))
+        flow.waiting.append(work)
 
-    def before(self, flow: Flow, other: Flow) -> bool:
-        """Whether ``flow`` would be served earlier than ``other``."""
-        if flow.level is other.level:
-            return flow.virtual_time < other.virtual_time
-        return flow.level.virtual_time < other.level.virtual_time
-
-    def ahead_of(self, flow: Flow) -> bool:
-        """Whether another flow waits that would be served before ``flow``."""
-        level = flow.level
-        if level.ready and level.ready[0][2] is not flow and level.ready[0][0] < flow.virtual_time:
-            return True
-        return any(other.virtual_time < level.virtual_time for other in self._ready)
-
-    def take(self) -> tuple[Worker, Flow]:
-        """Removes and returns the next worker, with its flow."""
+    def take(self) -> tuple[Work, Flow]:
+        """Removes and returns the work that is next, with its flow."""
         level = self._ready[0]
         for other in self._ready:
-            if other.virtual_time < level.virtual_time:
+            if other.time < level.time:
                 level = other
-        if level.virtual_time > self._virtual_time:
-            self._virtual_time = level.virtual_time
         ready = level.ready
-        while True:
-            time, _, flow = ready[0]
-            if time == flow.virtual_time:
-                break
-            self._added += 1
-            heapreplace(ready, (flow.virtual_time, self._added, flow))
-        if flow.virtual_time > level.flow_virtual_time:
-            level.flow_virtual_time = flow.virtual_time
-        worker = flow.workers.popleft()
-        if flow.workers:
-            self._added += 1
-            heapreplace(ready, (flow.virtual_time, self._added, flow))
+        while ready[0][0] != ready[0][2].time:
+            self._requeue(ready)
+        flow = ready[0][2]
+        self.serve(flow)
+        work = flow.waiting.popleft()
+        if flow.waiting:
+            self._requeue(ready)
         else:
             heappop(ready)
             if not ready:
                 self._ready.remove(level)
-        return worker, flow
+        return work, flow
+
+    def _requeue(self, ready: list[tuple[float, int, Flow]]) -> None:
+        """Moves the first flow behind those that have used as much."""
+        flow = ready[0][2]
+        self._added += 1
+        heapreplace(ready, (flow.time, self._added, flow))
+
+    def serve(self, flow: Flow) -> None:
+        """``flow`` is served now."""
+        level = flow.level
+        self._time, level.flow_time = max(self._time, level.time), max(level.flow_time, flow.time)
 
     def charge(self, flow: Flow, seconds: float) -> None:
         """Counts ``seconds`` of the thread's time for ``flow``."""
-        level = flow.level
-        time, most = flow.virtual_time + seconds, level.flow_virtual_time + MAX_DEBT_SECONDS
-        flow.virtual_time = time if time < most else most
-        level.flow_virtual_time += seconds / (
-            len(level.ready) + (not flow.workers)
+        level, seconds = flow.level, min(seconds, MAX_SECONDS)
+        flow.time += seconds
+        level.flow_time += seconds / (
+            len(level.ready) + (not flow.waiting)
         )  # an endless row of new flows shuts out no other
-        time, most = level.virtual_time + seconds / level.weight, self._virtual_time + MAX_DEBT_SECONDS / level.weight
-        level.virtual_time = time if time < most else most
+        level.time += seconds / level.weight

@@ -2,13 +2,13 @@
 
 A request's code runs in a greenlet of a small pool, and mostly ends within its first slice.  Code that may take long calls
 ``engage``.  If it then comes to a checkpoint (``kapi/machinery/checkpoint.py``) after its slice is used up, it is suspended
-there.  It continues in a later turn of the reactor; the flows take turns.
+there.  It continues in a later turn of the reactor (``turn``).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
+from functools import partial
 from threading import get_ident
 from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
@@ -24,16 +24,14 @@ from kapi.machinery import checkpoint, freeing
 from kapi.machinery.checkpoint import Interrupted
 from kapi.request.flow import Flow
 from kapi.scheduling.large_trees import LargeTrees
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import TURN_SECONDS, Turn
 
 log = Logger()
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
-SLICE_SECONDS = 0.001  # of one slice
-TURN_SECONDS = 0.002  # of all long computations in one turn of the reactor
-_MIN_SLICE_SECONDS = 0.0005  # of a slice that begins when the turn is used up
-_MIN_COUNTED_SECONDS = 0.001  # shorter work does not count as a long computation
+SLICE_SECONDS = 0.0007  # of one slice: short work keeps three fifths of the thread beside four large writers
+_MIN_SLICE_SECONDS = 0.0005  # of a computation that begins when the turn is over
 _MAX_IDLE_WORKERS = 16  # kept for reuse
 _MAX_FREEING_SECONDS = 0.5  # for so long a large tree waits until those before it are freed
 _FREEING_CHECK_SECONDS = 0.01
@@ -65,8 +63,7 @@ class Owner(Protocol):
 class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
     """Runs jobs, one after the other; a job catches what it raises."""
 
-    until = 0.0  # end of the slice, in seconds of perf_counter; 0 while the computation has not called ``engage``
-    began = 0.0
+    until = 0.0  # end of the slice, in seconds of perf_counter, once the computation has called ``engage``
     tree_bytes = 0  # of the text of its large tree
     counted_for: Flow | None = None  # the flow that this tree is counted for
     computation: Computation  # while a job runs
@@ -97,16 +94,11 @@ class Worker(greenlet):  # type: ignore[misc]  # it has no annotations
     def engage(self) -> bool:
         if get_ident() != self._thread:
             return False
-        self.computation.engaged = True
-        self.measure()
-        return True
-
-    def measure(self) -> None:
-        """Begins a slice now."""
         slices = self._slices()
         assert slices is not None
-        self.began = perf_counter()
-        self.until = self.began + slices.length()
+        self.computation.engaged = True
+        self.until = perf_counter() + slices.first()
+        return True
 
     def _end(self) -> None:
         computation = self.computation
@@ -139,43 +131,26 @@ _SUSPENDED = object()
 class Suspended:
     """A computation between two slices.  Its ``owner`` is set by ``Slices.wait``."""
 
-    __slots__ = ("_slices", "flow", "owner", "worker")
+    __slots__ = ("owner", "worker")
 
-    def __init__(self, worker: Worker, slices: Slices) -> None:
+    def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.owner: Owner
-        self.flow: Flow | None = None
-        self._slices = slices
-
-    def take_turn(self) -> None:
-        """Runs the next slice; called when its flow has its turn."""
-        self._slices.resume(self)
 
 
 class Slices:
     """Runs computations slice by slice.
 
-    ``length`` of a slice and ``turn``, the total in one turn of the reactor, are seconds.  With a ``length`` below 0 every
-    checkpoint suspends.
+    ``length`` of a slice is seconds; below 0 every checkpoint suspends.  ``turn`` says when the next slice begins; a test need
+    not give one.
     """
 
-    def __init__(
-        self,
-        reactor: IReactorTime,
-        *,
-        length: float = SLICE_SECONDS,
-        turn: float = TURN_SECONDS,
-    ) -> None:
+    def __init__(self, reactor: IReactorTime, turn: Turn | None = None, *, length: float = SLICE_SECONDS) -> None:
         self._reactor = reactor
         self._length = length
-        self._turn = turn
-        #: decides whose turn it is while several flows compete; without it they take turns here
-        self.scheduler: ThreadScheduler | None = None
+        self.turn = turn or Turn(reactor, seconds=TURN_SECONDS if length > 0 else 0.0)
         self._idle: list[Worker] = []
         self._trees: LargeTrees[Suspended] = LargeTrees()
-        self._ready: dict[Flow | None, deque[Suspended]] = {}  # the flow that was served last is at the end
-        self._used = 0.0  # seconds used in this turn
-        self._scheduled = False
 
     def run(
         self, job: Callable[[Argument], Result], argument: Argument, computation: Computation
@@ -197,17 +172,11 @@ class Slices:
         self._queue(suspended)
 
     def _queue(self, suspended: Suspended) -> None:
-        flow = suspended.owner.flow
-        scheduler = self.scheduler
-        if scheduler is not None and flow is not None and scheduler.shared():
-            suspended.flow = flow
-            scheduler.wait(suspended)
-            return
-        queue = self._ready.get(flow)
-        if queue is None:
-            queue = self._ready[flow] = deque()
-        queue.append(suspended)
-        self._schedule()
+        self.turn.wait_long(partial(self._resume, suspended), suspended.owner.flow)
+
+    def first(self) -> float:
+        """Seconds of the first slice of a computation that begins now: many may begin in one turn."""
+        return min(self._length, _MIN_SLICE_SECONDS) if self.turn.over() else self._length
 
     def call(self, function: Callable[..., Result], *arguments: object) -> Deferred[Result]:
         """Runs a function that belongs to no request, in slices.  Fires with its result."""
@@ -223,9 +192,7 @@ class Slices:
         """One slice."""
         computation = worker.computation
         if computation.engaged:
-            worker.measure()
-        else:
-            worker.until = 0.0
+            worker.until = perf_counter() + (self.first() if value else self._length)
         worker.parent = getcurrent()
         before = checkpoint.current, checkpoint.running
         checkpoint.current, checkpoint.running = worker, worker if computation.engaged else None
@@ -233,13 +200,8 @@ class Slices:
             switched = worker.switch(*value)
         finally:
             checkpoint.current, checkpoint.running = before
-        if worker.until:
-            used = perf_counter() - worker.began
-            if used > _MIN_COUNTED_SECONDS:
-                self._used += used
-                self._schedule()
-            if switched is _SUSPENDED:
-                return Suspended(worker, self)
+        if switched is _SUSPENDED:
+            return Suspended(worker)
         if worker.tree_bytes:
             self._free_tree(worker)
         result, worker.result = worker.result, None
@@ -266,42 +228,7 @@ class Slices:
         for suspended in self._trees.end(flow, size):
             self._queue(suspended)
 
-    def length(self) -> float:
-        """Seconds of a slice that begins now."""
-        length = self._length
-        return _MIN_SLICE_SECONDS if self._used >= self._turn and length > _MIN_SLICE_SECONDS else length
-
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._reactor.callLater(0, self._serve)
-
-    def _serve(self) -> None:
-        """Runs one slice of each flow in turn, until the turn is used up; at least one slice.
-
-        Computations that began since the reactor last polled its sockets count too: it polls them again only after this.
-        """
-        self._scheduled = False
-        left = self._turn - self._used
-        self._used = 0.0  # the first one has its whole slice
-        ready = self._ready
-        while ready:
-            flow = next(iter(ready))
-            queue = ready.pop(flow)
-            suspended = queue.popleft()
-            if queue:
-                ready[flow] = queue
-            try:
-                self.resume(suspended)
-            except Exception:  # a fault of one owner must not stop the others
-                log.failure("what came after a long computation has failed")
-            if self._used >= left or self._length < 0:
-                break
-        self._used = 0.0
-        if ready:
-            self._schedule()
-
-    def resume(self, suspended: Suspended) -> None:
+    def _resume(self, suspended: Suspended) -> None:
         """Runs one slice of it."""
         owner = suspended.owner
         owner.resumed()

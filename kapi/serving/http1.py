@@ -539,7 +539,7 @@ class Channel(Protocol):
             self._producer = cast(IPushProducer, producer)
             return
         transport = cast(PulledTransport, self.transport)
-        pull = Pull(cast(IPullProducer, producer), transport, self.owner.runner.pulls)
+        pull = Pull(cast(IPullProducer, producer), transport, self.owner.runner.turn)
         self._producer = cast(IPushProducer, pull)
         pull.resumeProducing()
 

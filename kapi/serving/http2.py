@@ -73,7 +73,7 @@ class Http2(Receiving):
         super().__init__(owner.max_streams)
         self.owner = owner
         self.transport = transport
-        self.sending = Sending(owner.runner.reactor, cast(SendingTransport, transport), self)
+        self.sending = Sending(owner.runner.turn, cast(SendingTransport, transport), self)
         self._idle_since = owner.now  # reactor seconds; 0 while there are streams
         #: the streams whose bodies are not complete, with the reactor seconds of their beginning
         self._bodies: dict[int, float] = {}

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol, cast
 
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.request.flow import Flow
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import Turn
 from kapi.serving.connections import ConnectionOwner
 from kapi.serving.http2_heads import NO_TABLE
 from kapi.serving.http2_stream import NOTHING, Stream
@@ -22,8 +21,7 @@ from kapi.wire.http2.frames import Code, ConnectionFault, StreamFault
 
 log = Logger()
 pack = wire.pack_head
-_MIN_FRAMES = 8  # sent in a turn, if there are so many
-_MAX_FRAMES = 64  # sent in a turn
+_MIN_FRAMES = 8  # sent before the time is looked at
 _FLUSH_BYTES = 64 * 1024  # so many collected bytes are written
 _MAX_PIECE_BYTES = 128 * 1024  # more data is sent in turns
 _MAX_CONTROL_BYTES = 17 * 1024  # of answers to control frames that wait for the client to read them
@@ -41,10 +39,9 @@ class SendingConnection(Protocol):
 
 
 class SendingTransport(Protocol):
-    """The transport (TLSConnection); ``flows`` are those of its last requests, the latest first."""
+    """The transport (TLSConnection); ``flow`` is that of its last request."""
 
-    flows: tuple[Flow, ...]
-    scheduler: ThreadScheduler | None
+    flow: Flow
 
     def write(self, data: bytes, /) -> None: ...
 
@@ -52,15 +49,13 @@ class SendingTransport(Protocol):
 
 
 class Sending:
-    """The sending side of one connection; the work counts for the flows of ``transport``."""
+    """The sending side of one connection; the work counts for the flow of ``transport``."""
 
-    def __init__(self, reactor: IReactorTime, transport: SendingTransport, connection: SendingConnection) -> None:
-        self._reactor = reactor
+    def __init__(self, turn: Turn, transport: SendingTransport, connection: SendingConnection) -> None:
+        self._turn = turn
         self._transport = transport
         self._connection = connection
         self._pending = connection.owner.runner.pending
-        self._scheduler: ThreadScheduler | None = getattr(transport, "scheduler", None)
-        self.flow: Flow | None = None
         self.window = wire.DEFAULT_WINDOW  # bytes, of all streams together
         self.initial_window = wire.DEFAULT_WINDOW  # bytes, of a stream
         self._frame = wire.DEFAULT_FRAME  # bytes; larger ones gain nothing
@@ -93,18 +88,13 @@ class Sending:
             frames, self._frames, self._size = self._frames, [], 0
             self._transport.write(b"".join(frames))
 
-    def flush_for_flow(self) -> None:
-        """Writes the collected frames; the time counts for the connection's flow."""
-        scheduler = self._scheduler
-        measured = scheduler is not None and scheduler.shared()
-        before = scheduler.begin(self._transport.flows[0]) if measured else None  # type: ignore[union-attr]
+    def flush_safely(self) -> None:
+        """Writes the collected frames.  Raises nothing."""
         try:
             self.flush()
         except Exception:
             log.failure("a connection was lost by a fault of the server's")
             self._transport.abortConnection()
-        if measured:
-            scheduler.end(before)  # type: ignore[union-attr]
 
     def _request_flush(self) -> None:
         """Makes sure that the collected frames are written, with others of the same turn."""
@@ -262,20 +252,14 @@ class Sending:
         if self._scheduled or self.blocked or not self._ready:
             return
         self._scheduled = True
-        scheduler = self._scheduler
-        if scheduler is not None and scheduler.shared():
-            self.flow = self._transport.flows[0]
-            scheduler.wait(self)
-        else:
-            self._reactor.callLater(0, self.take_turn)
+        self._turn.wait(self._send_frames, self._transport.flow)
 
-    def take_turn(self) -> None:
-        """Sends several frames of waiting data."""
-        over = self._scheduler.over if self._scheduler is not None else _never
+    def _send_frames(self) -> None:
+        """Sends waiting data until the turn is over."""
         frames = 0
         self.hold()
         try:
-            while self._ready and not self.blocked and frames < _MAX_FRAMES:
+            while self._ready and not self.blocked:
                 stream = self._ready.popleft()
                 stream.ready = False
                 before = self.window
@@ -283,7 +267,7 @@ class Sending:
                 frames += max(1, (before - self.window) // self._frame)
                 if self._size >= _FLUSH_BYTES:
                     self.flush()
-                if frames >= _MIN_FRAMES and over():
+                if frames >= _MIN_FRAMES and self._turn.over():
                     break
         except Exception:
             log.failure("a connection was lost by a fault of the server's")
@@ -413,7 +397,3 @@ class Sending:
         """The transport's buffer has space again."""
         self.blocked = False
         self._schedule()
-
-
-def _never() -> bool:
-    return False

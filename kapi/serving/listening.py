@@ -19,7 +19,6 @@ from twisted.internet.interfaces import IDelayedCall, IListeningPort
 
 from kapi.request.departure import keep_alive
 from kapi.request.reactor import Reactor
-from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.serving.http import Connections
 from kapi.serving.tls_connection import TLSConnection
 from kapi.wire.tls.server import ServerContexts
@@ -119,15 +118,14 @@ class Port:
         listener: socket.socket,
         connections: Connections,
         contexts: ServerContexts,
-        scheduler: ThreadScheduler | None = None,
         *,
         shared: bool = False,
     ) -> None:
         listen(listener)
         factory: Any = connections
         port: Any = reactor.adoptStreamPort(listener.fileno(), listener.family, factory)
-        pending = connections.runner.pending
-        bound = {"create": staticmethod(contexts.connection), "scheduler": scheduler, "pending": pending}
+        runner = connections.runner
+        bound = {"create": staticmethod(contexts.connection), "turn": runner.turn, "pending": runner.pending}
         port.transport = type("BoundConnection", (TLSConnection,), bound)
         self._port: IListeningPort = port
         self._rests: IDelayedCall | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -23,7 +24,6 @@ from kapi.machinery.status import StatusError, timeout
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.uid import new_uid
 from kapi.request.context import RequestContext, Stream
-from kapi.request.flow import Flow
 from kapi.request.http import HTTPRequest
 from kapi.request.parse import split_uri
 from kapi.request.pending import MAX_PENDING_BYTES, Pending
@@ -34,8 +34,7 @@ from kapi.scheduling.deadlines import Deadlines
 from kapi.scheduling.deferred_answer import READS, TIMEOUT_MESSAGE, DeferredAnswer
 from kapi.scheduling.recorded_answers import RecordedAnswers
 from kapi.scheduling.slices import Slices, Suspended
-from kapi.scheduling.thread_scheduler import ThreadScheduler
-from kapi.serving.pulling import Pulls
+from kapi.scheduling.turn import Turn
 
 _log = Logger()
 
@@ -52,30 +51,15 @@ Begun = tuple[Running, Any]
 class Unflushed(Protocol):
     """A connection with collected frames that are not written yet."""
 
-    def flush_for_flow(self) -> None:
-        """Writes them."""
-
-
-class _Arrival:
-    """A request whose connection has used up its turn, and which waits for the next."""
-
-    __slots__ = ("_http", "_runner", "flow")
-
-    def __init__(self, runner: RequestRunner, http: HTTPRequest, flow: Flow) -> None:
-        self._runner = runner
-        self._http = http
-        self.flow: Flow | None = flow
-
-    def take_turn(self) -> None:
-        if not self._http.gone:
-            self._runner.answer(self._http)
+    def flush_safely(self) -> None:
+        """Writes them.  Raises nothing."""
 
 
 class RequestRunner:
     """Answers the requests of a listening port.
 
-    With ``gather`` small answers of one turn of the reactor are sent together.  With ``scheduler`` requests that have waited
-    resume in the order of fair queuing.  With ``slices`` long computations do not block others.  ``max_pending`` is the bytes
+    With ``gather`` small answers of one turn of the reactor are sent together.  With ``slices`` long computations do not block
+    others; their ``turn`` is that of all work.  ``max_pending`` is the bytes
     that may wait for all clients together, 0 for no limit.  ``streams_body(uri)`` says whether a request's body is to be
     forwarded to another server while it comes.
     """
@@ -86,7 +70,6 @@ class RequestRunner:
         reactor: RequestReactor,
         *,
         gather: bool = False,
-        scheduler: ThreadScheduler | None = None,
         slices: Slices | None = None,
         max_pending: int = MAX_PENDING_BYTES,
         streams_body: Callable[[bytes], bool] = lambda uri: False,
@@ -94,22 +77,24 @@ class RequestRunner:
         self.chain = chain
         self.streams_body = streams_body
         self.reactor = reactor
-        self._scheduler = scheduler
         self._slices = slices
+        self.turn = Turn(reactor) if slices is None else slices.turn
         self._deadlines = Deadlines(reactor)
-        self._answers = AnswerBatch(reactor, self._send_together) if gather else None
+        self._answers = AnswerBatch(self.turn, self._send_together) if gather else None
         self.pending = Pending(reactor.seconds, max_pending)
-        self.pulls = Pulls(reactor)
         self.watches: set[Stream] = set()  # streams to be ended when the server stops
         #: connections whose frames are flushed after the current batch of answers; None outside of a batch
         self.unflushed: list[Unflushed] | None = None
 
     def serve(self, http: HTTPRequest) -> None:
         """Answers a twisted.web request whose body has been read; later, when its connection's turn is used up."""
-        scheduler = self._scheduler
-        if scheduler is not None and scheduler.late():
-            scheduler.wait(_Arrival(self, http, scheduler.first(http.transport.flows)))
+        if self.turn.alone is None and self.turn.over():
+            self.turn.wait(partial(self._answer_late, http), getattr(http.transport, "flow", None))
         else:
+            self.answer(http)
+
+    def _answer_late(self, http: HTTPRequest) -> None:
+        if not http.gone:
             self.answer(http)
 
     def answer(self, http: HTTPRequest) -> None:
@@ -135,7 +120,7 @@ class RequestRunner:
         if outcome is None:
             return
         coroutine, first = (None, outcome) if isinstance(outcome, Suspended) else outcome
-        waiting = DeferredAnswer(ctx, coroutine, first, self._answered, self._deadlines, self._scheduler, self._slices)
+        waiting = DeferredAnswer(ctx, coroutine, first, self._answered, self._deadlines, self.turn, self._slices)
         if not waiting.over:
             ctx.http.waiting = waiting
 
@@ -252,20 +237,13 @@ class RequestRunner:
         return status_response(ctx, timeout(TIMEOUT_MESSAGE))
 
     def _send_all(self, answers: Sequence[Answer]) -> None:
-        scheduler = self._scheduler
-        measured = scheduler is not None and scheduler.shared()
         unflushed = self.unflushed = []
         for ctx, response in answers:
             ctx.resume()
-            if measured and ctx.flow is not None:
-                before = scheduler.begin(ctx.flow)  # type: ignore[union-attr]
-                self._send_safely(ctx, response)
-                scheduler.end(before)  # type: ignore[union-attr]
-            else:
-                self._send_safely(ctx, response)
+            self._send_safely(ctx, response)
         self.unflushed = None
         for connection in unflushed:
-            connection.flush_for_flow()
+            connection.flush_safely()
 
     def _send_safely(self, ctx: RequestContext, response: Response) -> None:
         try:

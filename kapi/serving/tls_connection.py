@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from kapi.request.flow import Flow
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import Turn
 from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES, TLSWriting
 
 log = Logger()
@@ -32,19 +32,6 @@ _WRONG_SCHEME = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to
 _SILENT = (-1, "Unexpected EOF")
 
 
-class _Write:
-    """A connection's turn to write."""
-
-    __slots__ = ("_connection", "flow")
-
-    def __init__(self, connection: TLSConnection, flow: Flow) -> None:
-        self._connection = connection
-        self.flow: Flow | None = flow
-
-    def take_turn(self) -> None:
-        self._connection.write_now()
-
-
 def _is_plain_http(error: SSL.Error) -> bool:
     if isinstance(error, SSL.SysCallError):
         return False  # of the socket: it has a number where others have a list
@@ -55,20 +42,18 @@ def _is_plain_http(error: SSL.Error) -> bool:
 class TLSConnection(TLSWriting, tcp.Server):
     """A transport.
 
-    ``create`` makes the OpenSSL connection for a socket; ``scheduler`` decides when it is read.  Nothing can be written before
-    the handshake is done, that is before the protocol has received its first bytes.
+    ``create`` makes the OpenSSL connection for a socket; ``turn`` decides when it is read and written.  Nothing can be written
+    before the handshake is done, that is before the protocol has received its first bytes.
     """
 
     create: Callable[[socket.socket], SSL.Connection]
-    scheduler: ThreadScheduler | None = None
+    turn: Turn
     #: the error of the handshake; None also for a client that closed the connection without a handshake, as port scans do
     problem: SSL.Error | None = None
-    #: the flows of its last requests, the latest first; before the first request the flow of a new connection
-    flows: tuple[Flow, ...] = ()
-    flow: Flow | None = None  # whose time the next read counts for
+    flow: Flow  # of its last request; before the first one that of a new connection
     _keeps_early = False
-    _awaits_turn = False  # it is readable and waits for its turn; meanwhile the socket is not polled
-    _awaited_write: _Write | None = None  # the same for writing
+    _awaits_read = False  # it is readable and waits for its turn; meanwhile the socket is not polled
+    _awaits_write = False  # the same for writing
     _multiplexed = False
     _skipped_looks = 0  # reads until it is tried again to read more than one record
     _reading = False
@@ -78,8 +63,7 @@ class TLSConnection(TLSWriting, tcp.Server):
         self._tlsConnection = self.create(sock)
         self._tlsConnection.set_accept_state()
         super().__init__(sock, *arguments)
-        if self.scheduler is not None:
-            self.flows = (self.scheduler.new_connection_flow(str(self.client[0])),)
+        self.flow = self.turn.new_connection_flow(str(self.client[0]))
 
     @property
     def wrappedProtocol(self) -> object:
@@ -111,40 +95,39 @@ class TLSConnection(TLSWriting, tcp.Server):
         super().stopReading()
 
     def doRead(self) -> Any:
-        if self._closing is not None:
-            return self._drain()
-        scheduler = self.scheduler
-        if scheduler is None:
-            return self._read()
-        if self._established and not scheduler.shared():
-            return self._read()  # a handshake always waits for its turn: it takes long
-        if not scheduler.busy():
-            before = scheduler.begin_turn(scheduler.first(self.flows))
-            try:
-                return self._read()
-            finally:
-                scheduler.end_turn(before)
-        self.reactor.removeReader(self)
-        if not self._awaits_turn:
-            self._awaits_turn = True
-            self.flow = scheduler.first(self.flows)
-            scheduler.wait(self)
-        return None
-
-    def take_turn(self) -> None:
-        """Does the read that had to wait, as the reactor would."""
-        self._awaits_turn = False
-        if not self._reading or not self.connected:
-            return
+        if self.flow is self.turn.alone:
+            return self._read_some()
+        if self.turn.busy():
+            self.reactor.removeReader(self)
+            if not self._awaits_read:
+                self._awaits_read = True
+                self.turn.wait(self._read_late, self.flow)
+            return None
+        before = self.turn.begin(self.flow)
         try:
-            why = self._drain() if self._closing is not None else self._read()
+            return self._read_some()
+        finally:
+            self.turn.end(before)
+
+    def _read_late(self) -> None:
+        """Does the read that had to wait, as the reactor would."""
+        self._awaits_read = False
+        if self._reading and self.connected:
+            self._act(self._read_some)
+            if self._reading and self.connected:
+                self.reactor.addReader(self)
+
+    def _act(self, act: Callable[[], Any]) -> None:
+        try:
+            why = act()
         except Exception as error:
             log.failure("a connection was lost by a fault of the server's")
             why = error
         if why:
             self.connectionLost(Failure(why))
-        elif self._reading and self.connected:
-            self.reactor.addReader(self)
+
+    def _read_some(self) -> Any:
+        return self._read() if self._closing is None else self._drain()
 
     def _may_go_on(self) -> bool:
         """Whether to try to read another record: only of HTTP/2, where several requests may come at once.
@@ -153,9 +136,8 @@ class TLSConnection(TLSWriting, tcp.Server):
         """
         if not self._multiplexed:
             return False
-        scheduler = self.scheduler
-        if scheduler is not None and scheduler.shared():
-            return not scheduler.over()
+        if self.turn.alone is None and self.turn.over():
+            return False
         self._skipped_looks = max(0, self._skipped_looks - 1)
         return not self._skipped_looks
 
@@ -198,34 +180,26 @@ class TLSConnection(TLSWriting, tcp.Server):
     # -- writing
 
     def doWrite(self) -> Any:
-        scheduler = self.scheduler
-        if scheduler is None or not scheduler.shared():
+        if self.flow is self.turn.alone:
             return super().doWrite()
-        if self._awaited_write is None and not scheduler.busy():
-            before = scheduler.begin(self.flows[0])
-            try:
-                return super().doWrite()
-            finally:
-                scheduler.end(before)
-        self.reactor.removeWriter(self)
-        if self._awaited_write is None:
-            self._awaited_write = _Write(self, self.flows[0])
-            scheduler.wait(self._awaited_write)
-        return None
-
-    def write_now(self) -> None:
-        """Does the write that had to wait, as the reactor would."""
-        self._awaited_write = None
-        if not self.connected:
-            return
-        self.reactor.addWriter(self)
+        if self.turn.busy():
+            self.reactor.removeWriter(self)
+            if not self._awaits_write:
+                self._awaits_write = True
+                self.turn.wait(self._write_late, self.flow)
+            return None
+        before = self.turn.begin(self.flow)
         try:
-            why = super().doWrite()
-        except Exception as error:
-            log.failure("a connection was lost by a fault of the server's")
-            why = error
-        if why:
-            self.connectionLost(Failure(why))
+            return super().doWrite()
+        finally:
+            self.turn.end(before)
+
+    def _write_late(self) -> None:
+        """Does the write that had to wait, as the reactor would."""
+        self._awaits_write = False
+        if self.connected:
+            self.reactor.addWriter(self)
+            self._act(super().doWrite)
 
     # -- ending
 

@@ -16,7 +16,7 @@ from kapi.flowcontrol.queue import Request
 from kapi.machinery.gvk import GroupResource
 from kapi.request.flow import Flow
 from kapi.request.user import UserInfo
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import Turn
 from tests.filters.requests import request
 from tests.flowcontrol.controller_kit import ADMIN, ALICE, AUTHENTICATED, controller
 
@@ -172,32 +172,30 @@ def test_the_filter_names_schema_and_level_and_frees_the_seat() -> None:
     assert queues.idle
 
 
-def with_scheduler() -> tuple[FlowController, ThreadScheduler, list[float]]:
-    """A controller whose thread works as long as the test says."""
-    worked = [0.0]
+def with_turn() -> tuple[FlowController, Turn]:
+    """A controller whose work takes no time."""
     made = controller()
-    scheduler = made.scheduler = ThreadScheduler(made._reactor, timer=lambda: worked[0], budget=0.001)
-    return made, scheduler, worked
+    turn = made.turn = Turn(made._reactor)
+    return made, turn
 
 
 def test_the_filter_tells_for_whom_the_thread_works_and_whose_the_connection_is() -> None:
-    made, scheduler, _ = with_scheduler()
+    made, turn = with_turn()
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
-    transport = SimpleNamespace(flows=(scheduler.new_connection_flow("10.0.0.1"),))
+    transport = SimpleNamespace(flow=turn.new_connection_flow("10.0.0.1"))
     flows = []
     for user in (ALICE, NODE, ALICE):
         ctx = request("/api/v1/namespaces/x/pods/p", user=user)
         ctx.http.transport = transport
         assert check(ctx) is None
         flows.append(ctx.flow)
-        assert transport.flows[0] is ctx.flow
+        assert transport.flow is ctx.flow
     assert flows[0] is flows[2] is not flows[1]
-    assert transport.flows == (flows[0], flows[1])
     assert [flow.level.name for flow in flows[:2]] == ["global-default", "system"]
 
 
 def test_the_thread_is_shared_by_seats_and_the_exempt_come_first() -> None:
-    made, *_ = with_scheduler()
+    made, _ = with_turn()
     weights = {name: level.thread_level.weight for name, level in made.levels.items()}
     nominal = {name: level.nominal for name, level in made.levels.items() if not level.exempt}
     assert {name: weights[name] for name in nominal} == nominal
@@ -258,7 +256,7 @@ def test_a_logical_cluster_is_one_flow() -> None:
 
 
 def test_reads_and_writes_of_a_user_are_two_flows_and_so_are_exempt_users() -> None:
-    made, *_ = with_scheduler()
+    made, _ = with_turn()
     root, other = (UserInfo(name, groups=("system:masters",)) for name in ("root", "other"))
 
     def flow(user: UserInfo, method: str = "GET", uri: str = "/api/v1/namespaces/x/pods/p") -> Any:
@@ -273,54 +271,30 @@ def test_reads_and_writes_of_a_user_are_two_flows_and_so_are_exempt_users() -> N
     assert flow(root) is not flow(other)
 
 
-def test_a_request_of_a_flow_that_had_its_share_waits_though_its_connection_was_read_for_another() -> None:
-    """Leases and writes of a controller on one connection: it is read early for the leases, not for the writes."""
-    made, scheduler, _ = with_scheduler()
+def test_a_request_waits_for_its_own_turn_when_its_connection_was_read_for_another_flow() -> None:
+    """Leases and writes of a controller on one connection, which is read for the leases."""
+    made, turn = with_turn()
     check = priority_and_fairness(made, lambda resource: None, made._reactor)
     lease, write = (
         request(uri, "PUT", user=MANAGER)
         for uri in ("/apis/coordination.k8s.io/v1/namespaces/x/leases/l", "/api/v1/namespaces/x/pods/p")
     )
-    flows = []
-    for ctx in (lease, write):
-        assert ctx.info is not None
-        flows.append(made.classify(ctx.info, MANAGER).flow)
-    scheduler.charge(flows[1], 0.05)
     order: list[str] = []
 
-    class Reading:
-        flow: Any = flows[0]
+    def read() -> None:
+        for name, ctx in (("lease", lease), ("write", write)):
+            answer = check(ctx)
+            if answer is None:
+                order.append(name)
+            else:
+                assert isinstance(answer, Deferred)
+                answer.addCallback(lambda _, name=name: order.append(name))
 
-        def take_turn(self) -> None:
-            for name, ctx in (("lease", lease), ("write", write)):
-                answer = check(ctx)
-                if answer is None:
-                    order.append(name)
-                else:
-                    assert isinstance(answer, Deferred)
-                    answer.addCallback(lambda _, name=name: order.append(name))
-
-    class Other:
-        flow: Any = Flow(made.levels["global-default"].thread_level)
-
-        def take_turn(self) -> None:
-            order.append("other")
-
-    scheduler.wait(Reading())
-    scheduler.wait(Other())
+    assert lease.info is not None
+    turn.wait(read, made.classify(lease.info, MANAGER).flow)
+    turn.wait(lambda: order.append("other"), Flow(made.levels["global-default"].thread_level))
     made._reactor.advance(0)
     assert order == ["lease", "other", "write"]
-
-
-def test_the_watchers_that_a_write_has_count_for_the_writer() -> None:
-    made, scheduler, _ = with_scheduler()
-    check = priority_and_fairness(made, lambda resource: FakeCache(0, 0, 1000), made._reactor)
-    ctx = request("/api/v1/namespaces/x/pods", "POST", user=ALICE)
-    scheduler.note_request(Flow(made.levels["system"].thread_level))
-    assert check(ctx) is None
-    before = ctx.flow.virtual_time
-    ctx.finishers[0](ctx, 201)
-    assert 0.005 <= ctx.flow.virtual_time - before <= 0.05, "seconds"
 
 
 def test_a_watch_frees_its_seat_when_it_is_under_way() -> None:

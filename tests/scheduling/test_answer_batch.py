@@ -16,18 +16,17 @@ from kapi.audit.policy import METADATA, AuditConfig
 from kapi.filters.chain import FilterChain
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
-from kapi.scheduling import answer_batch
 from kapi.scheduling.answer_batch import MAX_ANSWERS, Answer, AnswerBatch
+from kapi.scheduling.turn import Turn
 from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 
 
 class Gathering(SynchronousTestCase):
     def setUp(self) -> None:
-        self.patch(answer_batch, "_MAX_DELAY_SECONDS", 60.0)  # a slow machine lets no time pass here
         self.clock = Clock()
         self.left: list[list[int]] = []
-        self.outgoing = AnswerBatch(self.clock, self.leave)
+        self.outgoing = AnswerBatch(Turn(self.clock), self.leave)
 
     def leave(self, answers: Sequence[Answer]) -> None:
         self.left.append([response.status for _, response in answers])
@@ -51,13 +50,6 @@ class Gathering(SynchronousTestCase):
         self.assertEqual(self.left, [list(range(200, 200 + MAX_ANSWERS))])
         self.clock.advance(0)
         self.assertEqual(self.left[1:], [[200 + MAX_ANSWERS, 201 + MAX_ANSWERS, 202 + MAX_ANSWERS]])
-
-    def test_after_a_while_the_next_takes_all_along(self) -> None:
-        self.patch(answer_batch, "_MAX_DELAY_SECONDS", 0.0)
-        self.add(200, 201, 202)
-        self.assertEqual(self.left, [[200, 201]])
-        self.clock.advance(0)
-        self.assertEqual(self.left, [[200, 201], [202]])
 
     def answer(self, channel: object, code: int) -> None:
         self.outgoing.add(RequestContext(SimpleNamespace(channel=channel), "GET", "/", {}), Response(code))
@@ -119,7 +111,6 @@ class Request(MemoryRequest):
 
 class Runner(SynchronousTestCase):
     def setUp(self) -> None:
-        self.patch(answer_batch, "_MAX_DELAY_SECONDS", 60.0)  # what is asked first loads modules
         self.clock = Clock()
         self.order: list[Any] = []
         self.finished: list[tuple[str, int]] = []

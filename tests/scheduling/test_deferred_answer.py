@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -17,17 +16,8 @@ from kapi.request.flow import Flow, Level
 from kapi.request.response import Response
 from kapi.scheduling.deadlines import Deadlines
 from kapi.scheduling.deferred_answer import DeferredAnswer
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import Turn
 from tests.filters.requests import request
-
-
-class Piece:
-    """Work of the same flow that is there before."""
-
-    def __init__(self, flow: Flow | None) -> None:
-        self.flow = flow
-
-    def take_turn(self) -> None: ...
 
 
 class Answers(SynchronousTestCase):
@@ -81,11 +71,9 @@ class Answers(SynchronousTestCase):
     def test_it_goes_on_when_it_is_its_flows_turn(self) -> None:
         order: list[str] = []
         worked = [0.0]
-        scheduler = ThreadScheduler(self.clock, timer=lambda: worked[0], budget=0.001)
+        turn = Turn(self.clock, seconds=0.001, timer=lambda: worked[0])
         level = Level("workload-low", 100)
         noisy, quiet = Flow(level), Flow(level)
-        scheduler.note_request(noisy)
-        scheduler.note_request(quiet)
 
         def begin(name: str, flow: Flow | None) -> tuple[Deferred[str], Deferred[str]]:
             first: Deferred[str] = Deferred()
@@ -110,7 +98,7 @@ class Answers(SynchronousTestCase):
                 coroutine.send(None),
                 lambda ctx, outcome: self.outcomes.append(outcome),
                 Deadlines(self.clock),
-                scheduler,
+                turn,
             )
             return first, second
 
@@ -121,14 +109,14 @@ class Answers(SynchronousTestCase):
         self.assertEqual(order, ["noisy0-a", "unknown-a"], "nobody waited; nobody knows whose turn it would be")
         for _ in range(4):
             self.clock.advance(0)
-        self.assertEqual(order[2:], ["quiet-a", "noisy1-a", "noisy2-a"])
+        self.assertEqual(order[2:], ["noisy1-a", "quiet-a", "noisy2-a"], "the one that came late is not the last")
         order.clear()
         for _, second in waiting[:4]:
             second.errback(NotFound("-b"))
-        self.assertEqual(order, [], "the turn is used up")
+        self.assertEqual(order, ["noisy0-b"], "then the turn is over")
         for _ in range(4):
             self.clock.advance(0)
-        self.assertEqual(order, ["quiet-b", "noisy0-b", "noisy1-b", "noisy2-b"])
+        self.assertEqual(order, ["noisy0-b", "noisy1-b", "quiet-b", "noisy2-b"])
         self.assertEqual([outcome.status for outcome in self.outcomes], [200] * 4)
 
     def test_the_deadline_holds_while_it_waits_for_its_turn(self) -> None:
@@ -143,14 +131,14 @@ class Answers(SynchronousTestCase):
             return Response(200)
 
         coroutine = work()
-        scheduler = ThreadScheduler(SimpleNamespace(callLater=lambda *_: None, seconds=lambda: 0.0), timer=lambda: 0.0)
-        scheduler.wait(Piece(self.ctx.flow))
-        DeferredAnswer(self.ctx, coroutine, coroutine.send(None), self.answered, Deadlines(self.clock), scheduler)
+        turn = Turn(other := Clock())
+        turn.wait(lambda: None, self.ctx.flow)
+        DeferredAnswer(self.ctx, coroutine, coroutine.send(None), self.answered, Deadlines(self.clock), turn)
         waiting.callback(None)
         self.clock.advance(5)
         self.assertIsInstance(self.outcomes[0].value, Timeout)
         self.assertEqual(ended, [])
-        scheduler._serve()
+        other.advance(0)
         self.assertEqual((ended, len(self.outcomes)), ([True], 1))
 
     def test_deferreds_that_have_fired_already_do_not_pile_up_on_the_stack(self) -> None:

@@ -6,18 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kapi.request.flow import Flow, Level
-from kapi.scheduling.shares import MAX_BURST_SECONDS, MAX_DEBT_SECONDS, Shares
+from kapi.scheduling.shares import MAX_SECONDS, Shares
 
 
 class Busy:
     """A client that has ``count`` pieces of work ready at any time; each takes ``cost`` seconds."""
 
-    def __init__(self, flow: Flow | None, cost: float) -> None:
+    def __init__(self, flow: Flow, cost: float) -> None:
         self.flow = flow
         self.cost = cost
         self.served = 0.0
 
-    def take_turn(self) -> None:
+    def __call__(self) -> None:
         """The thread below does it."""
 
 
@@ -47,7 +47,6 @@ class Thread:
         end = self.now + seconds
         while self.now < end:
             worker = self.step()
-            assert worker.flow is not None
             self.shares.add(worker, worker.flow)
 
 
@@ -87,7 +86,7 @@ def test_whoever_is_busy_gets_his_share(levels: list[tuple[int, list[float]]]) -
     weights = sum(weight for weight, _, _ in flows)
     for weight, workers, cost in flows:
         due = thread.now * weight / weights
-        assert abs(total(workers) - due) <= 0.2 * due + 2 * cost + MAX_BURST_SECONDS
+        assert abs(total(workers) - due) <= 0.2 * due + 3 * cost
 
 
 def test_flows_of_a_level_share_equally_whatever_they_keep_in_flight() -> None:
@@ -126,8 +125,8 @@ def test_what_was_left_unused_is_gone() -> None:
     thread.work(100)
     mine, others = thread.add(late, 0.001), thread.add(later, 0.001)
     thread.work(1)
-    assert total(mine) <= 1 / 4 + MAX_BURST_SECONDS + 0.01
-    assert total(others) <= 1 / 2 + MAX_BURST_SECONDS + 0.01
+    assert total(mine) <= 1 / 4 + 0.02
+    assert total(others) <= 1 / 2 + 0.02
 
 
 def test_one_long_piece_does_not_shut_its_flow_out() -> None:
@@ -136,13 +135,12 @@ def test_one_long_piece_does_not_shut_its_flow_out() -> None:
     thread.add(Flow(level), 0.001, 10)
     while thread.step() is not long:
         pass
-    assert long.flow is not None
     long.cost = 0.001
     thread.shares.add(long, long.flow)
     before = thread.now
     while thread.step() is not long:
         thread.add(Flow(level), 0.001)
-    assert thread.now - before <= 3 * MAX_DEBT_SECONDS
+    assert thread.now - before <= 6 * MAX_SECONDS
 
 
 def test_equals_are_served_in_the_order_in_which_they_came() -> None:

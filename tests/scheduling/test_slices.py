@@ -18,7 +18,6 @@ from kapi.request.context import RequestContext
 from kapi.request.flow import Flow, Level
 from kapi.request.response import Response
 from kapi.scheduling.slices import Worker
-from kapi.scheduling.thread_scheduler import ThreadScheduler
 from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 from tests.scheduling.turns import Turns
@@ -306,41 +305,6 @@ class Requests(Turns):
         while self.clock.calls:
             self.turn()
         self.assertEqual((self.order, self.answers, late.code), (["a0", "a1", "a2"], [504, 200], 504))
-
-    def test_while_flows_compete_a_slice_waits_for_its_flows_turn(self) -> None:
-        """A long computation is no way around priority and fairness: it shares the thread with what others have to do."""
-        worked = [0.0]
-        scheduler = self.slices.scheduler = ThreadScheduler(self.clock, timer=lambda: worked[0], budget=0.001)
-        level = Level("workload-low")
-        long, short = Flow(level), Flow(level)
-        order: list[str] = []
-
-        class Short:
-            flow: Flow | None = short
-
-            def take_turn(self) -> None:
-                order.append("short")
-                worked[0] += 0.001
-
-        async def compute(ctx: RequestContext) -> Response:
-            ctx.flow = long
-            engage()
-            for _ in range(20):
-                checkpoint()
-                order.append("long")
-                worked[0] += 0.005
-            return Response(200)
-
-        scheduler.note_request(long)
-        scheduler.note_request(short)
-        for _ in range(60):
-            scheduler.wait(Short())
-        RequestRunner(FilterChain([], compute), self.clock, slices=self.slices).serve(MemoryRequest("POST", "/"))
-        while self.clock.calls:
-            self.turn()
-        self.assertEqual(order.count("long"), 20)
-        self.assertLessEqual(order[:40].count("long"), 10, "a fifth, and a little ahead at first")
-        self.assertGreaterEqual(order[:40].count("long"), 4)
 
     def test_the_errors_have_their_tracebacks(self) -> None:
         async def broken(ctx: RequestContext) -> Response:

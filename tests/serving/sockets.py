@@ -23,9 +23,9 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
+from kapi.scheduling.turn import Turn
 from kapi.serving import pki
 from kapi.serving.listening import Port, bind
-from kapi.serving.pulling import Pulls
 from kapi.testing.memory_api import MemoryAPI, succeed
 from kapi.wire.tls.server import KeyPair, ServerContexts, TLSSettings
 from tests.waiting import MAX_WAIT, eventually
@@ -46,7 +46,7 @@ class SocketCase(TestCase):
         self.api: MemoryAPI = succeed(MemoryAPI.started())
         self.clock = self.api.clock
         self.files = _files()
-        self.api.runner.pulls = Pulls(reactor)  # as the sockets: tests do not move what they are sent by
+        self.api.runner.turn = Turn(reactor)  # as the sockets: tests do not move what they are sent by
         self.connections = self.api.site
         listener = bind("127.0.0.1", 0, False)
         self.port = listener.getsockname()[1]

@@ -18,7 +18,8 @@ from twisted.internet.threads import deferToThread
 
 from kapi.filters.chain import FilterChain
 from kapi.request.response import Response
-from kapi.scheduling import answer_batch
+from kapi.scheduling.slices import Slices
+from kapi.scheduling.turn import Turn
 from kapi.serving import tls_connection
 from kapi.serving.http2 import Http2
 from kapi.serving.runner import RequestRunner
@@ -158,7 +159,6 @@ class Answers(ChannelCase):
         self.assertEqual(len(written), 1)
 
     async def test_so_do_answers_that_are_gathered(self) -> None:
-        self.patch(answer_batch, "_MAX_DELAY_SECONDS", 60.0)  # however slow the machine is
         waiting: list[Deferred[None]] = []
 
         async def answer(ctx: Any) -> Response:
@@ -166,7 +166,9 @@ class Answers(ChannelCase):
             await waiting[-1]
             return Response(200, b"{}")
 
-        runner = RequestRunner(FilterChain([], answer), reactor, gather=True)
+        runner = RequestRunner(
+            FilterChain([], answer), reactor, gather=True, slices=Slices(reactor, Turn(reactor, seconds=60.0))
+        )
         self.connections.run_by(runner)
         client = await self.client2()
         streams = [client.begin("GET", MAPS) for _ in range(5)]
@@ -233,6 +235,7 @@ class Reading(ChannelCase):
         client = await self.client2()
         await self.status(client, client.begin("GET", MAPS))
         transport = await self.transport()
+        self.patch(transport.turn, "over", lambda: False)  # however slow the machine is
         reads: list[None] = []
         read = transport.doRead
         self.patch(transport, "doRead", lambda: (reads.append(None), read())[1])

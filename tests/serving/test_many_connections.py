@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.request.flow import Flow, Level
 from kapi.request.pending import Pending
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.turn import Turn
 from kapi.serving.generic import NotFound
 from kapi.serving.http import Connections
 from kapi.serving.tls_connection import TLSConnection
@@ -50,13 +50,13 @@ class Together(SocketCase):
     async def test_handshakes_have_a_part_of_a_turn_and_who_is_connected_is_served_between_them(self) -> None:
         done: list[SSL.Connection] = []
         #: a handshake takes a millisecond, and nothing else takes any time
-        scheduler = ThreadScheduler(reactor, timer=lambda: 0.001 * len(done), budget=0.003)
+        turn = Turn(reactor, timer=lambda: 0.001 * len(done), seconds=0.003)  # type: ignore[arg-type]
         transports: Any = self.listening._port.transport  # type: ignore[attr-defined]
-        transports.scheduler = scheduler
+        transports.turn = turn
         known = await self.client()
         self.assertEqual((await ask(known, f"GET {MAPS}"))[0], 200)
         for connection in self.connections.open:
-            connection.transport.flows = (Flow(Level("workload-low", 100)),)  # type: ignore[attr-defined]
+            connection.transport.flow = Flow(Level("workload-low", 100))  # type: ignore[attr-defined]
         read = TLSConnection._read
 
         def count(connection: Any) -> Any:

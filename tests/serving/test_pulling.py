@@ -1,4 +1,4 @@
-"""The parts of answers over HTTP/1.1: at once what fits into some milliseconds, then in turns, and only what clients take."""
+"""The parts of answers over HTTP/1.1: at once what fits into a turn of the reactor, the rest later, and only what is taken."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.request.flow import Flow, Level
-from kapi.scheduling.thread_scheduler import ThreadScheduler
-from kapi.serving.pulling import Pull, Pulls
+from kapi.scheduling.turn import Turn
+from kapi.serving.pulling import Pull
 
 PART = 0.001  # seconds that a part takes
 
@@ -20,8 +20,8 @@ class Answer:
     def __init__(self, case: Pulling, name: str, parts: int, most: int = 1000) -> None:
         self.case, self.name, self.left, self.most = case, name, parts, most
         self.aborted = self.stopped = False
-        self.flows: tuple[Flow, ...] = ()
-        self.pull = Pull(self, self, case.pulls)  # type: ignore[arg-type]  # its transport, too
+        self.flow = Flow(case.level)
+        self.pull = Pull(self, self, case.budget)  # type: ignore[arg-type]  # its transport, too
 
     def resumeProducing(self) -> None:
         self.case.now += PART
@@ -45,7 +45,8 @@ class Pulling(SynchronousTestCase):
         self.now = 0.0
         self.sent: list[str] = []
         self.clock = Clock()
-        self.pulls = Pulls(self.clock, lambda: self.now)
+        self.budget = Turn(self.clock, seconds=0.01, timer=lambda: self.now)
+        self.level = Level("workload-low", 100)
 
     def begin(self, name: str, parts: int, most: int = 1000) -> Answer:
         answer = Answer(self, name, parts, most)
@@ -66,20 +67,20 @@ class Pulling(SynchronousTestCase):
     def test_a_short_answer_is_sent_at_once(self) -> None:
         self.begin("a", 4)
         self.assertEqual(self.sent, ["a"] * 4)
+        self.turn()
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
-    def test_the_rest_of_long_ones_is_sent_in_turns_of_the_reactor(self) -> None:
-        self.begin("a", 30)
-        first = len(self.sent)
-        self.assertTrue(4 < first < 8, first)
-        self.begin("b", 30)
-        self.assertEqual(self.sent, ["a"] * first)
+    def test_the_rest_of_a_long_one_is_sent_in_later_turns_and_flows_share_them(self) -> None:
+        self.begin("a", 60)
+        self.begin("b", 60)
+        self.assertIn(self.sent.count("a"), (10, 11))
+        self.assertEqual(self.sent.count("b"), 0, "the turn is over")
         self.turn()
-        turn = self.sent[first:]
-        self.assertTrue(9 < len(turn) < 13, turn)
-        self.assertEqual(turn[:4], ["a", "b", "a", "b"])
+        self.assertTrue(9 < len(self.sent) < 25, self.sent)
         self.finish()
-        self.assertEqual((self.sent.count("a"), self.sent.count("b")), (30, 30))
+        self.assertEqual((self.sent.count("a"), self.sent.count("b")), (60, 60))
+        half = self.sent[:60]
+        self.assertTrue(20 <= half.count("a") <= 40, half)
 
     def test_answers_that_begin_together_are_not_all_sent_at_once(self) -> None:
         for number in range(100):
@@ -87,7 +88,6 @@ class Pulling(SynchronousTestCase):
         self.assertLess(len(self.sent), 30)
         self.finish()
         self.assertEqual(len(self.sent), 200)
-        self.now += 1.0
         self.begin("later", 2)
         self.assertEqual(len(self.sent), 202)
 
@@ -107,7 +107,6 @@ class Pulling(SynchronousTestCase):
         answer.pull.pauseProducing()
         self.turn()
         self.assertEqual((len(self.sent), self.clock.getDelayedCalls()), (first, []))
-        self.now += 1.0
         answer.pull.resumeProducing()
         self.finish()
         self.assertEqual(len(self.sent), 12)
@@ -127,22 +126,3 @@ class Pulling(SynchronousTestCase):
         self.finish()
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
         self.assertEqual((broken.aborted, other.aborted, self.sent.count("b")), (True, False, 12))
-
-    def test_while_flows_compete_the_scheduler_says_whose_turn_it_is(self) -> None:
-        scheduler = ThreadScheduler(self.clock, timer=lambda: self.now)
-        level = Level("workload-low", 100)
-        flows = Flow(level), Flow(level)
-        for flow in flows:
-            scheduler.note_request(flow)
-        answers: list[Any] = []
-        for name, flow in zip("ab", flows, strict=True):
-            answer = Answer(self, name, 30)
-            answer.flows, answer.pull.scheduler = (flow,), scheduler
-            answers.append(answer)
-            answer.pull.resumeProducing()
-        self.turn()
-        self.assertLess(len(self.sent), 20)
-        self.finish()
-        self.assertEqual((self.sent.count("a"), self.sent.count("b")), (30, 30))
-        half = self.sent[:30]
-        self.assertTrue(10 <= half.count("a") <= 20, half)

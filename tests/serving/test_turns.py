@@ -25,7 +25,8 @@ from kapi.request.context import RequestContext
 from kapi.request.flow import Flow, Level
 from kapi.request.pending import Pending
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
-from kapi.scheduling.thread_scheduler import ThreadScheduler
+from kapi.scheduling.slices import Slices
+from kapi.scheduling.turn import Turn
 from kapi.serving.http2_sending import Sending
 from kapi.serving.http2_stream import Stream
 from kapi.serving.runner import RequestRunner
@@ -40,11 +41,10 @@ class Sockets(SocketCase):
     def setUp(self) -> None:
         super().setUp()
         self.level = Level("workload-low", 100)
-        self.scheduler = ThreadScheduler(reactor, budget=0.0)
-        self.shared = True
-        self.patch(self.scheduler, "shared", lambda: self.shared)
-        self.patch(self.scheduler, "busy", lambda: True)
-        self.listening._port.transport.scheduler = self.scheduler
+        self.turn = Turn(reactor, seconds=0.0)
+        self.busy = True
+        self.patch(self.turn, "busy", lambda: self.busy)
+        self.listening._port.transport.turn = self.turn
 
     def transports(self) -> list[Any]:
         return [connection.transport for connection in self.connections.open]
@@ -56,7 +56,7 @@ class Sockets(SocketCase):
             self.assertEqual((await ask(sock, f"GET {MAPS}"))[0], 200)
         flows = Flow(self.level), Flow(self.level)
         for number, transport in enumerate(self.transports()):
-            transport.flows = (flows[number % 2],)
+            transport.flow = flows[number % 2]
         return socks
 
     async def test_all_are_answered(self) -> None:
@@ -65,7 +65,7 @@ class Sockets(SocketCase):
         for _ in range(3):
             asked = [ask(sock, f"POST {MAPS}", body) for sock in socks]
             self.assertEqual([(await answer)[0] for answer in asked], [201] * 4)
-        self.shared = False
+        self.busy = False
         self.assertEqual((await ask(socks[0], f"GET {MAPS}"))[0], 200)
 
     async def test_a_client_that_goes_is_noticed(self) -> None:
@@ -80,7 +80,7 @@ class Sockets(SocketCase):
         self.assertNotIn(transport, reactor.getReaders())  # type: ignore[attr-defined]
         transport.abortConnection()
         await self.until(lambda: not self.connections.open)
-        transport.take_turn()
+        transport._read_late()
         self.assertNotIn(transport, reactor.getReaders())  # type: ignore[attr-defined]
         sock.close()
 
@@ -89,7 +89,7 @@ class Sockets(SocketCase):
         (transport,) = self.transports()
         transport.doRead()
         transport.stopReading()
-        transport.take_turn()
+        transport._read_late()
         self.assertNotIn(transport, reactor.getReaders())  # type: ignore[attr-defined]
         transport.startReading()
         self.assertEqual((await ask(sock, f"GET {MAPS}"))[0], 200)
@@ -114,11 +114,11 @@ class Sockets(SocketCase):
         (transport,) = self.transports()
         transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
         turns: list[Any] = []
-        wait = self.scheduler.wait
-        self.patch(self.scheduler, "wait", lambda worker: (turns.append(worker), wait(worker)))
+        wait = self.turn.wait
+        self.patch(self.turn, "wait", lambda work, flow: (turns.append(work), wait(work, flow)))
         code, answer = await ask(sock, f"GET {MAPS}/large")
         self.assertEqual((code, len(json.loads(answer)["data"]["k"])), (200, 900_000))
-        self.assertGreater(len([worker for worker in turns if worker is not transport]), 1)
+        self.assertGreater(turns.count(transport._write_late), 1)
 
     async def test_a_connection_that_ends_while_it_waits_is_not_written(self) -> None:
         (sock,) = await self.known(1)
@@ -126,7 +126,7 @@ class Sockets(SocketCase):
         transport.doWrite()
         transport.abortConnection()
         await self.until(lambda: not self.connections.open)
-        transport.write_now()
+        transport._write_late()
         self.assertNotIn(transport, reactor.getWriters())  # type: ignore[attr-defined]
         sock.close()
 
@@ -137,8 +137,8 @@ class Competition(SocketCase):
     def setUp(self) -> None:
         super().setUp()
         # by the processor's time: how long others hold up a piece of work is no cost of it
-        self.scheduler = scheduler = ThreadScheduler(reactor, timer=time.thread_time, shared_seconds=60.0)
-        controller = FlowController(reactor, 6000, Meter(), scheduler)
+        self.turn = Turn(reactor, timer=time.thread_time)
+        controller = FlowController(reactor, 6000, Meter(), self.turn)
         for obj in bootstrap.levels(mandatory=False):
             controller.level_changed("ADDED", obj)
         for obj in bootstrap.schemas(mandatory=False):
@@ -152,14 +152,14 @@ class Competition(SocketCase):
         chain = FilterChain(
             [received_timestamp(self.clock.seconds), request_info, self.identify, fair], self.api.site.answer
         )
-        runner = RequestRunner(chain, reactor, gather=True, scheduler=scheduler)
+        runner = RequestRunner(chain, reactor, gather=True, slices=Slices(reactor, self.turn))
         self.connections.run_by(runner)
-        self.listening._port.transport.scheduler = scheduler
+        self.listening._port.transport.turn = self.turn
 
     async def _stop(self) -> None:
         await super()._stop()
         # what waits for connections that are gone has its turn, too
-        await self.until(lambda: not self.scheduler._scheduled)
+        await self.until(lambda: not self.turn._scheduled)
 
     def identify(self, ctx: RequestContext) -> None:
         name = ctx.header("x-user") or ""
@@ -221,8 +221,8 @@ class Windows(SocketCase):
         while received < 65_535:
             received += len((await client.until(h2.events.DataReceived)).data)
         steps: list[None] = []
-        take_turn = Sending.take_turn
-        self.patch(Sending, "take_turn", lambda sending: (steps.append(None), take_turn(sending)))
+        send = Sending._send_frames
+        self.patch(Sending, "_send_frames", lambda sending: (steps.append(None), send(sending)))
         for _ in range(20):
             await deferLater(reactor, 0)  # type: ignore[arg-type]
         self.assertLessEqual(len(steps), 2, "nothing can be sent")
@@ -245,7 +245,7 @@ class Sendings(SynchronousTestCase):
         self.worked = 0.0
         self.sent = 0
         self.aborted = False
-        self.flows = (Flow(Level("workload-low")),)
+        self.turn = Turn(self.clock)
 
     def write(self, data: bytes) -> None:
         frames = len(data) // 16_384
@@ -255,18 +255,17 @@ class Sendings(SynchronousTestCase):
     def abortConnection(self) -> None:
         self.aborted = True
 
-    def send(self, frames: int, scheduler: ThreadScheduler | None = None) -> None:
-        transport = SimpleNamespace(
-            scheduler=scheduler, flows=self.flows, write=self.write, abortConnection=self.abortConnection
-        )
+    def send(self, frames: int) -> None:
+        flow = Flow(Level("workload-low"))
+        transport = SimpleNamespace(flow=flow, write=self.write, abortConnection=self.abortConnection)
         owner = SimpleNamespace(runner=SimpleNamespace(departing=None, pending=Pending(self.clock.seconds)))
         connection: Any = SimpleNamespace(streams={}, owner=owner, transport=transport)
-        connection.sending = sending = Sending(self.clock, transport, connection)
+        connection.sending = sending = Sending(self.turn, transport, connection)
         sending.window = 1 << 24
         stream = connection.streams[1] = Stream(connection, 1, 1 << 24, 0)
         sending.data(stream, b"x" * 16_384 * frames)
 
-    def turn(self) -> int:
+    def passes(self) -> int:
         """How many were sent in one turn of the reactor."""
         before = self.sent
         due, self.clock.calls = self.clock.calls, []
@@ -277,11 +276,14 @@ class Sendings(SynchronousTestCase):
     def test_an_answer_leaves_in_one_turn(self) -> None:
         self.send(20)
         self.assertEqual(self.sent, 0)
-        self.assertEqual((self.turn(), self.clock.calls), (20, []))
+        self.assertEqual((self.passes(), self.clock.calls), (20, []))
 
     def test_what_is_long_takes_several(self) -> None:
-        self.send(150)
-        self.assertEqual([self.turn() for _ in range(3)], [64, 64, 22])
+        self.turn = Turn(self.clock, seconds=0.01, timer=lambda: self.worked)
+        self.send(50)
+        sent = [self.passes() for _ in range(3)]
+        self.assertEqual(sum(sent), 50)
+        self.assertTrue(all(20 <= frames <= 24 for frames in sent[:2]), sent)
         self.assertEqual(self.clock.calls, [])
 
     def test_a_loop_that_fails_ends_its_connection(self) -> None:
@@ -290,13 +292,11 @@ class Sendings(SynchronousTestCase):
 
         self.write = fail  # type: ignore[method-assign]
         self.send(20)
-        self.turn()
+        self.passes()
         self.assertTrue(self.aborted)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
-    def test_when_several_flows_compete_it_sends_in_its_turns(self) -> None:
-        scheduler = ThreadScheduler(self.clock, timer=lambda: self.worked, budget=0.001)
-        for _ in range(2):
-            scheduler.note_request(Flow(Level("system")))
-        self.send(20, scheduler)
-        self.assertEqual([self.turn() for _ in range(3)], [8, 8, 4], "an answer or a few at a time")
+    def test_it_sends_an_answer_or_a_few_at_a_time_when_turns_are_short(self) -> None:
+        self.turn = Turn(self.clock, timer=lambda: self.worked, seconds=0.001)
+        self.send(20)
+        self.assertEqual([self.passes() for _ in range(3)], [8, 8, 4])
