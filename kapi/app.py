@@ -25,16 +25,15 @@ from kapi.observability.pending_metrics import pending_families
 from kapi.observability.stalls import StallMonitor
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
-from kapi.request.reactor import Reactor
+from kapi.process.freeing import Freeing
+from kapi.process.heap import Collector, MemoryReturn
+from kapi.process.reactor import Reactor
 from kapi.servers.additions import Additions
 from kapi.service import APIService
 from kapi.serving import pki
-from kapi.serving.collecting import Collector
-from kapi.serving.freeing import Freeing
 from kapi.serving.http import Connections
 from kapi.serving.life import bounded
 from kapi.serving.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
-from kapi.serving.memory import MemoryReturn
 from kapi.serving.notify import StartExtension, notify
 from kapi.serving.pki import write_admin
 from kapi.serving.runner import RequestRunner

@@ -25,8 +25,8 @@ from kapi.machinery import status
 from kapi.observability.pending_metrics import pending_families
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
+from kapi.process.reactor import Reactor, installed_reactor
 from kapi.request.context import RequestContext
-from kapi.request.reactor import Reactor, installed_reactor
 from kapi.request.response import Response
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.service import APIService

@@ -14,7 +14,7 @@ from kapi.machinery.gvk import GroupResource
 from kapi.options.egress import STORE
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.store.address import Address, Dial
 from kapi.store.embedded import make_private
 from kapi.store.errors import UnsuitableStore

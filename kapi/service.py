@@ -22,8 +22,8 @@ from kapi.machinery.feature_gates import without_effect
 from kapi.machinery.golang import quote
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
-from kapi.request.reactor import Reactor
-from kapi.request.repeated import Repeated
+from kapi.process.reactor import Reactor
+from kapi.process.timers import Repeated
 from kapi.servers.additions import NOTHING, Additions
 from kapi.serving import pki
 from kapi.serving.life import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks

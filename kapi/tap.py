@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from twisted.python import usage
 
-from kapi.clock import use_monotonic_clock
 from kapi.extensions import extension_for
 from kapi.foundation import Foundation
 from kapi.options.errors import ConfigError, complain
 from kapi.options.help import show
 from kapi.options.options import Options as Flags
 from kapi.options.options import help_text
-from kapi.request.reactor import Reactor, installed_reactor
+from kapi.process.reactor import Reactor, installed_reactor, use_monotonic_clock
 
 if TYPE_CHECKING:
     from kapi.app import App

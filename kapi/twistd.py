@@ -23,7 +23,7 @@ from twisted.scripts.twistd import ServerOptions  # type: ignore[attr-defined]
 from kapi.observability.log_stream import Stream
 from kapi.observability.logging import observer
 from kapi.options.errors import ConfigError
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor, end_with_zero
 from kapi.serving.signals import on_signal
 
 if TYPE_CHECKING:
@@ -98,14 +98,13 @@ class TwistdService(MultiService):
     def __init__(self, app: App | Supervisor, place: LogPlace, reactor: Reactor) -> None:
         super().__init__()
         self._app = app
-        self._reactor: Any = reactor
         self._observer = observer(app.options.logs, *place)
         if place.err is not None:
             app.on_failure = lambda error: _log.critical("{error}", error=str(error))
             if app.options.processes.workers > 1:
                 cast("Supervisor", app).log_stream = place.err
         app.setServiceParent(self)
-        reactor.addSystemEventTrigger("after", "shutdown", self._end_with_zero)
+        reactor.addSystemEventTrigger("after", "shutdown", end_with_zero, reactor)
         atexit.register(self._leave)
 
     def setServiceParent(self, parent: Any) -> None:
@@ -116,10 +115,6 @@ class TwistdService(MultiService):
     def privilegedStartService(self) -> None:
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # of which twistd has made the log
         super().privilegedStartService()
-
-    def _end_with_zero(self) -> None:
-        """twistd would end by the very signal that stopped it: a clean end has exit code 0."""
-        self._reactor._exitSignal = None
 
     def _leave(self) -> None:
         """twistd ends with 0 whatever became of the service."""

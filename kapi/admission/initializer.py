@@ -15,7 +15,7 @@ from kapi.authorization.interface import Attributes as AuthorizationAttributes
 from kapi.authorization.interface import Authorizer, Decision, Verdict
 from kapi.machinery import status
 from kapi.machinery.tree import Object
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.resources.definition import Lister
 from kapi.resources.shared.features import enabled
 from kapi.runtime import sliced

@@ -26,10 +26,10 @@ from kapi.observability.tracing import Tracing, build_tracing
 from kapi.options.errors import ConfigError
 from kapi.options.external import ExternalPolicy
 from kapi.options.options import Options
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
+from kapi.process.slices import Slices
+from kapi.process.turn import Turn
 from kapi.runtime.sliced import run_by
-from kapi.scheduling.slices import Slices
-from kapi.scheduling.turn import Turn
 from kapi.servers.additions import NOTHING, Additions
 from kapi.serving.pki import Files
 from kapi.store.interface import Store

@@ -20,8 +20,8 @@ from kapi.controllers.serverleases import LEASES, ServerLeases
 from kapi.machinery.time import stamp_micros
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
+from kapi.process.reactor import Reactor
 from kapi.registry.registry import Registry
-from kapi.request.reactor import Reactor
 from kapi.runtime.persistent import Persistent
 from kapi.servers.chain import ServerChain
 

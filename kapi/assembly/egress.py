@@ -16,7 +16,7 @@ from kapi.machinery.meters import Counter, Histogram
 from kapi.options.egress import Selection
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.options import Options
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer
 from kapi.wire.egress import HTTPConnect, select
 from kapi.wire.tls.trust import client_options, identity

@@ -29,8 +29,8 @@ from kapi.filters.warnings import warnings
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.dumps import dump_levels, dump_queues, dump_requests
 from kapi.flowcontrol.metrics import Meter as FlowMeter
+from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
-from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.serving.generic import GenericServer
 

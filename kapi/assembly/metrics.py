@@ -21,12 +21,12 @@ from kapi.observability.build_metrics import build_families
 from kapi.observability.metrics import Metrics, store_requests
 from kapi.observability.metrics_shape import Shape
 from kapi.options.options import Options
+from kapi.process.reactor import Reactor
 from kapi.registry.allocators import metrics as allocators
 from kapi.registry.allocators.ports import NodePorts
 from kapi.registry.allocators.usage import usage
 from kapi.registry.client import SELF_REQUESTS
 from kapi.registry.registry import Registry
-from kapi.request.reactor import Reactor
 from kapi.runtime import workqueue
 from kapi.schema.metrics import TIMESTAMP_COMPARISON
 from kapi.schema.structural.metrics import RATCHETING

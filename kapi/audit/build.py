@@ -23,7 +23,7 @@ from kapi.audit.record import Record, event_list
 from kapi.audit.sinks import Backend, Batching, Blocking, Sink, Truncating, UnionSink
 from kapi.client.kubeconfig import load_kubeconfig
 from kapi.client.retry import Unavailable, with_backoff
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 
 if TYPE_CHECKING:
     from kapi.client.https import HTTPSClient

@@ -33,7 +33,7 @@ from twisted.logger import Logger
 from kapi.audit.record import Record
 from kapi.audit.sinks import MAX_BUFFERED_BYTES, MAX_STOP_SECONDS
 from kapi.machinery.descriptors import without_waiting
-from kapi.request.reactor import RequestReactor
+from kapi.process.reactor import RequestReactor
 
 _OWN_DISKS = frozenset(
     {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "rootfs", "tmpfs", "xfs", "zfs"}

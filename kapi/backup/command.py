@@ -18,14 +18,13 @@ from twisted.logger import Logger, globalLogBeginner
 from twisted.python.failure import Failure
 
 from kapi.backup.archive import PKI, Archive, ArchiveError, StoredPart, Writer
-from kapi.clock import use_monotonic_clock
 from kapi.extensions import extension_for
 from kapi.foundation import Foundation, egress_to_stores
 from kapi.observability.logging import observer
 from kapi.options.errors import ConfigError, complain
 from kapi.options.help import show
 from kapi.options.options import Options
-from kapi.request.reactor import Reactor, installed_reactor
+from kapi.process.reactor import Reactor, installed_reactor, use_monotonic_clock
 from kapi.serving.pki import Files, write_private
 from kapi.serving.routes import VERSION
 from kapi.store.address import Address, parse

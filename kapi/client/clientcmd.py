@@ -16,7 +16,7 @@ from kapi.client.credentials import NO_CREDENTIALS, Authenticator, TokenFile, ba
 from kapi.client.incluster import SERVICE_ACCOUNT, in_cluster_config
 from kapi.client.kubeconfig_entries import check_one_method, read_content, read_entries, read_pem
 from kapi.machinery.tree import Object
-from kapi.request.reactor import Reactor, installed_reactor
+from kapi.process.reactor import Reactor, installed_reactor
 
 
 @dataclass(slots=True)

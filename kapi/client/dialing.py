@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IProtoc
 
 from kapi.client.config import Config, ConfigError
 from kapi.client.credentials import ClientCertificate
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.dial import Dialer
 from kapi.wire.pool import Connect
 

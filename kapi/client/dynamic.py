@@ -25,7 +25,7 @@ from kapi.client.session import Session, base_path
 from kapi.client.watching import Watch
 from kapi.machinery.status import Expired, NotFound, StatusError
 from kapi.machinery.tree import Object
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.transport import Stream, Transport
 
 PAGE_SIZE = 500  # objects

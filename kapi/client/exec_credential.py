@@ -20,7 +20,7 @@ from kapi.client.config import ConfigError
 from kapi.client.credentials import ClientCertificate, Header
 from kapi.machinery.time import seconds_of
 from kapi.machinery.tree import Object
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MAX_OUTPUT_BYTES = 1024 * 1024

@@ -21,7 +21,7 @@ from zope.interface import implementer
 
 from kapi.client import metrics
 from kapi.client.kubeconfig import Endpoint
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.answer import AnswerTooLarge as AnswerTooLarge
 from kapi.wire.collected import Collected
 from kapi.wire.dial import CONNECT_TIMEOUT, Dialer

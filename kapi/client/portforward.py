@@ -19,7 +19,7 @@ from zope.interface import implementer
 from kapi.client.errors import ClientError, StatusError
 from kapi.client.remotecommand import V4
 from kapi.client.rest import RESTClient
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.request.transport import StreamTransport, close_when_sent
 from kapi.wire.websocket import WebSocket, WebSocketClosed
 

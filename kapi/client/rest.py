@@ -36,7 +36,7 @@ from kapi.client.server_warnings import parse_warnings
 from kapi.client.session import Session, base_path
 from kapi.client.watching import Watch
 from kapi.machinery.tree import Tree
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.answer import BadAnswer
 from kapi.wire.transport import Response, Stream, Transport
 

@@ -14,7 +14,7 @@ from kapi.client.credentials import NO_CREDENTIALS, Authenticator, Header
 from kapi.client.limiter import TokenBucket
 from kapi.client.server_warnings import WarningHandler, log_warning
 from kapi.machinery.gvk import GroupVersion
-from kapi.request.reactor import Reactor, installed_reactor
+from kapi.process.reactor import Reactor, installed_reactor
 from kapi.wire.transport import Transport
 
 

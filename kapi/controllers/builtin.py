@@ -27,8 +27,8 @@ from kapi.controllers.servicerepair import ServiceRepairController
 from kapi.controllers.ttlafterfinished import TTLAfterFinishedController
 from kapi.controllers.volumeprotection import ClaimProtectionController, VolumeProtectionController
 from kapi.machinery.gvk import GroupResource
+from kapi.process.driver import Call
 from kapi.registry.allocators.ports import NodePorts
-from kapi.request.call import Call
 from kapi.runtime.interface import Client
 from kapi.watchcache.split_caches import AnyCaches
 

@@ -20,7 +20,7 @@ from kapi.machinery import status
 from kapi.machinery.each import elements
 from kapi.machinery.sorting import ordered
 from kapi.machinery.tree import Object
-from kapi.request.call import Call
+from kapi.process.driver import Call
 from kapi.runtime.interface import Client
 from kapi.runtime.sliced import begin
 from kapi.store.errors import Compacted

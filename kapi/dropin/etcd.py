@@ -20,12 +20,11 @@ from twisted.internet.interfaces import IListeningPort
 from twisted.logger import FilteringLogObserver, Logger, LogLevel, LogLevelFilterPredicate, globalLogBeginner
 from twisted.python.failure import Failure
 
-from kapi.clock import use_monotonic_clock
 from kapi.dropin.etcd_flags import EtcdFlags, from_command_line, help_text
 from kapi.dropin.etcd_port import VERSION, ClientPort
 from kapi.observability.logging import text_observer
 from kapi.options.errors import ConfigError, read_file
-from kapi.request.reactor import Reactor, installed_reactor
+from kapi.process.reactor import Reactor, installed_reactor, use_monotonic_clock
 from kapi.serving.signals import stop_at_signals, stop_reactor
 from kapi.store.connection import ConnectionFactory
 from kapi.store.embedded import EmbeddedValkey

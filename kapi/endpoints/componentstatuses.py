@@ -17,8 +17,8 @@ from kapi.machinery import status
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate, parse_fields, parse_labels
 from kapi.machinery.tree import Object
+from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
-from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.store.interface import Store
 from kapi.wire.dial import Dialer

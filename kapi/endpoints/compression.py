@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
-from kapi.request.reactor import RequestReactor
+from kapi.process.reactor import RequestReactor
 from kapi.request.response import SLICE, Document
 
 _LEVEL = 1  # upstream's

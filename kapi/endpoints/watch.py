@@ -27,13 +27,13 @@ from kapi.endpoints.watch_form import Form, form_of
 from kapi.machinery import status
 from kapi.machinery.checkpoint import in_slices
 from kapi.machinery.importing import import_in_thread
+from kapi.process.driver import Call, Sliced
 from kapi.registry.conversion import Unconverted, converting
 from kapi.registry.read import parse_revision
-from kapi.request.call import Call
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
-from kapi.runtime.sliced import Sliced, call_of
+from kapi.runtime.sliced import call_of
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch
 from kapi.watchcache.counts import SentBatch

@@ -17,11 +17,11 @@ from kapi.flowcontrol.controller import Classification, FlowController
 from kapi.flowcontrol.estimator import WRITES, CacheOf, estimate, watches_of
 from kapi.flowcontrol.fair_queues import CANCELLED
 from kapi.flowcontrol.queue import Request
+from kapi.process.shares import Flow
+from kapi.process.turn import Turn
 from kapi.request.context import RequestContext
-from kapi.request.flow import Flow
 from kapi.request.host_user import host_user
 from kapi.request.response import Response
-from kapi.scheduling.turn import Turn
 
 _READS = frozenset({"get", "list", "watch"})
 _MAX_WAIT_SECONDS = 60.0

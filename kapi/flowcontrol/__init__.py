@@ -2,6 +2,6 @@
 
 Here belong flow schemas and levels at work, queues and seats.  Not here: the filter (``kapi.filters.priority_and_fairness``),
 validation of the two resources (``kapi.resources.flowcontrol``), and the thread's time, which is shared by the same levels
-(``kapi.scheduling``).
+(``kapi.process``).
 Start reading with ``controller.py`` and ``fair_queues.py``.
 """

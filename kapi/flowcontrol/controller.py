@@ -22,15 +22,15 @@ from kapi.flowcontrol.matching import Matcher, distinguisher_method, flow_distin
 from kapi.flowcontrol.metrics import Meter
 from kapi.flowcontrol.queue import Request, Tally
 from kapi.machinery.tree import Object
-from kapi.request.flow import Flow
+from kapi.process.shares import Flow
+from kapi.process.timers import Repeated
+from kapi.process.turn import Turn
 from kapi.request.host_user import is_tenant
 from kapi.request.info import RequestInfo
-from kapi.request.repeated import Repeated
 from kapi.request.user import UserInfo
 from kapi.resources.flowcontrol import bootstrap
 from kapi.resources.flowcontrol import bootstrap as must
 from kapi.runtime.interface import Client
-from kapi.scheduling.turn import Turn
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 log = Logger()

@@ -5,7 +5,7 @@ that was empty starts at the count of the least served queue with waiting reques
 without requests.  The time of a request is estimated when it is dispatched and corrected when it ends.
 
 What counts depends on what is scarce.  While seats are, a request counts for as long as it has them, as upstream.  While
-there are enough seats, requests compete for the one thread they all run on (``kapi.scheduling``).  Then a request counts only
+there are enough seats, requests compete for the one thread they all run on (``kapi.process``).  Then a request counts only
 for the time it has worked, not for its waits for the store or a webhook.
 
 The last seats are reserved for queues without running requests.  The store replies to many writes at once, so a client that

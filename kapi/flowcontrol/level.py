@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from kapi.flowcontrol.fair_queues import FairQueues
 from kapi.machinery.tree import Object
-from kapi.request.flow import Level
+from kapi.process.shares import Level
 
 _MAX_SECONDS = 32  # seconds
 _MIN_TARGET = 0.001  # a target of nothing would never be given anything

@@ -10,7 +10,7 @@ from kapi.client.rest import RESTClient
 from kapi.client.session import Session
 from kapi.kubectl.messages import CommandError, standard_message
 from kapi.machinery.status import StatusError
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 
 TIMEOUT_SECONDS = 30.0
 

@@ -15,7 +15,7 @@ from kapi.client.session import Session, base_path
 from kapi.kubectl.flags import Flags
 from kapi.kubectl.messages import CommandError
 from kapi.machinery.golang import parse_duration
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 
 if TYPE_CHECKING:  # not every command discovers
     from kapi.client.discovery_cache import CachedDiscovery

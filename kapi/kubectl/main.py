@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from kapi.kubectl.commands import module_of
 from kapi.kubectl.flags import Flag
-from kapi.request.reactor import Reactor, installed_reactor
+from kapi.process.reactor import Reactor, installed_reactor
 
 PROGRAM = "kapi"
 

@@ -1,6 +1,6 @@
 """Points where a long computation may pause or end: pure functions call ``checkpoint`` while they walk a client's data.
 
-Outside a slice (``kapi/scheduling/slices.py``) and on other threads it does nothing.  Any other work of the server may run
+Outside a slice (``kapi/process/slices.py``) and on other threads it does nothing.  Any other work of the server may run
 inside the call, so it must not be called while shared data is half changed.
 """
 

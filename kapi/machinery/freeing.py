@@ -1,7 +1,7 @@
 """Frees large trees in steps: to free the 200,000 objects of a body in one piece would block the reactor.
 
 Code that makes a large tree, or drops one, registers it with ``free_in_steps``.  When its last other reference is gone,
-``kapi/serving/freeing.py`` takes it apart with checkpoints.  Without that (no ``collector``) Python frees it in one piece.
+``kapi/process/freeing.py`` takes it apart with checkpoints.  Without that (no ``collector``) Python frees it in one piece.
 """
 
 from __future__ import annotations

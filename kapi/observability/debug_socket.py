@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IListeningPort
 from kapi.filters.chain import FilterChain
 from kapi.filters.request_info import request_info
 from kapi.observability.profiling import Profiling, Verbosity
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.serving.generic import GenericServer, NotFound
 from kapi.serving.http import Connections
 from kapi.serving.runner import RequestRunner

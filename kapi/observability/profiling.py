@@ -13,8 +13,8 @@ from twisted.internet.threads import deferToThreadPool
 from kapi.machinery import status
 from kapi.machinery.golang import NumberError, parse_int
 from kapi.observability.profile import Sampler, encode
+from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
-from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.serving.routing import Routes
 from kapi.store.address import without_passwords

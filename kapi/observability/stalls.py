@@ -19,6 +19,7 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from twisted.logger import Logger
 
 from kapi.observability.request_metrics import Histogram
+from kapi.process.reactor import watch_polls
 from kapi.request.context import RequestContext
 
 log = Logger()
@@ -26,12 +27,13 @@ MIN_STALL_SECONDS = 0.01  # shorter turns are not counted
 MIN_LOGGED_SECONDS = 0.25  # shorter turns are not logged
 _LOG_INTERVAL_SECONDS = 10.0  # between two log lines
 _BOUNDS = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-MAX_SOCKETS = 128  # of one poll: a thousand connections that end at once would make a turn of 50 ms
 _MAX_FRAMES = 25  # innermost frames of a logged stack
 
 
 class StallMonitor:
     """A prometheus collector.  ``install`` begins to measure; ``timer`` gives seconds."""
+
+    shortest = MIN_STALL_SECONDS
 
     def __init__(self, timer: Callable[[], float] = perf_counter) -> None:
         self.turns = Histogram(_BOUNDS)
@@ -48,10 +50,8 @@ class StallMonitor:
 
         Where no thread can be started, requests and stacks of long turns stay unknown.
         """
-        poller = getattr(reactor, "_poller", None)
-        if poller is None:
+        if not watch_polls(reactor, self):
             return
-        reactor._poller = _Measured(poller, self)
         self._reactor_thread = threading.get_ident()
         try:
             threading.Thread(target=self._watch, name="stalls", daemon=True).start()
@@ -108,27 +108,6 @@ class StallMonitor:
         )
         family.add_metric([], self.turns.buckets(), self.turns.total)
         yield family
-
-
-class _Measured:
-    """Wraps the epoll object of Twisted's reactor (its private attribute ``_poller``) to measure the time between polls."""
-
-    def __init__(self, poller: Any, monitor: StallMonitor) -> None:
-        self._poll = poller.poll
-        self.register, self.modify, self.unregister = poller.register, poller.modify, poller.unregister
-        self._monitor = monitor
-        self._timer = monitor.timer
-
-    def poll(self, timeout: float, events: int) -> Any:
-        monitor = self._monitor
-        now = self._timer()
-        if now - monitor.busy_since >= MIN_STALL_SECONDS:
-            monitor.ended(now)
-        monitor.busy_since = 0.0
-        try:
-            return self._poll(timeout, min(events, MAX_SOCKETS))
-        finally:
-            monitor.busy_since = self._timer()
 
 
 def _request_of(frame: FrameType) -> str:

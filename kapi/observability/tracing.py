@@ -21,7 +21,7 @@ from kapi.controllers.identity import lease_name
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.options.tracing import TracingConfiguration
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.serving.life import bounded
 
 if TYPE_CHECKING:

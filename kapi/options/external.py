@@ -34,7 +34,7 @@ from kapi.options.authentication import AuthenticationOptions
 from kapi.options.authorization import AuthorizationOptions
 from kapi.options.errors import ConfigError, read_file
 from kapi.options.reloads import Reloads
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.egress import selected
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource, GroupVersionKind
 from kapi.machinery.meters import Counter
 from kapi.machinery.tree import Object
+from kapi.process.driver import Sliced
 from kapi.registry import read
 from kapi.registry.conversion import converting
 from kapi.registry.create import create
@@ -35,7 +36,6 @@ from kapi.registry.update import update
 from kapi.request.user import LOOPBACK_USER, UserInfo
 from kapi.resources.definition import Lister, Subresource
 from kapi.runtime.interface import EventHandler, ResourceClient
-from kapi.runtime.sliced import Sliced
 from kapi.schema import mergepatch
 from kapi.schema.decode import decode
 from kapi.watchcache.cache import Batch, Cache, Entry, Watch, WatchEvent

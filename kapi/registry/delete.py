@@ -27,11 +27,11 @@ from kapi.machinery.gvk import GroupKind, GroupResource
 from kapi.machinery.time import seconds_of, stamp
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.tree import Object
+from kapi.process.driver import Call
 from kapi.registry.deletions import DeletionBatch, PendingDeletion
 from kapi.registry.errors import interpret, missing
 from kapi.registry.operation import Operation, Stored
 from kapi.registry.resource_store import ResourceStore, check_name
-from kapi.request.call import Call
 from kapi.resources.definition import StrategyContext
 from kapi.store.errors import KeyMissing, RevisionConflict, StoreError
 from kapi.store.interface import MAX_DELETIONS, Deletion, Store

@@ -12,8 +12,7 @@ from twisted.internet.defer import Deferred
 
 from kapi.machinery import status
 from kapi.machinery.checkpoint import Interrupted
-from kapi.request.call import Call
-from kapi.runtime.sliced import Sliced
+from kapi.process.driver import Call, Sliced
 from kapi.store.errors import StoreError
 from kapi.store.interface import Deletion, Store
 from kapi.watchcache.unreadable import Unreadable

@@ -12,7 +12,7 @@ from typing import Protocol
 from twisted.logger import Logger
 
 from kapi.machinery.tree import Object
-from kapi.runtime.in_order import InOrder
+from kapi.process.in_order import InOrder
 from kapi.runtime.interface import EventHandler
 from kapi.watchcache.cache import Batch, Cache, WatchEvent
 from kapi.watchcache.unreadable import Unreadable

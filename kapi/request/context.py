@@ -11,13 +11,13 @@ from typing import Protocol
 
 from kapi.machinery import warnings
 from kapi.machinery.status import StatusError
+from kapi.process.reactor import RequestReactor
+from kapi.process.shares import Flow
 from kapi.request.audit_record import AuditRecord
 from kapi.request.bodies import BodySizes
-from kapi.request.flow import Flow
 from kapi.request.http import HTTPRequest
 from kapi.request.info import RequestInfo
 from kapi.request.pending import Pending
-from kapi.request.reactor import RequestReactor
 from kapi.request.trace import Trace
 from kapi.request.user import UserInfo
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kapi.filters.chain import Filter
 from kapi.machinery.tree import Object
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.resources.definition import Strategy
 from kapi.runtime.interface import Client
 from kapi.serving.routing import Routes

@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from kapi.machinery.meters import Counter
-from kapi.request.repeated import Repeated
+from kapi.process.timers import Repeated
 from kapi.request.transport import StreamTransport
 from kapi.serving.connections import HANDSHAKE_TIMEOUT, MAX_STREAMS, ConnectionErrors, Swept, max_connections
 from kapi.serving.generic import Delegate

@@ -11,8 +11,8 @@ from typing import Protocol, cast
 
 from twisted.logger import Logger
 
-from kapi.request.flow import Flow
-from kapi.scheduling.turn import Turn
+from kapi.process.shares import Flow
+from kapi.process.turn import Turn
 from kapi.serving.connections import ConnectionOwner
 from kapi.serving.http2_heads import NO_TABLE
 from kapi.serving.http2_stream import NOTHING, Stream

@@ -17,14 +17,13 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IDelayedCall, IListeningPort
 
+from kapi.process.reactor import Reactor, accept_one, accept_some
 from kapi.request.departure import keep_alive
-from kapi.request.reactor import Reactor
 from kapi.serving.http import Connections
 from kapi.serving.tls_connection import TLSConnection
 from kapi.wire.tls.server import ServerContexts
 
 BACKLOG = 4096  # as Go: Linux's default of net.core.somaxconn
-MAX_ACCEPTS = 16  # connections accepted in one turn of the reactor: each costs 0.1 ms
 #: TCP keep-alive: idle seconds before a probe, seconds between probes, and unanswered probes before the connection is closed:
 #: upstream's ``defaultKeepAlivePeriod``, and Go's defaults
 KEEP_ALIVE = (180, 15, 9)
@@ -129,21 +128,15 @@ class Port:
         port.transport = type("BoundConnection", (TLSConnection,), bound)
         self._port: IListeningPort = port
         self._rests: IDelayedCall | None = None
-        accept = port.doRead
 
-        def accept_some() -> None:
-            # Twisted raises the number while more connections are waiting
-            port.numberAccepts = min(port.numberAccepts, MAX_ACCEPTS)
-            accept()
-
-        def accept_one() -> None:
-            port.numberAccepts = 1
-            accept()
-            port.stopReading()
+        def rest() -> None:
             pause = self.full_pause if connections.full else self.pause
             self._rests = reactor.callLater(pause, port.startReading)
 
-        port.doRead = accept_one if shared else accept_some
+        if shared:
+            accept_one(port, rest)
+        else:
+            accept_some(port)
         listener.close()
 
     async def stop(self) -> None:

@@ -7,7 +7,7 @@ import socket
 
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.request.repeated import Repeated
+from kapi.process.timers import Repeated
 
 _EXTENSION_SECONDS = 10.0  # between two messages that a start goes on
 

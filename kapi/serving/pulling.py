@@ -13,8 +13,8 @@ from twisted.internet.interfaces import IPullProducer, IPushProducer
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from kapi.request.flow import Flow
-from kapi.scheduling.turn import Turn
+from kapi.process.shares import Flow
+from kapi.process.turn import Turn
 
 log = Logger()
 

@@ -23,18 +23,19 @@ from kapi.machinery.checkpoint import LARGE, in_slices
 from kapi.machinery.status import StatusError, timeout
 from kapi.machinery.tracebacks import drop_tracebacks
 from kapi.machinery.uid import new_uid
+from kapi.process.driver import advance
+from kapi.process.reactor import RequestReactor
+from kapi.process.slices import Slices, Suspended
+from kapi.process.timers import Deadlines
+from kapi.process.turn import Turn
 from kapi.request.context import RequestContext, Stream
 from kapi.request.http import HTTPRequest
 from kapi.request.parse import split_uri
 from kapi.request.pending import MAX_PENDING_BYTES, Pending
-from kapi.request.reactor import RequestReactor
 from kapi.request.response import CLOSE, Response, leaves_whole
-from kapi.scheduling.answer_batch import Answer, AnswerBatch
-from kapi.scheduling.deadlines import Deadlines
-from kapi.scheduling.deferred_answer import READS, TIMEOUT_MESSAGE, DeferredAnswer
-from kapi.scheduling.recorded_answers import RecordedAnswers
-from kapi.scheduling.slices import Slices, Suspended
-from kapi.scheduling.turn import Turn
+from kapi.serving.answer_batch import Answer, AnswerBatch
+from kapi.serving.deferred_answer import READS, TIMEOUT_MESSAGE, DeferredAnswer
+from kapi.serving.recorded_answers import RecordedAnswers
 
 _log = Logger()
 
@@ -152,16 +153,10 @@ class RequestRunner:
     def _continue(self, begun: tuple[RequestContext, Running]) -> Begun | Response | None:
         """Continues a request that has asked for slices (``in_slices``)."""
         ctx, coroutine = begun
-        try:
-            awaited: Any = in_slices
-            while awaited is in_slices:
-                awaited = coroutine.send(None)
-            return coroutine, awaited
-        except StopIteration as stop:
-            response: Response = stop.value
-            return response
-        except Exception:
-            return self._refuse(ctx, Failure())
+        outcome = advance(coroutine)
+        if isinstance(outcome, Failure):
+            return self._refuse(ctx, outcome)
+        return (coroutine, outcome) if isinstance(outcome, Deferred) else outcome
 
     @staticmethod
     def _identify(ctx: RequestContext) -> None:

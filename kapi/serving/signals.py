@@ -9,7 +9,7 @@ from functools import partial
 from twisted.internet.error import ReactorNotRunning
 from twisted.logger import Logger
 
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 
 log = Logger()
 _ENDING = (signal.SIGTERM, signal.SIGINT)

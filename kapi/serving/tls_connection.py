@@ -18,8 +18,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from kapi.request.flow import Flow
-from kapi.scheduling.turn import Turn
+from kapi.process.shares import Flow
+from kapi.process.turn import Turn
 from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES, TLSWriting
 
 log = Logger()

@@ -38,7 +38,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.errors import StoreUnavailable, UnsuitableStore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.store.address import Address, Dial, parse
 from kapi.store.embedded import EmbeddedValkey
 from kapi.store.errors import StoreUnavailable, UnsuitableStore

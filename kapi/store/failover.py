@@ -22,7 +22,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from kapi.request.repeated import Repeated
+from kapi.process.timers import Repeated
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionFactory
 from kapi.store.entries import Reply

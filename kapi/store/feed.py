@@ -13,7 +13,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from kapi.request.repeated import Repeated
+from kapi.process.timers import Repeated
 from kapi.store.connection import Connection, ConnectionGone, Pending
 from kapi.store.entries import Reply, identifier_of, size_of
 from kapi.store.errors import StoreUnavailable

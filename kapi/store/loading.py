@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from twisted.internet.defer import Deferred, execute
 from twisted.logger import Logger
 
-from kapi.request.call import Call
+from kapi.process.driver import Call
 from kapi.store.connection import Connection
 from kapi.store.entries import Reply, Skipped, counter_of, identifier_of, size_of
 from kapi.store.interface import DELETED, Change, Follower, StoredObject

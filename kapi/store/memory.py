@@ -16,7 +16,7 @@ from typing import NamedTuple
 from twisted.internet.defer import execute
 from twisted.internet.interfaces import IReactorTime
 
-from kapi.request.call import Call
+from kapi.process.driver import Call
 from kapi.store.entries import Skipped
 from kapi.store.errors import Compacted, KeyExists, KeyMissing, Outdated, RevisionConflict, StoreError
 from kapi.store.interface import (

@@ -18,9 +18,9 @@ from twisted.internet import defer
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from kapi.request.call import Call
-from kapi.request.reactor import Reactor
-from kapi.request.repeated import Repeated
+from kapi.process.driver import Call
+from kapi.process.reactor import Reactor
+from kapi.process.timers import Repeated
 from kapi.store.address import Address
 from kapi.store.confirmation import Confirmation
 from kapi.store.connection import Connection, ConnectionGone

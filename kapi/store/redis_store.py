@@ -9,7 +9,7 @@ import txredisapi
 from twisted.internet import defer
 
 from kapi.machinery.each import elements
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionGone
 from kapi.store.errors import NotEncryptable, ObjectTooLarge, StoreError, StoreUnavailable

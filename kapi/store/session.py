@@ -6,8 +6,8 @@ import txredisapi
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from kapi.request.reactor import Reactor
-from kapi.request.repeated import Repeated
+from kapi.process.reactor import Reactor
+from kapi.process.timers import Repeated
 from kapi.store.address import Address
 from kapi.store.connection import Connection, ConnectionGone
 from kapi.store.connections import CHECK_SECONDS, Connections

@@ -25,10 +25,10 @@ from kapi.authorization.rbac.index import LazyPolicyIndex
 from kapi.endpoints.lazy_table import LazyTable
 from kapi.filters.chain import Filter, FilterChain, Handler
 from kapi.machinery import status
+from kapi.process.reactor import Reactor
 from kapi.registry.environment import Identities
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
-from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.runtime import sliced
 from kapi.servers.apiextensions.serving import GROUP as EXTENSIONS_GROUP

@@ -21,9 +21,9 @@ from kapi.filters.chain import Filter, Handler
 from kapi.machinery import names, status
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
+from kapi.process.timers import Repeated
 from kapi.registry.environment import MAX_SEED_LENGTH, Identities
 from kapi.request.context import RequestContext
-from kapi.request.repeated import Repeated
 from kapi.request.response import Response
 from kapi.serving.routing import Answer, Routes
 from kapi.store.memory import MemoryStore, Snapshot

@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IReactorTime
 from kapi.machinery.checkpoint import in_one_piece
 from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupResource
-from kapi.request.call import Call
+from kapi.process.driver import Call
 from kapi.store.interface import Change, StoredObject
 from kapi.store.memory import MemoryStore
 from kapi.store.table import Table, Value

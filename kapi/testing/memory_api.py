@@ -19,10 +19,10 @@ from kapi.endpoints.connect.kubelet import KubeletSettings
 from kapi.filters.chain import FilterChain
 from kapi.filters.received import received_timestamp
 from kapi.filters.request_info import request_info
+from kapi.process.reactor import Reactor
 from kapi.registry.environment import Environment
 from kapi.registry.registry import Registry
 from kapi.request.context import RequestContext
-from kapi.request.reactor import Reactor
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Resource

@@ -16,7 +16,7 @@ from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.machinery.tree import Object
-from kapi.request.call import Call
+from kapi.process.driver import Call
 from kapi.request.pending import Pending
 from kapi.store.errors import Compacted
 from kapi.watchcache.backlog import Initial, past

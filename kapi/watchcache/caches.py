@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from kapi.machinery.checkpoint import in_one_piece
 from kapi.machinery.each import elements
 from kapi.machinery.gvk import GroupResource
-from kapi.request.call import Call
+from kapi.process.driver import Call
 from kapi.request.pending import Pending
 from kapi.store.entries import OBJECTS
 from kapi.store.errors import Compacted, StoreError, StoreUnavailable

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from kapi.machinery import status
 from kapi.machinery.each import elements
-from kapi.request.call import Call
+from kapi.process.driver import Call
 from kapi.store.interface import DELETED, Change, StoredObject
 from kapi.watchcache.contents import Contents
 

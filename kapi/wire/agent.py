@@ -15,7 +15,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IBodyProducer, IResponse
 from zope.interface import implementer
 
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.answer import Answer
 from kapi.wire.dial import Dialer
 from kapi.wire.head import header_line, request_line

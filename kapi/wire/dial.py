@@ -30,8 +30,8 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import directlyProvides, implementer, providedBy
 
+from kapi.process.reactor import Reactor
 from kapi.request.departure import keep_alive, socket_of
-from kapi.request.reactor import Reactor
 from kapi.wire.egress import HTTPConnect, proxy_of
 from kapi.wire.network_errors import LookupTimedOut
 

@@ -20,7 +20,7 @@ from twisted.internet.interfaces import (
     IStreamClientEndpoint,
 )
 
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.connect_tunnel import ProxyError, through
 
 CLUSTER = "cluster"  # nodes, pods, services

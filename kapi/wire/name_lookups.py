@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IAddress, IHostnameResolver, IHostResolu
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 
 log = Logger()
 MAX_LOOKUPS = 256  # threads

@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 
 #: method, gRPC's name of the outcome, seconds
 Observe = Callable[[str, str, float], None]

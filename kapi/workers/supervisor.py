@@ -34,7 +34,7 @@ from kapi.foundation import Foundation
 from kapi.observability.log_stream import Stream
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.serving.listening import ListenError, bind, local_url
 from kapi.serving.notify import StartExtension, notify
 from kapi.serving.signals import on_signal, stop_at_signals, stop_reactor

@@ -23,7 +23,7 @@ from twisted.internet.main import CONNECTION_DONE
 from zope.interface import implementer
 
 from kapi.options.errors import ConfigError
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.serving.signals import stop_reactor
 from kapi.store.shared_revisions import SharedRevisions, take_slot
 
@@ -103,13 +103,12 @@ def main() -> None:
     gc.disable()  # as in kapi.__main__
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the supervisor stops the workers in order
     from kapi.app import App
-    from kapi.clock import use_monotonic_clock
     from kapi.extensions import extension_for
     from kapi.foundation import Foundation
     from kapi.observability.logging import begin_log
     from kapi.options.errors import complain
     from kapi.options.options import Options
-    from kapi.request.reactor import installed_reactor
+    from kapi.process.reactor import installed_reactor, use_monotonic_clock
 
     reactor = installed_reactor()
     use_monotonic_clock(reactor)

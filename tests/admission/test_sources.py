@@ -15,8 +15,8 @@ from kapi.admission.policy.validating import ValidatingAdmissionPolicy
 from kapi.admission.source import GROUP, MAX_WAIT_SECONDS
 from kapi.admission.webhook.matching import read_hooks
 from kapi.machinery.tree import Object
+from kapi.process.slices import Slices
 from kapi.runtime.sliced import run_by
-from kapi.scheduling.slices import Slices
 from tests.admission.fakes import FakeClient, attributes, initializer
 from tests.growth.counting import lines, stretches
 

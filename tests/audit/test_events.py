@@ -13,9 +13,9 @@ from twisted.logger import globalLogPublisher
 from kapi.audit.event import AuditEvent
 from kapi.filters.audit import audit
 from kapi.machinery import status
+from kapi.process.slices import Slices
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
-from kapi.scheduling.slices import Slices
 from tests.audit.audit_kit import Bench
 from tests.turns import one_turn
 

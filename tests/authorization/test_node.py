@@ -12,8 +12,8 @@ from kapi.authorization.node.authorizer import NodeAuthorizer
 from kapi.authorization.node.graph import NodeGraph
 from kapi.authorization.rbac.bootstrap import node_rules
 from kapi.machinery.tree import Object
+from kapi.process.slices import Slices
 from kapi.request.user import UserInfo
-from kapi.scheduling.slices import Slices
 from tests.authorization.policies import ask
 from tests.growth.counting import stretches
 from tests.turns import one_turn

@@ -15,8 +15,8 @@ from kapi.authorization.rbac.authorizer import RBACAuthorizer
 from kapi.authorization.rbac.index import PolicyIndex, RoleRules
 from kapi.authorization.rbac.policy import PolicyRule
 from kapi.machinery.checkpoint import engage
+from kapi.process.slices import Slices
 from kapi.request.user import UserInfo
-from kapi.scheduling.slices import Slices
 from tests.authorization.policies import account, ask, authorizer, binding, group, role, rule, user
 from tests.growth.counting import effort, stretches
 from tests.turns import one_turn

@@ -14,7 +14,7 @@ from time import thread_time
 from types import FrameType
 from typing import Any
 
-from kapi.scheduling.slices import Slices, Suspended
+from kapi.process.slices import Slices, Suspended
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.bench.stall_cases import all_cases

@@ -13,7 +13,7 @@ from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from kapi.request.call import Call
+from kapi.process.driver import Call
 from kapi.resources.catalogue import BUILT_IN
 from kapi.servers.apiextensions.serving import CustomResources
 from kapi.testing.memory_api import MemoryAPI

@@ -26,7 +26,7 @@ from kapi.controllers.garbagecollector.metadata import (
 )
 from kapi.controllers.garbagecollector.reconcile import Delete, Owner, Release, decide
 from kapi.machinery.gvk import GroupResource
-from kapi.scheduling.slices import Slices
+from kapi.process.slices import Slices
 from tests.growth.counting import stretches
 from tests.turns import one_turn
 

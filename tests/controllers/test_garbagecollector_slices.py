@@ -8,7 +8,7 @@ from unittest.mock import patch
 from kapi.controllers.garbagecollector import controller
 from kapi.controllers.garbagecollector import graph as graph_module
 from kapi.machinery.tree import Object
-from kapi.scheduling.slices import Slices
+from kapi.process.slices import Slices
 from kapi.watchcache import entry
 from tests.controllers.garbagecollector_case import MAPS, MERGE, Case, named, owner
 from tests.turns import one_turn

@@ -26,9 +26,9 @@ from kapi.machinery import checkpoint
 from kapi.machinery.checkpoint import engage
 from kapi.machinery.time import stamp_micros
 from kapi.machinery.tree import Object
+from kapi.process.slices import Slices
 from kapi.registry.allocators.services import install
 from kapi.runtime.sliced import begin, run_by
-from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import TESTER, MemoryAPI, succeed
 
 EVERY = -1.0  # a length with which each checkpoint suspends

@@ -50,7 +50,7 @@ def test_rooms_are_listed() -> None:
 def test_the_page_about_scheduling_names_each_part_of_the_room() -> None:
     text = (ROOT / "docs" / "explanation" / "time.rst").read_text()
     parts = [path.name for path in (ROOT / "kapi" / "scheduling").glob("*.py") if path.name != "__init__.py"]
-    assert [name for name in parts if f"``kapi/scheduling/{name}``" not in text] == []
+    assert [name for name in parts if f"``kapi/process/{name}``" not in text] == []
 
 
 def test_terms_of_the_glossary_exist() -> None:

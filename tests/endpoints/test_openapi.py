@@ -21,10 +21,10 @@ from kapi.endpoints.openapi.schemas import definition_v3
 from kapi.filters.cache_control import cache_control
 from kapi.filters.chain import FilterChain
 from kapi.machinery.checkpoint import in_slices
+from kapi.process.slices import Slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.catalogue import BUILT_IN
-from kapi.scheduling.slices import Slices
 from kapi.serving.runner import RequestRunner
 from kapi.testing.http import MemoryRequest
 from tests.endpoints.built_in_groups import groups_of

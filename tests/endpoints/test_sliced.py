@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.scheduling.slices import Slices
+from kapi.process.slices import Slices
 from kapi.testing.memory_api import MemoryAPI, succeed
 
 BASE = "/api/v1/namespaces/default/"

@@ -14,9 +14,9 @@ from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.estimator import WorkEstimate, estimate, watches_of
 from kapi.flowcontrol.queue import Request
 from kapi.machinery.gvk import GroupResource
-from kapi.request.flow import Flow
+from kapi.process.shares import Flow
+from kapi.process.turn import Turn
 from kapi.request.user import UserInfo
-from kapi.scheduling.turn import Turn
 from tests.filters.requests import request
 from tests.flowcontrol.controller_kit import ADMIN, ALICE, AUTHENTICATED, controller
 

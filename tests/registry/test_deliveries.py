@@ -7,10 +7,10 @@ from unittest.mock import patch
 
 from kapi.codecs import json_pieces
 from kapi.machinery import checkpoint
+from kapi.process.slices import Slices
 from kapi.registry import deliveries
 from kapi.registry.client import CacheReflector
 from kapi.registry.deliveries import Deliveries
-from kapi.scheduling.slices import Slices
 from kapi.watchcache import entry
 from tests.watchcache.cache_case import CacheTest
 

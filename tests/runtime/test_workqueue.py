@@ -9,9 +9,9 @@ from twisted.trial.unittest import TestCase
 
 from kapi.machinery import status
 from kapi.machinery.checkpoint import checkpoint, commit, in_slices
+from kapi.process.slices import Slices
 from kapi.runtime.sliced import run_by
 from kapi.runtime.workqueue import MAX_TURN_SECONDS, METRICS, RETRY_BURST, RETRY_RATE, WorkQueue
-from kapi.scheduling.slices import Slices
 from kapi.store.errors import StoreUnavailable
 
 

@@ -23,7 +23,7 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from kapi.scheduling.turn import Turn
+from kapi.process.turn import Turn
 from kapi.serving import pki
 from kapi.serving.listening import Port, bind
 from kapi.testing.memory_api import MemoryAPI, succeed

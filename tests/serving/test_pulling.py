@@ -7,8 +7,8 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.request.flow import Flow, Level
-from kapi.scheduling.turn import Turn
+from kapi.process.shares import Flow, Level
+from kapi.process.turn import Turn
 from kapi.serving.pulling import Pull
 
 PART = 0.001  # seconds that a part takes

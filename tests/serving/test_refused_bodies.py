@@ -13,9 +13,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.filters.chain import FilterChain
 from kapi.machinery.checkpoint import checkpoint, engage
 from kapi.machinery.status import ServiceUnavailable
+from kapi.process.slices import Slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.scheduling.slices import Slices
 from kapi.serving.runner import RequestRunner
 from kapi.store.errors import StoreUnavailable
 from kapi.testing.http import MemoryRequest

@@ -21,12 +21,12 @@ from kapi.filters.request_info import request_info
 from kapi.flowcontrol import controller as bootstrap
 from kapi.flowcontrol.controller import FlowController
 from kapi.flowcontrol.metrics import Meter
+from kapi.process.shares import Flow, Level
+from kapi.process.slices import Slices
+from kapi.process.turn import Turn
 from kapi.request.context import RequestContext
-from kapi.request.flow import Flow, Level
 from kapi.request.pending import Pending
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
-from kapi.scheduling.slices import Slices
-from kapi.scheduling.turn import Turn
 from kapi.serving.http2_sending import Sending
 from kapi.serving.http2_stream import Stream
 from kapi.serving.runner import RequestRunner

@@ -9,12 +9,12 @@ from unittest.mock import patch
 from twisted.internet.defer import Deferred
 
 from kapi.machinery import sorting
-from kapi.scheduling.slices import Slices
+from kapi.process.slices import Slices
 from kapi.store.errors import Compacted
 from kapi.watchcache import sorted_entries
 from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import Entry
-from tests.scheduling.turns import EVERY, Turns
+from tests.process.turns import EVERY, Turns
 from tests.watchcache.cache_case import CacheTest
 
 COUNT = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.gvk import GroupResource
-from kapi.scheduling.slices import Slices
+from kapi.process.slices import Slices
 from kapi.store.errors import Compacted
 from kapi.store.interface import Change, StoredObject
 from tests.watchcache.cache_case import CacheTest, halves

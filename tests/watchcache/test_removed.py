@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kapi.machinery.gvk import GroupResource
-from kapi.scheduling.slices import Slices
+from kapi.process.slices import Slices
 from kapi.store.interface import StoredObject
-from tests.scheduling.turns import EVERY, Turns
+from tests.process.turns import EVERY, Turns
 from tests.watchcache.cache_case import PODS, CacheTest, halves
 
 LONG = 700  # seconds: the history is gone then

@@ -12,7 +12,7 @@ from kapi.watchcache.contents import Contents
 from kapi.watchcache.entry import ByteBudget, Entry, Scope
 from kapi.watchcache.pages import ListPart, read
 from kapi.watchcache.sorted_entries import Former, Range, SortedEntries
-from tests.scheduling.turns import Turns
+from tests.process.turns import Turns
 
 COUNT = 10_000
 MOST = 1024  # entries that are looked at in one turn

@@ -27,8 +27,8 @@ from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
 from kapi.machinery.status import BadRequest, StatusError, forbidden, internal, timeout
 from kapi.machinery.tree import Object, Tree
+from kapi.process.reactor import Reactor
 from kapi.request.info import confidential
-from kapi.request.reactor import Reactor
 from kapi.resources.admissionregistration.expressions import (
     CompileError,
     EvaluationError,

@@ -31,7 +31,7 @@ from kapi.client.rest_url import rest_path, rest_url
 from kapi.codecs import json_pieces, json_reading
 from kapi.machinery.importing import import_all, missing
 from kapi.machinery.tree import Object, Tree
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.agent import ServerAgent
 from kapi.wire.answer import AnswerTooLarge, BadAnswer
 from kapi.wire.collected import Collected

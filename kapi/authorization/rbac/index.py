@@ -24,7 +24,7 @@ from kapi.machinery.each import elements, entries
 from kapi.machinery.freeing import drain
 from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object
-from kapi.request.call import Call
+from kapi.process.driver import Call
 from kapi.request.user import UserInfo
 from kapi.runtime.interface import Client
 

@@ -2,7 +2,7 @@
 
 What there was before is read in slices soon after the start; until that is done nothing is decided.  What takes long to
 take in, an object with thousands of owners or the end of one with thousands of dependents, is taken in in slices, and what
-happens meanwhile waits (``kapi/runtime/in_order.py``): the graph always follows the order of events.
+happens meanwhile waits (``kapi/process/in_order.py``): the graph always follows the order of events.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from kapi.machinery.checkpoint import checkpoint, in_one_piece
 from kapi.machinery.each import costly, elements
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
-from kapi.request.call import Call
-from kapi.runtime.in_order import InOrder
+from kapi.process.driver import Call
+from kapi.process.in_order import InOrder
 from kapi.runtime.sliced import begin, register
 from kapi.runtime.workqueue import WorkQueue
 from kapi.watchcache.cache import Cache

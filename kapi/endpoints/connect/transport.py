@@ -19,8 +19,8 @@ from kapi.endpoints.passing import BackendAnswer, check_code, is_cancelled
 from kapi.endpoints.proxy_handler import Destination, NotPassedOn, NotUpgraded, ProxyHandler
 from kapi.endpoints.throttle import Throttle
 from kapi.machinery import status
+from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
-from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.wire.collected import Collected
 from kapi.wire.dial import Dialer

@@ -17,7 +17,7 @@ from twisted.web.iweb import IAgent, IAgentEndpointFactory
 from zope.interface import implementer
 
 from kapi.machinery.tree import Object
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.servers.aggregator.availability import Target
 from kapi.wire.dial import Dialer
 from kapi.wire.egress import CLUSTER

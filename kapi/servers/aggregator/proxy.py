@@ -15,8 +15,8 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgent, IBodyProducer, IResponse
 
 from kapi.endpoints.proxy_handler import PLAIN, Destination, NotPassedOn, ProxyHandler
+from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
-from kapi.request.reactor import Reactor
 from kapi.request.response import Response
 from kapi.servers.aggregator.backend import Backend, Backends
 

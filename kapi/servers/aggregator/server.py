@@ -14,8 +14,8 @@ from kapi.endpoints.dispatch import ResourceTable
 from kapi.endpoints.openapi.handler import OpenAPIHandler
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
+from kapi.process.reactor import Reactor
 from kapi.request.context import RequestContext
-from kapi.request.reactor import Reactor
 from kapi.resources.apiregistration import is_available
 from kapi.resources.definition import Lister
 from kapi.runtime.interface import Client

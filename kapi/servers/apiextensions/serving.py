@@ -26,10 +26,10 @@ from kapi.machinery.freeing import free_in_steps
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.importing import import_in_thread
 from kapi.machinery.tree import Object
+from kapi.process.reactor import Reactor
 from kapi.registry.client import CacheReflector
 from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
-from kapi.request.reactor import Reactor
 from kapi.resources.apiextensions.customresourcedefinitions import FINALIZER
 from kapi.resources.apiextensions.internal import is_true
 from kapi.runtime.interface import Client

@@ -13,8 +13,8 @@ from kapi.endpoints.pods.binding import Binding
 from kapi.endpoints.pods.eviction import Eviction
 from kapi.endpoints.scale import scale
 from kapi.machinery.gvk import GroupResource
+from kapi.process.reactor import Reactor
 from kapi.registry.registry import Registry
-from kapi.request.reactor import Reactor
 
 
 def built_in_handlers(registry: Registry, reactor: Reactor, kubelet: KubeletSettings) -> dict[str, Endpoint]:

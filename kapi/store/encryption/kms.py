@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from twisted.internet.defer import CancelledError, Deferred, gatherResults
 from twisted.logger import Logger
 
-from kapi.request.reactor import Reactor
-from kapi.request.repeated import Repeated
+from kapi.process.reactor import Reactor
+from kapi.process.timers import Repeated
 from kapi.store.encryption.kms_metrics import CACHE_MISSES, DATA_KEY_FAILURES, DATA_KEY_SECONDS, KmsMeter
 from kapi.store.encryption.providers import PREFIX, Undecryptable
 from kapi.store.errors import NotEncryptable

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 from kapi.machinery.each import elements
 from kapi.machinery.meters import Counter, Histogram, exponential
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.store.encryption.configuration import Rule
 from kapi.store.encryption.kms import Kms
 from kapi.store.encryption.kms_metrics import KmsMeter

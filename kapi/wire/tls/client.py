@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.python.failure import Failure
 from zope.interface import directlyProvides, providedBy
 
-from kapi.request.reactor import Reactor
+from kapi.process.reactor import Reactor
 from kapi.wire.tls.trust import context_of
 from kapi.wire.tls.writing import MAX_READS, RECORD_BYTES, TLSWriting
 

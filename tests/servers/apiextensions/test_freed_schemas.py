@@ -9,13 +9,13 @@ import orjson
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.scheduling.slices import Slices
+from kapi.process.freeing import Freeing
+from kapi.process.slices import Slices
 from kapi.schema import builtin
 from kapi.schema.structural.rules import RuleValidator
 from kapi.schema.types import Field
 from kapi.servers.apiextensions.outline import outline
 from kapi.servers.apiextensions.rows import Rows
-from kapi.serving.freeing import Freeing
 
 _COUNT = 2000  # properties
 _MOST = 200  # objects of a class that are freed in a turn

@@ -7,8 +7,8 @@ from typing import Any
 from twisted.internet.task import Clock
 
 from kapi.machinery.tree import Object
+from kapi.process.slices import Slices
 from kapi.resources.apiextensions.internal import condition, is_true
-from kapi.scheduling.slices import Slices
 from kapi.servers.apiextensions import names
 from tests.growth.counting import lines
 from tests.turns import one_turn

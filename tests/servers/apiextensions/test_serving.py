@@ -9,8 +9,8 @@ from twisted.internet.defer import Deferred
 from kapi.admission.interface import UPDATE, AdmissionChain, Attributes, Plugin
 from kapi.machinery.status import bad_request
 from kapi.machinery.tree import Object
+from kapi.process.slices import Slices
 from kapi.runtime import sliced
-from kapi.scheduling.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
 from tests.servers.apiextensions.definition_kit import DEFINITIONS, FOOS, create, definition, install, version
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kapi.machinery.tree import Object
-from kapi.scheduling.slices import Slices
+from kapi.process.slices import Slices
 from kapi.testing.memory_api import MemoryAPI
 from tests.servers.apiextensions.definition_kit import DEFINITIONS, FOOS, create, definition, install, version
 

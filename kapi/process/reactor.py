@@ -1,0 +1,147 @@
+"""The process's reactor: the interfaces of Twisted's that are used, and every change to it.
+
+The reactor is given to the server when it starts, and a test gives it a clock.  Changes are made to objects of Twisted's, in part
+to private attributes, so all stand here:
+
+* ``use_monotonic_clock``: timers do not follow the time of day.
+* ``watch_polls``: each poll of the sockets is measured, and returns a bounded number of them.
+* ``accept_some``, ``accept_one``: a port accepts a bounded number of connections in one turn.
+* ``end_with_zero``: a process that was stopped by a signal ends with 0.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from twisted.internet.interfaces import (
+    IReactorCore,
+    IReactorFDSet,
+    IReactorPluggableNameResolver,
+    IReactorProcess,
+    IReactorSocket,
+    IReactorSSL,
+    IReactorTCP,
+    IReactorThreads,
+    IReactorTime,
+    IReactorUNIX,
+)
+
+Changed = Any  # an object of Twisted whose private attributes are changed
+MAX_SOCKETS = 128  # of one poll: a thousand connections that end at once would make a turn of 50 ms
+MAX_ACCEPTS = 16  # connections accepted in one turn of the reactor: each costs 0.1 ms
+
+
+class RequestReactor(IReactorTime, IReactorThreads):
+    """A monotonic clock, and a pool of threads for work that would block the reactor."""
+
+
+class Reactor(
+    RequestReactor,
+    IReactorCore,
+    IReactorFDSet,
+    IReactorTCP,
+    IReactorSSL,
+    IReactorUNIX,
+    IReactorSocket,
+    IReactorProcess,
+    IReactorPluggableNameResolver,
+):
+    """The one reactor of a process."""
+
+
+def installed_reactor() -> Reactor:
+    """The process's reactor, with a type: a type checker sees only Twisted's module."""
+    from twisted.internet import reactor
+
+    return cast(Reactor, reactor)
+
+
+def use_monotonic_clock(reactor: Changed) -> None:
+    """Lets timers go on evenly when the time of day is set.  Called before the reactor runs.
+
+    Twisted's reactor keeps its timers in Unix seconds: after a step back none of them would fire until the time is caught up
+    with, after a step forward all that wait would fire at once.  ``reactor.seconds()`` therefore says how long things take and
+    never what time it is; for the time of day there is ``time.time``.  Calls that were planned already (twistd does) keep the
+    time that is left to them.
+    """
+    before = reactor.seconds
+    if before is time.monotonic or not hasattr(reactor, "getDelayedCalls"):
+        return
+    shift = time.monotonic() - before()
+    planned = reactor.getDelayedCalls()
+    reactor.seconds = time.monotonic
+    for call in planned:
+        call.time += shift
+        call.seconds = time.monotonic
+
+
+class PollWatcher(Protocol):
+    """Is told how long the reactor was busy between two polls."""
+
+    timer: Callable[[], float]
+    shortest: float  # seconds; shorter turns are not told
+    busy_since: float  # by the timer; 0 during a poll
+
+    def ended(self, now: float) -> None:
+        """A turn has ended that took ``shortest`` or longer."""
+
+
+def watch_polls(reactor: Changed, watcher: PollWatcher) -> bool:
+    """Measures a reactor with epoll.  Returns False for others, which stay as they are."""
+    poller = getattr(reactor, "_poller", None)
+    if poller is None:
+        return False
+    reactor._poller = _WatchedPoller(poller, watcher)
+    return True
+
+
+class _WatchedPoller:
+    """Wraps the epoll object of the reactor; the kernel returns the sockets beyond ``MAX_SOCKETS`` with the next polls."""
+
+    def __init__(self, poller: Changed, watcher: PollWatcher) -> None:
+        self._poll = poller.poll
+        self.register, self.modify, self.unregister = poller.register, poller.modify, poller.unregister
+        self._watcher = watcher
+        self._timer = watcher.timer
+
+    def poll(self, timeout: float, events: int) -> object:
+        watcher = self._watcher
+        now = self._timer()
+        if now - watcher.busy_since >= watcher.shortest:
+            watcher.ended(now)
+        watcher.busy_since = 0.0
+        try:
+            return self._poll(timeout, min(events, MAX_SOCKETS))
+        finally:
+            watcher.busy_since = self._timer()
+
+
+def accept_some(port: Changed) -> None:
+    """Lets a port of Twisted's accept at most ``MAX_ACCEPTS`` at once.  Twisted raises the number while more are waiting."""
+    accept = port.doRead
+
+    def do_read() -> None:
+        port.numberAccepts = min(port.numberAccepts, MAX_ACCEPTS)
+        accept()
+
+    port.doRead = do_read
+
+
+def accept_one(port: Changed, then: Callable[[], object]) -> None:
+    """Lets a port accept one connection, then stop to read and call ``then``."""
+    accept = port.doRead
+
+    def do_read() -> None:
+        port.numberAccepts = 1
+        accept()
+        port.stopReading()
+        then()
+
+    port.doRead = do_read
+
+
+def end_with_zero(reactor: Changed) -> None:
+    """twistd would end by the very signal that stopped it: a clean end has exit code 0."""
+    reactor._exitSignal = None

@@ -1,0 +1,203 @@
+"""A turn of the reactor's loop: how long its work may take, and what comes first when there is more (ADR 19).
+
+All requests run on one thread, and the reactor polls its sockets once a turn.  So a turn is short, and what does not fit into it
+waits for the next: reading a connection, continuing a request that has waited, sending what a client did not take at once,
+passing on watch events.  Of what waits the flow that has used the least is next (``shares``).  Long computations get one slice
+a turn, and the time that is left.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from weakref import WeakValueDictionary
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from kapi.process.shares import Flow, Level, Shares, Work
+
+log = Logger()
+TURN_SECONDS = 0.002  # of a turn of the reactor, after which it polls its sockets
+_ALONE_TURN_SECONDS = 0.01  # while one flow is alone: longer turns cost less
+_ALONE_AFTER_SECONDS = 0.05  # without work of another flow, and without long computations
+_MIN_SECONDS = 0.0005  # that a piece of work has, however late in a turn it begins
+NEW_CONNECTIONS_WEIGHT = 60.0  # of connections without a request yet; other levels' weights are their seats
+
+
+class Turn:
+    """Runs work now or in a later turn; asked by all that work piece by piece whether the time is over.
+
+    ``seconds`` is the length of a turn, ``timer`` gives seconds (the reactor's clock).  Work is a function; what it raises is
+    logged.
+    """
+
+    def __init__(
+        self, reactor: IReactorTime, *, seconds: float = TURN_SECONDS, timer: Callable[[], float] | None = None
+    ) -> None:
+        self._reactor = reactor
+        self._timer = reactor.seconds if timer is None else timer
+        self._seconds = seconds
+        self._shares = Shares()
+        self._long: dict[Flow | None, deque[Work]] = {}  # the flow that was served last is at the end
+        self._ends: list[Work] = []
+        self._scheduled = False
+        self._began = 0.0
+        self._until = 0.0  # when this turn should end
+        self._limit = 0.0  # when the current piece of work should end
+        self._flow: Flow | None = None  # whose work runs now
+        self._since = 0.0  # when it was last counted
+        self._last: Flow | None = None  # whose work ran last
+        self._alone_from = 0.0  # when its flow counts as alone
+        #: the flow that is alone: its connections need not ask, and nothing is counted
+        self.alone: Flow | None = None
+        self._nobody = Flow(Level("unclassified"))
+        self._new_connections = Level("new connections", NEW_CONNECTIONS_WEIGHT)
+        self._hosts: WeakValueDictionary[str, Flow] = WeakValueDictionary()
+
+    def new_connection_flow(self, host: str) -> Flow:
+        """The flow of connections from ``host`` that had no request yet."""
+        flow = self._hosts.get(host)
+        if flow is None:
+            flow = self._hosts[host] = Flow(self._new_connections)
+        return flow
+
+    # -- whether there is time
+
+    def over(self) -> bool:
+        """Whether the current piece of work should end, or nothing else should begin in this turn."""
+        return self._scheduled and self._timer() > self._limit
+
+    def busy(self) -> bool:
+        """Whether work that comes now has to wait."""
+        return bool(self._shares) or self.over()
+
+    def _begin(self) -> None:
+        self._scheduled = True
+        self._began = now = self._timer()
+        if now > self._alone_from and not self._long:
+            self.alone = self._last
+        self._until = self._limit = now + (self._seconds if self.alone is None else _ALONE_TURN_SECONDS)
+        self._reactor.callLater(0, self._end)
+
+    # -- work
+
+    def run(self, work: Work, flow: Flow | None = None) -> None:
+        """Does ``work`` now if there is time and nothing waits, or if the current work is of the same flow."""
+        flow = flow or self._nobody
+        if flow is self._flow:
+            work()
+        elif self.busy():
+            self.wait(work, flow)
+        else:
+            self._do(work, flow)
+
+    def wait(self, work: Work, flow: Flow | None = None) -> None:
+        """Does ``work`` when it is the turn of ``flow``."""
+        flow = flow or self._nobody
+        self._shares.add(work, flow)
+        if not self._scheduled:
+            self._begin()
+        if flow is not self.alone:
+            self.alone = None
+
+    def next(self, flow: Flow) -> Deferred[None]:
+        """Fires when it is the turn of ``flow``."""
+        waiting: Deferred[None] = Deferred()
+        self.wait(lambda: None if waiting.called else waiting.callback(None), flow)
+        return waiting
+
+    def wait_long(self, work: Work, flow: Flow | None) -> None:
+        """Does ``work``, a slice of a long computation; the flows take turns."""
+        queue = self._long.get(flow)
+        if queue is None:
+            queue = self._long[flow] = deque()
+        queue.append(work)
+        self.alone = None
+        if not self._scheduled:
+            self._begin()
+
+    def at_end(self, work: Work) -> None:
+        """Does ``work`` at the end of this turn, before long computations."""
+        self._ends.append(work)
+        if not self._scheduled:
+            self._begin()
+
+    def _end(self) -> None:
+        """Does what waits until the time is over; at least one piece of short work and one slice."""
+        shares, long = self._shares, self._long
+        while shares:
+            work, flow = shares.take()
+            self._do(work, flow)
+            if self._timer() >= self._until:
+                break
+        self._do_ends()
+        while long:
+            owner = next(iter(long))
+            queue = long.pop(owner)
+            work = queue.popleft()
+            if queue:
+                long[owner] = queue
+            self._attempt(work)
+            self._last = None
+            if self._timer() >= self._until:
+                break
+        self._do_ends()
+        self._scheduled = False
+        if shares or long or self._ends:
+            self._begin()
+
+    def _do_ends(self) -> None:
+        ends, self._ends = self._ends, []
+        for work in ends:
+            self._attempt(work)
+
+    @staticmethod
+    def _attempt(work: Work) -> None:
+        try:
+            work()
+        except Exception:
+            log.failure("what waited for its turn has failed")
+
+    # -- whom the time is counted for
+
+    def _do(self, work: Work, flow: Flow) -> None:
+        before = self.begin(flow)
+        self._attempt(work)
+        self.end(before)
+
+    def begin(self, flow: Flow) -> Flow | None:
+        """Begins a piece of work of ``flow``.  Returns whose work is interrupted, to be passed to ``end``."""
+        if not self._scheduled:
+            self._begin()
+        before, now = self._flow, self._timer()
+        if before is not None:
+            self._shares.charge(before, now - self._since)
+        self._flow, self._since = flow, now
+        self._shares.wake(flow)
+        if not self._shares:
+            self._shares.serve(flow)
+        if flow is not self._last:
+            self.alone = None
+            # handshakes cost no less when done together
+            self._last = flow if flow.level is not self._new_connections else None
+            self._alone_from = now + _ALONE_AFTER_SECONDS
+            self._until = min(self._until, self._began + self._seconds)
+        self._limit = max(self._until, now + _MIN_SECONDS)
+        return before
+
+    def end(self, before: Flow | None) -> None:
+        now = self._timer()
+        if self._flow is not None:
+            self._shares.charge(self._flow, now - self._since)
+        self._flow, self._since = before, now
+        if before is None:
+            self._limit = self._until
+
+    def switch(self, flow: Flow) -> bool:
+        """Counts the current work for ``flow``, which is known only now.  Returns whether other work should go first."""
+        if self._flow is None or self._flow is flow:
+            return False
+        self.begin(flow)
+        return bool(self._shares)

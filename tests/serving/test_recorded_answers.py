@@ -1,0 +1,58 @@
+"""Answers that wait for the audit log: the others leave, and none waits for longer than its request may take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from kapi.process.timers import Deadlines
+from kapi.request.context import RequestContext
+from kapi.request.pending import Pending
+from kapi.request.response import Response
+from kapi.serving.answer_batch import Answer
+from kapi.serving.recorded_answers import RecordedAnswers
+
+
+class Recorded(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.pending = Pending(self.clock.seconds)
+        self.left: list[list[int]] = []
+        self.seats = 2
+        self.recorded: Deferred[bool] = Deferred()
+        answers = [self.answer(200, 60.0), self.answer(201, 10.0)]
+        RecordedAnswers(answers, self.recorded, self.leave, lambda ctx: Response(504), Deadlines(self.clock))
+
+    def answer(self, code: int, deadline: float) -> Answer:
+        ctx = RequestContext(None, "GET", "/", {})  # type: ignore[arg-type]
+        ctx.deadline = deadline
+        ctx.pending = self.pending
+        ctx.release_seats = self.release
+        return ctx, Response(code, b"x" * 100)
+
+    def release(self, ctx: RequestContext) -> None:
+        self.seats -= 1
+
+    def leave(self, answers: Sequence[Answer]) -> None:
+        self.left.append([response.status for _, response in answers])
+
+    def test_they_leave_together_and_in_order(self) -> None:
+        self.assertEqual((self.left, self.seats, self.pending.size), ([], 0, 200))
+        self.recorded.callback(True)
+        self.assertEqual((self.left, self.pending.size), ([[200, 201]], 0))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_each_ends_at_its_deadline(self) -> None:
+        self.clock.advance(10.2)
+        self.assertEqual(self.left, [[504]])
+        self.recorded.callback(True)
+        self.assertEqual(self.left, [[504], [200]])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_an_error_of_the_log_is_none_of_the_answers(self) -> None:
+        self.recorded.errback(OSError())
+        self.assertEqual(self.left, [[200, 201]])
+        self.flushLoggedErrors()
