@@ -4,6 +4,9 @@ Each has a Node, a Lease that it renews every ten seconds and a watch of the Pod
 many a second as upstream's scalability tests allow a scheduler (clusterloader2's load test): each is created, bound to a node,
 reported as running and deleted, with the Events that a scheduler and a kubelet tell of it.
 All of that is asked for at its time, whether earlier answers have come or not.
+
+Then 300 Pods come at once, each with a token of its ServiceAccount, on an otherwise idle machine and beside four processes that
+want a core each.  Of the second time what the server and its store have stood in line for a core is told apart.
 """
 
 from __future__ import annotations
@@ -21,12 +24,15 @@ from typing import Any
 
 from tests.bench.cases import Bench, Row, pod
 from tests.bench.load import Answer, Connection, Polled, Target, arrived
+from tests.bench.stall_observer import Waits
 
 _LEASE_PERIOD = 10.0  # seconds, the kubelet's default
 _PODS_A_SECOND = 10.0
 _RUN = 30.0  # seconds
 _CONNECTIONS = 32
 _LONGEST = 60.0  # seconds for what is under way at the end
+_ROLLOUT = 300  # Pods that come at once
+_BUSY = 4  # processes that want a core each
 _BOUND = re.compile(rb'"bound-at":"([0-9.]+)"')
 
 
@@ -36,6 +42,7 @@ def kubelets(bench: Bench, counts: list[int], events: int) -> None:
         cluster = _Cluster(bench, count, events)
         try:
             cluster.run()
+            cluster.roll_out()
         finally:
             cluster.remove()
 
@@ -77,6 +84,32 @@ class _Cluster:
         delays = here.recv()
         watchers.join(30)
         self._tell(used, delays)
+
+    def roll_out(self) -> None:
+        """Seconds from the first request to the last answer."""
+        of = f"{self._count} kubelets, {_ROLLOUT} Pods at once"
+        self._bench.add(Row(of, statistics.median(self._rolled_out()[0] for _ in range(self._bench.runs)), "s"))
+        crowd = [multiprocessing.Process(target=_work, daemon=True) for _ in range(_BUSY)]
+        for process in crowd:
+            process.start()
+        found = sorted(self._rolled_out() for _ in range(self._bench.runs))
+        for process in crowd:
+            process.kill()
+        took, server, store = found[len(found) // 2]
+        note = f"of these {server:.1f} s the server and {store:.1f} s its store stood in line for a core"
+        self._bench.add(Row(f"{of}, beside {_BUSY} busy processes", took, "s", note=note))
+        self._bench.add(Row(f"{of}, beside {_BUSY}, without standing in line", took - server - store, "s"))
+
+    def _rolled_out(self) -> tuple[float, float, float]:
+        """Seconds, and what of them the server and the other processes of the target have stood in line."""
+        waits = Waits(self._target.pids[:1]), Waits(self._target.pids[1:])
+        self._bench.empty("pods")
+        before, begin = [wait.now().waited for wait in waits], time.perf_counter()
+        names = [self._names[number % self._count] for number in range(_ROLLOUT)]
+        self._drive([(0.0, order, _Job(self._start(name))) for order, name in enumerate(names)])
+        took = time.perf_counter() - begin
+        server, store = (wait.now().waited - was for wait, was in zip(waits, before, strict=True))
+        return took, server, store
 
     def _tell(self, cpu: dict[str, float], delays: list[float]) -> None:
         add, of = self._bench.add, f"{self._count} kubelets"
@@ -122,6 +155,20 @@ class _Cluster:
         yield "status of a Pod", request("PATCH", f"{base}/{name}/status", json.dumps(status).encode(), _MERGE)
         yield from self._told(name, self._events - self._events // 2)
         yield "DELETE Pod", request("DELETE", f"{base}/{name}?gracePeriodSeconds=0")
+
+    def _start(self, node: str) -> Iterator[tuple[str, bytes]]:
+        """A Pod that stays."""
+        request, base, name = self._target.request, f"{self._bench.base}/pods", self._bench.number()
+        yield "CREATE Pod", request("POST", base, pod(name))
+        binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+        yield "binding", request("POST", f"{base}/{name}/binding", json.dumps(binding).encode())
+        yield "GET Pod", request("GET", f"{base}/{name}")
+        token = {"spec": {"expirationSeconds": 3600, "audiences": None}}
+        yield "token", request("POST", f"{self._bench.base}/serviceaccounts/default/token", json.dumps(token).encode())
+        for phase in ("Pending", "Running"):
+            status = {"status": {"phase": phase, "startTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}}
+            yield "status of a Pod", request("PATCH", f"{base}/{name}/status", json.dumps(status).encode(), _MERGE)
+        yield from self._told(name, self._events)
 
     def _told(self, name: str, count: int) -> Iterator[tuple[str, bytes]]:
         about = {"kind": "Pod", "apiVersion": "v1", "name": name, "namespace": self._bench.namespace}
@@ -181,6 +228,11 @@ class _Cluster:
 
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _MERGE = "application/merge-patch+json"
+
+
+def _work() -> None:
+    while True:
+        pass
 
 
 def _watch(target: Target, paths: list[str], pipe: Any) -> None:
