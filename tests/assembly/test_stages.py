@@ -38,10 +38,11 @@ def test_what_a_stage_made_stays_as_it_is(plain: PreparedServer) -> None:
 # completed config
 
 
-def test_turns_are_shared_fairly_only_with_priority_and_fairness(plain: PreparedServer, tmp_path: Path) -> None:
-    assert plain.config.scheduler is not None and plain.config.slices.scheduler is plain.config.scheduler
-    without = assembled(tmp_path, "--enable-priority-and-fairness=false").config
-    assert without.scheduler is None and without.slices.scheduler is None
+def test_short_work_and_slices_share_one_turn_with_and_without_priority_and_fairness(
+    plain: PreparedServer, tmp_path: Path
+) -> None:
+    for config in (plain.config, assembled(tmp_path, "--enable-priority-and-fairness=false").config):
+        assert config.turn is config.slices.turn
 
 
 def test_nothing_is_audited_without_a_policy(plain: PreparedServer, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from kapi.process.timers import Repeated
 
 #: modules that use Twisted's LoopingCall themselves, since what they repeat raises nothing
 _CONTAINED = {
-    "process/timers.py", "serving/lifecycle.py", "store/sweeper.py", "watchcache/caches.py",
+    "process/timers.py", "serving/life.py", "store/sweeper.py", "watchcache/caches.py",
     "watchcache/split_caches.py",
 }  # fmt: skip
 
