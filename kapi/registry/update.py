@@ -202,6 +202,8 @@ async def _before_update(
     errors = meta.validate_update(obj, existing, store.row.namespaced, judged=judged)
     errors.extend(found)
     if errors:
+        for warning in elements(context.warnings):
+            op.warn(warning)
         raise refusal(store, op, obj, errors)
     for warning in elements(strategy.warnings_on_update(obj, existing, context)):
         op.warn(warning)

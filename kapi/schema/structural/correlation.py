@@ -7,7 +7,7 @@ import time
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Tree
 from kapi.schema.structural.metrics import RATCHETING
-from kapi.schema.structural.structure import Schema
+from kapi.schema.structural.structure import Schema, additional
 
 #: the old value where there is none
 ABSENT: Tree = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
@@ -32,13 +32,39 @@ def same(one: object, other: object) -> bool:
     return bool(one == other) and isinstance(one, str) is isinstance(other, str)
 
 
-def is_unchanged(value: object, old: object) -> bool:
-    """``same``, with its duration measured: called for an invalid part, which may stay if it is unchanged."""
+def is_unchanged(value: object, old: object, schema: Schema) -> bool:
+    """Whether an invalid part may stay, since it is unchanged (upstream: CachedDeepEqual); its duration is measured.
+
+    Elements of associative lists are compared by their keys, in any order.
+    """
     began = time.monotonic()
     try:
-        return same(value, old)
+        return _correlates(value, old, schema)
     finally:
         RATCHETING.observe(time.monotonic() - began)
+
+
+def _correlates(value: object, old: object, schema: Schema) -> bool:
+    if isinstance(value, dict):
+        if not isinstance(old, dict) or len(value) != len(old):
+            return False
+        properties, extra = schema.get("properties") or {}, additional(schema)
+        for name, item in entries(value):
+            below = properties.get(name, extra)
+            if below is None or name not in old or not _correlates(item, old[name], below):
+                return False  # a field without a schema has no old value
+        return True
+    if isinstance(value, list):
+        before = old_items(old, schema)
+        items = schema.get("items")
+        if not before or not isinstance(items, dict):
+            return same(value, old)
+        assert isinstance(old, list)
+        found = ((item, old_item(before, schema, item)) for item in elements(value))
+        return len(value) == len(old) and all(
+            one is not ABSENT and _correlates(item, one, items) for item, one in found
+        )
+    return same(value, old)
 
 
 def identity(value: object) -> Tree:

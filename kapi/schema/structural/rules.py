@@ -53,24 +53,24 @@ class Budget:
 class _Ratchet:
     """A part of the new object with its old value: errors of an unchanged part become warnings (ratcheting)."""
 
-    __slots__ = ("current", "parent", "value", "parent_value")
+    __slots__ = ("current", "parent", "value", "schema")
 
-    def __init__(self, value: Tree, current: Tree, parent_value: Tree, parent: Tree) -> None:
-        self.value, self.current = value, current
-        self.parent_value, self.parent = parent_value, parent
+    def __init__(self, value: Tree, current: Tree, schema: Schema, parent: _Ratchet | None = None) -> None:
+        self.value, self.current, self.schema = value, current, schema
+        self.parent = parent
 
     def unchanged(self) -> bool:
         if self.current is not ABSENT:
-            return is_unchanged(self.value, self.current)
-        return self.parent is not ABSENT and is_unchanged(self.parent_value, self.parent)
+            return is_unchanged(self.value, self.current, self.schema)
+        return self.parent is not None and self.parent.unchanged()
 
-    def below(self, value: object, old: object) -> _Ratchet:
+    def below(self, value: object, old: object, schema: Schema) -> _Ratchet:
         if self.current is ABSENT:
             return self
-        return _Ratchet(value, old, self.value, self.current)
+        return _Ratchet(value, old, schema, self)
 
 
-_NEVER = _Ratchet(None, ABSENT, None, ABSENT)
+_NEVER = _Ratchet(None, ABSENT, {})
 
 
 class RuleValidator:
@@ -112,7 +112,7 @@ class RuleValidator:
         """
         errors: list[FieldError] = []
         before = ABSENT if old is None else old
-        ratchet = _Ratchet(value, before, None, ABSENT) if warn is not None else _NEVER
+        ratchet = _Ratchet(value, before, self.schema) if warn is not None else _NEVER
         began = time.monotonic()
         try:
             self._walk(path, value, before, ratchet, budget, warn, errors)
@@ -141,7 +141,8 @@ class RuleValidator:
                 before = old_items(old, self.schema)
                 for item, here in each_of(path, value):
                     earlier = old_item(before, self.schema, item)
-                    self.items._walk(here, item, earlier, ratchet.below(item, earlier), budget, warn, errors)
+                    ratcheted = ratchet.below(item, earlier, self.items.schema)
+                    self.items._walk(here, item, earlier, ratcheted, budget, warn, errors)
                     if budget.spent:
                         return
         elif isinstance(value, dict):
@@ -149,10 +150,12 @@ class RuleValidator:
             for name, item in entries(value):
                 earlier = known.get(name, ABSENT)
                 if self.extra is not None and name not in (self.schema.get("properties") or {}):
-                    self.extra._walk(path.key(name), item, earlier, ratchet.below(item, earlier), budget, warn, errors)
+                    ratcheted = ratchet.below(item, earlier, self.extra.schema)
+                    self.extra._walk(path.key(name), item, earlier, ratcheted, budget, warn, errors)
                 field = self.fields.get(name)
                 if field is not None:
-                    field._walk(path.child(name), item, earlier, ratchet.below(item, earlier), budget, warn, errors)
+                    ratcheted = ratchet.below(item, earlier, field.schema)
+                    field._walk(path.child(name), item, earlier, ratcheted, budget, warn, errors)
                 if budget.spent:
                     return
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import time
+from collections.abc import Callable
 from decimal import Decimal
 
 import orjson
@@ -32,17 +33,22 @@ _FLOAT_MAX = 3.4028235677973366e38  # beyond it a float64 rounds to no float32
 
 
 class Result:
-    """The errors of a value, and how many checks passed: anyOf reports the alternative with the most."""
+    """The errors of a value, and how many checks passed: anyOf reports the alternative with the most.
 
-    __slots__ = ("errors", "matched")
+    ``mistyped``: whether there is an error of a wrong type.
+    """
+
+    __slots__ = ("errors", "matched", "mistyped")
 
     def __init__(self) -> None:
         self.errors: builtins.list[FieldError] = []
         self.matched = 0
+        self.mistyped = False
 
     def merge(self, other: Result) -> None:
         self.errors.extend(other.errors)
         self.matched += other.matched
+        self.mistyped = self.mistyped or other.mistyped
 
 
 def value_errors(
@@ -52,15 +58,20 @@ def value_errors(
     old: object = ABSENT,
     seconds: float = 0.0,
     either: bool = True,
+    mistyped: Callable[[], None] | None = None,
 ) -> builtins.list[FieldError]:
     """The errors of a value, each once; ``base`` is the path fields are reported under, ``old`` the value before an update.
 
     ``either``: whether an int-or-string is checked to be one of the two, which a default is not.
+    ``mistyped`` is called when the old value has a part of a wrong type, which may stay as long as it is unchanged.
     Raises TimeExceeded after ``seconds`` (0: no limit).
     """
     if schema is None:
         return []
-    errors = _Validator("" if base is None else str(base), seconds, either).check(value, schema, "", old).errors
+    walk = _Validator("" if base is None else str(base), seconds, either)
+    errors = walk.check(value, schema, "", old).errors
+    if walk.mistyped and mistyped is not None:
+        mistyped()
     return list({str(error): error for error in errors}.values()) if len(errors) > 1 else errors
 
 
@@ -70,6 +81,7 @@ class _Validator:
         self.either = either
         self.deadline = time.monotonic() + seconds if seconds else 0.0
         self.checks = 0
+        self.mistyped = False  # whether the old value has a part of a wrong type
         #: by the id of a long enum: its values to look up, and the text of an error
         self.enums: dict[int, tuple[frozenset[Tree], str]] = {}
 
@@ -92,8 +104,15 @@ class _Validator:
             if self.deadline and time.monotonic() > self.deadline:
                 raise TimeExceeded()
         out = self.all(value, schema, path, old)
-        if out.errors and old is not ABSENT and is_unchanged(value, old):
+        if old is ABSENT:
+            return out
+        if out.errors and is_unchanged(value, old, schema):
+            self.mistyped = self.mistyped or out.mistyped
             out.errors = []
+        elif old.__class__ is not value.__class__ and not self.mistyped:
+            before = Result()
+            self.type(before, old, schema, path)
+            self.mistyped = before.mistyped
         return out
 
     def all(self, value: object, schema: Schema, path: str, old: object) -> Result:
@@ -143,6 +162,7 @@ class _Validator:
             self.wrong_type(out, path, ",".join(expected), kind)
 
     def wrong_type(self, out: Result, path: str, expected: str, found: str) -> None:
+        out.mistyped = True
         out.errors.append(
             type_invalid(self.field(path), found, f"{path} in body must be of type {expected}: {quote(found)}")
         )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 
 from kapi.machinery import status, tree
 from kapi.machinery.field import FieldError, Path, invalid
@@ -156,7 +156,8 @@ class CustomResourceStrategy(Strategy):
         errors = self._type_meta(obj)
         if not errors:
             validate_metadata_update(obj, old, errors, qualified_finalizers=False)
-            errors.extend(value_errors(obj, self.schema.schema, None, old, ctx.validation_seconds))
+            schema, seconds, forget = self.schema.schema, ctx.validation_seconds, partial(_forget_owners, obj)
+            errors.extend(value_errors(obj, schema, None, old, seconds, mistyped=forget))
             errors.extend(self._scale_spec(obj))
             errors.extend(self._scale_status(obj))
         if self.schema.embedded:
@@ -247,14 +248,19 @@ class CustomStatusStrategy(CustomResourceStrategy):
             status_schema = ((schema or {}).get("properties") or {}).get("status")
             if "status" in obj:
                 before = old.get("status", ABSENT)
-                errors.extend(
-                    value_errors(obj["status"], status_schema, Path("status"), before, ctx.validation_seconds)
-                )
+                seconds, forget = ctx.validation_seconds, partial(_forget_owners, obj)
+                path = Path("status")
+                errors.extend(value_errors(obj["status"], status_schema, path, before, seconds, mistyped=forget))
             errors.extend(self._scale_status(obj))
         if not list_errors(_ROOT, schema, old):
             errors.extend(list_errors(_ROOT, schema, obj))
         errors.extend(self._rules(errors, obj, old, ctx.warnings.append, ctx))
         return errors
+
+
+def _forget_owners(obj: Object) -> None:
+    """Removes the owners of fields from an object with a value of a wrong type: upstream cannot compute them."""
+    obj["metadata"].pop("managedFields", None)
 
 
 def _without_metadata(obj: Object) -> Object:

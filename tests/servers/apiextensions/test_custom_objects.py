@@ -273,3 +273,49 @@ def test_a_definition_whose_webhook_has_a_bad_ca_bundle_is_not_established(api: 
         change = {"spec": {"conversion": {"webhook": {"clientConfig": client}}}}
         answer = api.ask("PATCH", path, change, type=MERGE)
         assert answer.json["details"]["causes"][0]["message"].endswith(f"unable to load root certificates: {why}")
+
+
+def keyed(**item: Object) -> Object:
+    """The schema of a list with the key ``k``."""
+    items = {"type": "object", "properties": {"k": TEXT, **item}, "required": ["k"]}
+    return {"type": "array", "items": items, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+
+
+def replace_schema(api: MemoryAPI, spec: Object) -> None:
+    path = f"{DEFINITIONS}/foos.example.com"
+    change = [{"op": "replace", "path": "/spec/versions/0", "value": version(spec=spec)}]
+    assert api.ask("PATCH", path, change, type=JSON).code == 200
+    for _ in range(5):
+        api.turn()
+
+
+def test_a_reordered_list_with_keys_counts_as_unchanged(api: MemoryAPI) -> None:
+    install(api, definition(version(spec={"list": keyed(v=TEXT)})))
+    items = [{"k": "a", "v": "long"}, {"k": "b", "v": "x"}, {"k": "c", "v": "longer"}]
+    create(api, "a", {"list": items})
+    short = {**TEXT, "maxLength": 9, "x-kubernetes-validations": [{"rule": "self.size() < 4"}]}
+    replace_schema(api, {"list": {**keyed(v=short), "maxItems": 2}})
+
+    def change(value: list[Object]) -> Any:
+        return api.ask("PATCH", f"{FOOS}/a?dryRun=All", {"spec": {"list": value}}, type=MERGE)
+
+    answer = change(items[::-1])
+    assert (answer.code, [text.split('"')[1].split(":")[0] for text in answer.warnings]) == (
+        200,
+        ["spec.list[0].v", "spec.list[2].v"],
+    )
+    replace_schema(api, {"list": keyed(v=short)})
+    answer = change([*items[:2], {"k": "c", "v": "another"}])  # the warnings of the others come all the same
+    causes = [cause["field"] for cause in answer.json["details"]["causes"]]
+    assert (answer.code, causes) == (422, ["spec.list[2].v"])
+    assert [text.split('"')[1].split(":")[0] for text in answer.warnings] == ["spec.list[0].v"]
+
+
+@pytest.mark.parametrize("value", [5, "x"])
+def test_owners_of_fields_go_when_the_type_of_a_value_has_changed(api: MemoryAPI, value: Any) -> None:
+    """Upstream cannot compute them for an object that does not fit its schema."""
+    install(api, definition(version(spec={"v": {"x-kubernetes-preserve-unknown-fields": True}})))
+    assert create(api, "a", {"v": 5})["metadata"]["managedFields"]
+    replace_schema(api, {"v": TEXT})
+    answer = api.ask("PATCH", f"{FOOS}/a", {"metadata": {"labels": {"a": "b"}}, "spec": {"v": value}}, type=MERGE)
+    assert (answer.code, "managedFields" in answer.json["metadata"]) == (200, False)

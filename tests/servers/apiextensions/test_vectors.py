@@ -9,10 +9,11 @@ import orjson
 import pytest
 import yaml
 
-from kapi.machinery import tree
+from kapi.machinery import field, tree
 from kapi.machinery.tree import Object
 from kapi.resources.apiextensions.customresourcedefinitions import RESOURCE
 from kapi.resources.definition import StrategyContext
+from kapi.schema.structural.listtypes import list_errors
 from kapi.schema.structural.pruning import prune
 from kapi.servers.apiextensions.outline import outline
 from kapi.servers.apiextensions.rows import Rows
@@ -114,4 +115,6 @@ def test_an_unchanged_invalid_part_is_let_through_on_update() -> None:
         new["metadata"]["labels"] = {"changed": "yes"}
         row.strategy.default(new)
         row.strategy.default(obj)
+        if list_errors(field.Path(""), row.strategy.schema.schema, obj):
+            continue  # of two elements with the same keys only the first one is found again, so the list counts as changed
         assert row.strategy.validate_update(new, obj, _CONTEXT) == []
