@@ -77,6 +77,24 @@ def test_a_group_in_the_site_of_another_application() -> None:
         assert [version["version"] for version in group["versions"]] == ["v1", "v1alpha1"]
         kinds = {item["resource"]: item for item in group["versions"][0]["resources"]}
         assert kinds["beds"]["subresources"][0]["subresource"] == "status" and kinds["plants"]["scope"] == "Cluster"
+        space = "/cluster/api/v1/namespaces"
+        assert (
+            site.ask("POST", space, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "park"}})[0] == 201
+        )
+        quota = {"metadata": {"name": "few"}, "spec": {"hard": {"count/beds.garden.example.com": "1"}}}
+        assert site.ask("POST", f"{space}/park/resourcequotas", quota)[0] == 201
+        park = f"/cluster{BEDS}".replace("default", "park")
+        until(lambda: "used" in site.ask("GET", f"{space}/park/resourcequotas/few")[1]["status"])
+        assert site.ask("POST", park, bed)[0] == 201
+        over = {**bed, "metadata": {"name": "b"}}
+        assert "exceeded quota: few" in site.ask("POST", park, over)[1]["message"]
+        assert site.ask("DELETE", f"{space}/park")[0] == 200
+        until(lambda: site.ask("GET", f"{space}/park")[0] == 404)
+        assert (
+            site.ask("GET", f"/cluster{BEDS}".replace("/namespaces/default", ""))[1]["items"][0]["metadata"]["name"]
+            == "a"
+        )
+        assert site.ask("GET", f"{park}/a")[0] == 404
         unknown = site.ask("GET", "/cluster/apis/garden.example.com/v1/ponds")
         assert (unknown[0], unknown[1]["kind"]) == (404, "Status")
 

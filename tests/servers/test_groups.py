@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kapi.machinery.status import Forbidden
 from kapi.resources.catalogue import BUILT_IN
 from kapi.resources.definition import Strategy, StrategyContext
 from kapi.servers.additions import APIGroup, APIGroupResource, APIVersion
@@ -157,6 +158,13 @@ class Locked(Strategy):
     def canonicalize(self, obj: Any) -> None:
         obj["spec"]["tags"] = sorted(obj["spec"].get("tags") or [])
 
+    def admit_delete(self, obj: Any, ctx: StrategyContext) -> None:
+        if "kept" in obj["spec"]["tags"]:
+            raise Forbidden("the vase is kept")
+
+    def warnings_on_delete(self, options: Any) -> list[str]:
+        return ["gone for ever"]
+
     def warnings_on_create(self, obj: Any, ctx: StrategyContext) -> list[str]:
         return ["handle with care"]
 
@@ -193,6 +201,12 @@ def test_strategies_prepare_and_normalize() -> None:
     assert refused.code == 422 and "metadata.resourceVersion" in refused.json["message"]
     vase["metadata"]["resourceVersion"] = made.json["metadata"]["resourceVersion"]  # type: ignore[index]
     assert api.ask("PUT", f"{place}/a", {**vase, "spec": {"creator": "me"}}).json["spec"]["creator"] == "tester"
+    assert api.ask("PATCH", f"{place}/a", {"spec": {"tags": ["kept"]}}, type="application/merge-patch+json").code == 200
+    refused = api.ask("DELETE", f"{place}/a")
+    assert (refused.code, refused.json["message"]) == (403, "the vase is kept")
+    assert api.ask("PATCH", f"{place}/a", {"spec": {"tags": None}}, type="application/merge-patch+json").code == 200
+    gone = api.ask("DELETE", f"{place}/a")
+    assert gone.code == 200 and "gone for ever" in str(gone.warnings)
 
 
 def refusals() -> Iterator[tuple[list[APIGroup], str]]:
