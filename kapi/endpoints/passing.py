@@ -22,6 +22,7 @@ from zope.interface import implementer
 from kapi.endpoints.body import raw_body
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
+from kapi.request.pending import BACKEND_BYTES, Pending, PendingBytes
 from kapi.request.response import StreamResponse
 from kapi.request.transport import StreamTransport
 from kapi.wire.collected import abort
@@ -89,11 +90,15 @@ class BackendAnswer(typing.Protocol):
 
 
 def piped(
-    answer: BackendAnswer, status: int, content_type: bytes, headers: Iterable[tuple[bytes, bytes]] = ()
+    ctx: RequestContext,
+    answer: BackendAnswer,
+    status: int,
+    content_type: bytes,
+    headers: Iterable[tuple[bytes, bytes]] = (),
 ) -> StreamResponse:
     """A response with the body of another server's; without a client for it, the connection to that server ends."""
     return StreamResponse(
-        lambda http: pipe(answer, http), status, content_type, headers, unused=lambda: discard(answer)
+        lambda http: pipe(answer, http, ctx.pending), status, content_type, headers, unused=lambda: discard(answer)
     )
 
 
@@ -114,10 +119,10 @@ class _Discard(Protocol):
         abort(self.transport)
 
 
-def pipe(answer: BackendAnswer, http: HTTPRequest) -> Deferred[None]:
+def pipe(answer: BackendAnswer, http: HTTPRequest, pending: Pending | None = None) -> Deferred[None]:
     """Writes the body of a response to the client, no faster than the client reads; fires at the end."""
     done: Deferred[None] = Deferred()
-    answer.deliverBody(_Pipe(http, done))
+    answer.deliverBody(_Pipe(http, done, pending))
     return done
 
 
@@ -125,10 +130,12 @@ def pipe(answer: BackendAnswer, http: HTTPRequest) -> Deferred[None]:
 class _Pipe(Protocol):
     transport: StreamTransport
 
-    def __init__(self, http: HTTPRequest, done: Deferred[None]) -> None:
+    def __init__(self, http: HTTPRequest, done: Deferred[None], pending: Pending | None) -> None:
         self._http = http
         self._done = done
         self._over = False
+        self._pending = pending
+        self._held: PendingBytes | None = None  # while the client reads nothing
 
     def connectionMade(self) -> None:
         self._http.registerProducer(self, True)
@@ -144,6 +151,7 @@ class _Pipe(Protocol):
         if self._over:
             return
         self._over = True
+        self._held = None
         self._http.unregisterProducer()
         if reason.check(ResponseDone):
             self._http.finish()
@@ -155,15 +163,19 @@ class _Pipe(Protocol):
         self.stopProducing()
 
     def pauseProducing(self) -> None:
+        if self._pending is not None:
+            self._held = PendingBytes(self._pending, BACKEND_BYTES)
         self.transport.pauseProducing()
 
     def resumeProducing(self) -> None:
+        self._held = None
         self.transport.resumeProducing()
 
     def stopProducing(self) -> None:
         if self._over:
             return
         self._over = True
+        self._held = None
         stop = getattr(self.transport, "abortConnection", None) or getattr(self.transport, "stopProducing", None)
         if stop is not None:
             stop()

@@ -126,7 +126,7 @@ class ProxyHandler:
         ]
         if ctx.sandboxed:
             kept.append(_SANDBOX)
-        return piped(answer, answer.code, _content_type(found, b""), kept)
+        return piped(ctx, answer, answer.code, _content_type(found, b""), kept)
 
     async def _upgrade(self, ctx: RequestContext, to: Destination) -> Response:
         """Tunnels the client's connection to the backend; returns the backend's own response when it refuses to upgrade."""

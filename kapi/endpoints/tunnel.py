@@ -22,6 +22,7 @@ from kapi.request import departure
 from kapi.request.context import RequestContext
 from kapi.request.headers import all_headers
 from kapi.request.http import HTTPRequest
+from kapi.request.pending import BACKEND_BYTES, Pending, PendingBytes
 from kapi.request.transport import StreamTransport, close_when_sent
 
 MAX_HEAD_BYTES = 64 * 1024  # of a backend's answer before its body
@@ -94,11 +95,19 @@ class _Direction:
 
     Nobody is told when the peer of a paused connection goes.  So it is looked at, and when its peer has gone and ``sink`` takes
     nothing for CLOSE_TIMEOUT, both end.  ``producer`` is what is paused: ``source`` or its throttle.
+    ``pending`` counts what a paused backend holds.
     """
 
     def __init__(
-        self, source: StreamTransport, producer: IPushProducer, sink: StreamTransport, reactor: IReactorTime
+        self,
+        source: StreamTransport,
+        producer: IPushProducer,
+        sink: StreamTransport,
+        reactor: IReactorTime,
+        pending: Pending | None = None,
     ) -> None:
+        self._pending = pending
+        self._held: PendingBytes | None = None  # while it is paused
         self._source = source
         self._producer = producer
         self._sink = sink
@@ -111,12 +120,15 @@ class _Direction:
     def pauseProducing(self) -> None:
         self._paused = True
         self._pauses += 1
+        if self._pending is not None:
+            self._held = PendingBytes(self._pending, BACKEND_BYTES)
         self._producer.pauseProducing()
         if self._timer is None:
             self._timer = self._reactor.callLater(departure.LOOK_SECONDS, self._look)
 
     def resumeProducing(self) -> None:
         self._paused = False
+        self._held = None
         self._producer.resumeProducing()
 
     def begin(self) -> None:
@@ -130,6 +142,7 @@ class _Direction:
 
     def close(self) -> None:
         """Called when either end is lost."""
+        self._held = None
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
@@ -180,7 +193,8 @@ class _Tunnelled(TakenConnection):
         assert backend is not None
         self._peers = peers
         there = _Direction(client, self._throttle or client, backend, self._reactor)
-        back = _Direction(backend, peers or backend, client, self._reactor)
+        pending: Pending | None = getattr(client, "pending", None)
+        back = _Direction(backend, peers or backend, client, self._reactor, pending)
         self._directions = (there, back)
         backend.registerProducer(there, True)
         client.registerProducer(back, True)

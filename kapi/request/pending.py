@@ -19,6 +19,7 @@ from kapi.machinery import status
 
 MAX_PENDING_BYTES = 256 * 1024 * 1024  # bytes
 MIN_COUNTED_BYTES = 64 * 1024  # a smaller body is not counted
+BACKEND_BYTES = 128 * 1024  # held by a paused connection to another server: what is read and not decrypted, and itself
 _MIN_SHARED_BYTES = 4 * 1024  # a smaller object counts each time that it waits
 STALL_SECONDS = 2.0  # without progress for so long, a client may be cut off; sooner, the more there is beyond the limit
 _MAX_EXCESS = 2.0  # times the limit, at which whoever has been without progress for longest is cut off at once

@@ -33,13 +33,13 @@ def bounded() -> Iterator[ServerProcess]:
     assert process.stop() == 0
 
 
-def unread(admin: Attacker, path: str, *headers: str) -> ssl.SSLSocket:
+def unread(admin: Attacker, path: str, *headers: str, method: str = "GET", body: bytes = b"") -> ssl.SSLSocket:
     plain = socket.socket()
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     plain.settimeout(120)
     plain.connect((admin.host, admin.port))
     connection = admin.context.wrap_socket(plain, server_hostname=admin.host)
-    connection.sendall(admin.head(path, *headers))
+    connection.sendall(admin.head(path, *headers, method=method) + body)
     return connection
 
 

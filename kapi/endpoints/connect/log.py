@@ -63,7 +63,7 @@ class Log:
             raise status.generic(f'Get "{_url(target)}": redirects forbidden')
         if not 200 <= answer.code <= 206:
             raise await _refused(answer, name)
-        return piped(answer, 200, b"text/plain")
+        return piped(ctx, answer, 200, b"text/plain")
 
 
 def _url(target: Target) -> str:

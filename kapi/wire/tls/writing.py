@@ -15,7 +15,9 @@ from kapi.request.pending import Pending
 
 RECORD_BYTES = 16384  # that a TLS record carries at most
 _PIECE_BYTES = 16 * RECORD_BYTES  # that OpenSSL is given in one call
-_HELD_BYTES = RECORD_BYTES + 512  # by OpenSSL for a record that the socket has not taken whole
+_HELD_BYTES = (
+    64 * 1024
+)  # by a connection on which data waits: its objects and those of OpenSSL, with a record that it holds
 _NOTHING: deque[bytes] = deque(maxlen=0)  # of all connections without unsent data: a deque takes 600 bytes
 MAX_READS = 8  # full records that are read in one turn of the reactor, so that other connections are read in it, too
 

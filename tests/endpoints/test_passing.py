@@ -1,0 +1,93 @@
+"""Bodies of other servers and tunnels: what a paused connection to such a server holds counts as waiting for the client."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from twisted.web.client import ResponseDone
+
+from kapi.endpoints.passing import pipe
+from kapi.endpoints.tunnel import TunnelBackend
+from kapi.request.pending import BACKEND_BYTES, Pending
+
+
+class Client:
+    """A client's request, with the connection under it."""
+
+    def __init__(self, pending: Pending) -> None:
+        self.producer: Any = None
+        self.gone: Deferred[None] = Deferred()
+        self.channel = self
+        self.transport: Any = StringTransport()
+        self.transport.registerProducer(self, True)
+        self.transport.wrappedProtocol = self
+        self.transport.pending = pending
+        self.transport.abortConnection = lambda: None
+
+    def unread(self) -> bytes:
+        return b""
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self.producer = producer
+
+    def unregisterProducer(self) -> None:
+        self.producer = None
+
+    def notifyFinish(self) -> Deferred[None]:
+        return self.gone
+
+    def write(self, data: bytes) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Answer:
+    def deliverBody(self, protocol: Any) -> None:
+        self.protocol = protocol
+        protocol.makeConnection(StringTransport())
+
+
+class Passing(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.pending = Pending(lambda: 0.0)
+        self.client: Any = Client(self.pending)
+        self.answer = Answer()
+
+    def test_a_paused_answer_counts_until_the_client_reads(self) -> None:
+        pipe(self.answer, self.client, self.pending)  # type: ignore[arg-type]
+        producer = self.client.producer
+        producer.pauseProducing()
+        producer.pauseProducing()
+        self.assertEqual(self.pending.size, BACKEND_BYTES)
+        producer.resumeProducing()
+        self.assertEqual(self.pending.size, 0)
+
+    def test_nothing_counts_when_either_side_has_gone(self) -> None:
+        for end in (
+            lambda: self.answer.protocol.connectionLost(Failure(ResponseDone())),
+            lambda: self.client.gone.errback(Failure(ConnectionError())),
+        ):
+            pipe(self.answer, self.client, self.pending)  # type: ignore[arg-type]
+            self.client.producer.pauseProducing()
+            end()
+            self.assertEqual(self.pending.size, 0)
+
+    def test_a_paused_tunnel_counts_until_the_client_reads_or_one_end_goes(self) -> None:
+        backend = TunnelBackend(self.client, b"", Clock())  # type: ignore[arg-type]
+        backend.makeConnection(StringTransport())
+        backend.dataReceived(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+        producer = self.client.transport.producer
+        producer.pauseProducing()
+        self.assertEqual(self.pending.size, BACKEND_BYTES)
+        producer.resumeProducing()
+        self.assertEqual(self.pending.size, 0)
+        producer.pauseProducing()
+        backend.connectionLost()
+        self.assertEqual(self.pending.size, 0)
