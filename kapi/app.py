@@ -31,13 +31,13 @@ from kapi.process.reactor import Reactor
 from kapi.servers.additions import Additions
 from kapi.service import APIService
 from kapi.serving import pki
-from kapi.serving.http import Connections
 from kapi.serving.life import bounded
-from kapi.serving.listening import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
+from kapi.serving.listen import ListenError, Port, bind, default_address, local_url, raise_file_limit, socket_name
 from kapi.serving.notify import StartExtension, notify
 from kapi.serving.pki import write_admin
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.serving.signals import leave_at_signals, on_signal, stop_at_signals, stop_reactor
+from kapi.serving.site import Connections
 from kapi.wire.name_lookups import NameLookups
 from kapi.wire.tls.server import CertificateError, KeyPair, ServerContexts, TLSSettings
 

@@ -53,9 +53,9 @@ from kapi.servers.additions import (
     APIVersion,
     HookContext,
 )
-from kapi.serving.listening import default_address
+from kapi.serving.listen import default_address
 from kapi.serving.mounted import MountedResource
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 
 _log = Logger()
 _NOT_UPGRADED = (

@@ -28,7 +28,7 @@ from kapi.servers.additions import NOTHING, Additions
 from kapi.serving import pki
 from kapi.serving.life import HookError, Hooks, bounded, end_watches, end_watches_spread, run_hooks
 from kapi.serving.routes import VERSION
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.store.errors import StoreError
 
 _log = Logger()

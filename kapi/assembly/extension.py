@@ -14,7 +14,7 @@ from kapi.filters.chain import Filter, Handler
 from kapi.options.flags import FlagSet
 from kapi.options.processes import ProcessOptions
 from kapi.servers.chain import ServerChain
-from kapi.serving.http import Connections
+from kapi.serving.site import Connections
 
 
 @dataclass(frozen=True, slots=True)

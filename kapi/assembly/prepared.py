@@ -30,10 +30,10 @@ from kapi.servers.aggregator.metrics import unavailable_services
 from kapi.servers.chain import ServerChain
 from kapi.serving.generic import GenericServer
 from kapi.serving.health import Check, HealthChecks
-from kapi.serving.http import Connections
 from kapi.serving.life import Hooks
 from kapi.serving.routes import Index, Version
 from kapi.serving.routing import Answer, Handler
+from kapi.serving.site import Connections
 from kapi.store.redis_store import RedisStore
 from kapi.store.storage_size import store_id
 from kapi.watchcache.caches import Caches

@@ -17,8 +17,8 @@ from kapi.filters.request_info import request_info
 from kapi.observability.profiling import Profiling, Verbosity
 from kapi.process.reactor import Reactor
 from kapi.serving.generic import GenericServer, NotFound
-from kapi.serving.http import Connections
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
+from kapi.serving.site import Connections
 
 
 class DebugSocket:

@@ -2,5 +2,5 @@
 
 Here belong connections and their limits, health, the files of a first start (keys, kubeconfig), and ``GenericServer``.  Not here:
 filters (``kapi.filters``) and endpoints (``kapi.endpoints``).
-Start reading with ``runner.py`` and ``generic.py``.
+Start reading with ``site.py`` and ``generic.py``.
 """

@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from kapi.machinery.meters import Counter
 from kapi.serving.http2_stream import Stream, StreamRequest
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 
 IDLE_TIMEOUT = 90.0  # seconds a connection may stay open without a request
 HEAD_TIMEOUT = 32.0  # seconds from the first byte of a request to the end of its header

@@ -12,15 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from twisted.internet import protocol
 from twisted.internet.error import ConnectionAborted
 from twisted.internet.interfaces import IAddress, IPullProducer, IPushProducer, ISSLTransport
-from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from kapi.process.shares import Flow
+from kapi.process.turn import Turn
 from kapi.request.departure import has_left
 from kapi.request.headers import MAX_HEADERS
 from kapi.request.pending import MIN_COUNTED_BYTES, REFUSAL, PendingBytes
@@ -34,11 +37,86 @@ from kapi.serving.connections import (
     MAX_EARLY_BYTES,
     MAX_HEADER_BYTES,
 )
-from kapi.serving.pulling import Pull, PulledTransport
 from kapi.serving.request import APIRequest, RequestHeaders
 
 if TYPE_CHECKING:
     from kapi.serving.connections import ConnectionOwner
+
+
+log = Logger()
+
+
+class PulledTransport(Protocol):
+    """The transport (TLSConnection); ``flow`` is that of its last request."""
+
+    flow: Flow
+
+    def abortConnection(self) -> None: ...
+
+
+@implementer(IPushProducer)
+class Pull:
+    """Asks for the parts of a long answer, each when the client has taken those before it.  ``producer`` writes them.
+
+    Twisted's channel would leave that to a cooperator: a call of the reactor's for every answer, and thirty calls of functions
+    for every part.  Here an answer sends parts for as long as its turn lasts, which is all of them for most pages of a list; the
+    rest waits for its flow's next turn.  For its channel it is a push producer.
+    """
+
+    __slots__ = ("_paused", "_producer", "_transport", "_turn", "_waits")
+
+    def __init__(self, producer: IPullProducer, transport: PulledTransport, turn: Turn) -> None:
+        self._producer: IPullProducer | None = producer
+        self._transport = transport
+        self._turn = turn
+        self._paused = False
+        self._waits = False  # for its turn
+
+    @property
+    def _wants(self) -> bool:
+        """Whether the client takes more."""
+        return self._producer is not None and not self._paused
+
+    def _send(self) -> None:
+        """Sends parts until the client takes no more, or the turn is over."""
+        self._waits = False
+        while self._wants:
+            self._ask()
+            if self._turn.over():
+                break
+        if self._wants:
+            self._waits = True
+            self._turn.wait(self._send, self._transport.flow)
+
+    def _ask(self) -> None:
+        """Writes a part."""
+        try:
+            assert self._producer is not None
+            self._producer.resumeProducing()
+        except Exception:
+            log.failure("an answer was broken off by a fault of the server's")
+            self.forget()
+            self._transport.abortConnection()
+
+    def forget(self) -> None:
+        """There are no more parts, or nobody takes them."""
+        self._producer = None
+
+    # -- for the channel
+
+    def pauseProducing(self) -> None:
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        self._paused = False
+        if not self._waits and self._producer is not None:
+            self._waits = True
+            self._turn.run(self._send, self._transport.flow)
+
+    def stopProducing(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.stopProducing()
 
 
 _METHODS = frozenset({b"GET", b"HEAD", b"OPTIONS", b"POST", b"PUT", b"PATCH", b"DELETE"})
@@ -301,7 +379,7 @@ _TIMEOUT = b"408 Request Timeout"
 
 
 @implementer(IPushProducer)
-class Channel(Protocol):
+class Channel(protocol.Protocol):
     """One request at a time, with a deadline for each part of it and none for its answer.
 
     A connection only notes since when it waits, and one periodic sweep checks all connections.
@@ -624,7 +702,7 @@ class Channel(Protocol):
         self._deaf = True
         close_when_sent(self.transport)
 
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
+    def connectionLost(self, reason: Failure = protocol.connectionDone) -> None:
         self._deaf, self._body = True, None
         self._forget_early()
         request, self.request = self.request, None

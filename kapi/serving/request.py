@@ -21,7 +21,7 @@ from kapi.request.http import HTTPRequest, Waiting
 from kapi.request.pending import MIN_COUNTED_BYTES, PendingBytes
 from kapi.request.response import CLOSE, SLICE
 from kapi.request.streamed_body import StreamedBody
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 
 T = TypeVar("T")
 _MAX_CACHED_NAME_BYTES = 64  # the canonical form of a longer name is not cached

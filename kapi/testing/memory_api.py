@@ -29,9 +29,9 @@ from kapi.resources.definition import Resource
 from kapi.servers.core.handlers import built_in_handlers
 from kapi.servers.core.install import install, switched_off
 from kapi.serving.generic import GenericServer, NotFound
-from kapi.serving.http import Connections
 from kapi.serving.routes import Version
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
+from kapi.serving.site import Connections
 from kapi.store.memory import MemoryStore
 from kapi.testing.http import MemoryRequest
 from kapi.watchcache.caches import Caches

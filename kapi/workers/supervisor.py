@@ -35,7 +35,7 @@ from kapi.observability.log_stream import Stream
 from kapi.options.errors import ConfigError
 from kapi.options.options import Options
 from kapi.process.reactor import Reactor
-from kapi.serving.listening import ListenError, bind, local_url
+from kapi.serving.listen import ListenError, bind, local_url
 from kapi.serving.notify import StartExtension, notify
 from kapi.serving.signals import on_signal, stop_at_signals, stop_reactor
 from kapi.store.errors import StoreError

@@ -20,7 +20,7 @@ from kapi.filters.received import received_timestamp
 from kapi.filters.request_info import request_info
 from kapi.registry.guards import install_claim_checks, install_escalation_checks
 from kapi.registry.policy_parameters import install_parameter_checks, resolver
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.testing.http import MemoryRequest
 from kapi.testing.memory_api import MemoryAPI, succeed
 from tests.rsa_keys import rsa_key

@@ -18,7 +18,7 @@ from kapi.endpoints.writer import MIN_GZIP_BYTES
 from kapi.filters.chain import FilterChain
 from kapi.request.packed import packed
 from kapi.request.response import Document, DocumentResponse, Response
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.testing.http import MemoryRequest
 
 

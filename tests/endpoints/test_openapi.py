@@ -25,7 +25,7 @@ from kapi.process.slices import Slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.resources.catalogue import BUILT_IN
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.testing.http import MemoryRequest
 from tests.endpoints.built_in_groups import groups_of
 from tests.endpoints.test_discovery import context

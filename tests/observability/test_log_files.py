@@ -12,7 +12,7 @@ from kapi.filters.chain import FilterChain
 from kapi.filters.request_info import request_info
 from kapi.observability.log_files import LogFiles
 from kapi.serving.generic import GenericServer, NotFound
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.serving.site import Site
 from kapi.testing.http import MemoryRequest
 from tests.integration.server_process import ForkedServer, api_request

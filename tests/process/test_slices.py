@@ -18,7 +18,7 @@ from kapi.process.shares import Flow, Level
 from kapi.process.slices import Worker
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.testing.http import MemoryRequest
 from tests.process.turns import Turns
 

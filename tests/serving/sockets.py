@@ -25,7 +25,7 @@ from twisted.trial.unittest import TestCase
 
 from kapi.process.turn import Turn
 from kapi.serving import pki
-from kapi.serving.listening import Port, bind
+from kapi.serving.listen import Port, bind
 from kapi.testing.memory_api import MemoryAPI, succeed
 from kapi.wire.tls.server import KeyPair, ServerContexts, TLSSettings
 from tests.waiting import MAX_WAIT, eventually

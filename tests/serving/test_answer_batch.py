@@ -17,8 +17,7 @@ from kapi.filters.chain import FilterChain
 from kapi.process.turn import Turn
 from kapi.request.context import RequestContext
 from kapi.request.response import Response, StreamResponse
-from kapi.serving.answer_batch import MAX_ANSWERS, Answer, AnswerBatch
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import MAX_ANSWERS, Answer, AnswerBatch, RequestRunner
 from kapi.testing.http import MemoryRequest
 
 

@@ -16,7 +16,7 @@ from kapi.filters.chain import FilterChain
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.testing.http import MemoryRequest
 
 

@@ -17,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from kapi.request.pending import Pending
 from kapi.serving import request
 from kapi.serving.generic import NotFound
-from kapi.serving.http import Connections
+from kapi.serving.site import Connections
 
 HEAD = b"POST /api/v1/x?dryRun=All HTTP/1.1\r\nHost: h\r\nX-Thing:  a b \r\nContent-Type: application/json\r\n"
 

@@ -16,7 +16,7 @@ from kapi.process.timers import Deadlines
 from kapi.process.turn import Turn
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.serving.deferred_answer import DeferredAnswer
+from kapi.serving.run import DeferredAnswer
 from tests.filters.requests import request
 
 

@@ -22,7 +22,7 @@ from kapi.process.turn import Turn
 from kapi.request.response import Response
 from kapi.serving import tls_connection
 from kapi.serving.http2 import Http2
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from tests.serving.sockets import Client2, SocketCase, ask, rest
 
 MAPS = "/api/v1/namespaces/default/configmaps"

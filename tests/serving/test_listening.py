@@ -9,8 +9,8 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
 
-from kapi.serving.http import Connections
-from kapi.serving.listening import BACKLOG, Port, bind
+from kapi.serving.listen import BACKLOG, Port, bind
+from kapi.serving.site import Connections
 from kapi.wire.tls.server import KeyPair, ServerContexts, TLSSettings
 from tests.serving.sockets import SocketCase
 from tests.waiting import eventually

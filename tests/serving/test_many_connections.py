@@ -15,7 +15,7 @@ from kapi.process.shares import Flow, Level
 from kapi.process.turn import Turn
 from kapi.request.pending import Pending
 from kapi.serving.generic import NotFound
-from kapi.serving.http import Connections
+from kapi.serving.site import Connections
 from kapi.serving.tls_connection import TLSConnection
 from tests.serving.sockets import SocketCase, ask
 

@@ -17,7 +17,7 @@ from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.serving.generic import NotFound
 from kapi.serving.mounted import MountedResource
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.serving.site import Site
 
 

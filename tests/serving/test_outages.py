@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from kapi.filters.chain import FilterChain
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.store.errors import OutcomeUnknown, StoreUnavailable
 from kapi.testing.http import MemoryRequest
 

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from kapi.process.shares import Flow, Level
 from kapi.process.turn import Turn
-from kapi.serving.pulling import Pull
+from kapi.serving.http1 import Pull
 
 PART = 0.001  # seconds that a part takes
 

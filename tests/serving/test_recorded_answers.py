@@ -12,8 +12,7 @@ from kapi.process.timers import Deadlines
 from kapi.request.context import RequestContext
 from kapi.request.pending import Pending
 from kapi.request.response import Response
-from kapi.serving.answer_batch import Answer
-from kapi.serving.recorded_answers import RecordedAnswers
+from kapi.serving.run import Answer, RecordedAnswers
 
 
 class Recorded(SynchronousTestCase):

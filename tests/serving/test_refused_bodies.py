@@ -16,7 +16,7 @@ from kapi.machinery.status import ServiceUnavailable
 from kapi.process.slices import Slices
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.store.errors import StoreUnavailable
 from kapi.testing.http import MemoryRequest
 

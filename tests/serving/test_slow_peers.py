@@ -18,7 +18,7 @@ from twisted.internet.threads import deferToThread
 from kapi.filters.chain import FilterChain
 from kapi.request.response import Response
 from kapi.serving import connections as limits
-from kapi.serving import http, listening
+from kapi.serving import listen, site
 from tests.serving.sockets import Client2, SocketCase, ask, rest, until_seen
 from tests.waiting import MAX_WAIT
 
@@ -38,7 +38,7 @@ class Vanished(SocketCase):
     keep_alive = (1, 1, 2)  # seconds, seconds, probes
 
     def setUp(self) -> None:
-        with patch.object(listening, "KEEP_ALIVE", self.keep_alive):
+        with patch.object(listen, "KEEP_ALIVE", self.keep_alive):
             super().setUp()
 
     async def test_its_watch_ends(self) -> None:
@@ -100,7 +100,7 @@ class Many(SocketCase):
 
     async def test_clients_do_not_get_the_last_descriptors(self) -> None:
         """The store, webhooks and files need some; who comes when there are no more is closed, and may come again."""
-        self.patch(http, "max_connections", lambda: 3)
+        self.patch(site, "max_connections", lambda: 3)
         first, *others = [await self.client() for _ in range(3)]
         late = self.plain()
         self.assertEqual(await deferToThread(late.recv, 1), b"")

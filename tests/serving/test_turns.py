@@ -29,7 +29,7 @@ from kapi.request.pending import Pending
 from kapi.request.user import ALL_AUTHENTICATED, UserInfo
 from kapi.serving.http2_sending import Sending
 from kapi.serving.http2_stream import Stream
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from tests.serving.sockets import Client2, SocketCase, answer, ask
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -14,7 +14,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import globalLogPublisher
 
 from kapi.codecs.split import encode_halves
-from kapi.serving.runner import RequestRunner
+from kapi.serving.run import RequestRunner
 from kapi.store.memory import Snapshot
 from kapi.store.table import Value
 from kapi.testbed import extension as testbed

@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IDelayedCall, IListeningPort
 
 from kapi.process.reactor import Reactor, accept_one, accept_some
 from kapi.request.departure import keep_alive
-from kapi.serving.http import Connections
+from kapi.serving.site import Connections
 from kapi.serving.tls_connection import TLSConnection
 from kapi.wire.tls.server import ServerContexts
 
