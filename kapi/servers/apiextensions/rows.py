@@ -71,6 +71,8 @@ class Rows:
         spec = crd["spec"]
         #: state of the definition for which the rows were made
         self.state = serving_state(crd)
+        #: the part of it that clients can see in the objects
+        self.shown = self.state[:3]
         self.converter: WebhookConverter | FunctionConverter | None = convert and FunctionConverter(convert)
         if (spec.get("conversion") or {}).get("strategy") == "Webhook" and post is not None:
             self.converter = WebhookConverter(crd, post, begin)

@@ -196,6 +196,8 @@ class CustomResources:
             for row in elements(old.served):
                 if row.version not in kept:
                     self.table.remove(row.group, row.version, row.plural)
+            if old.shown != rows.shown:
+                store.cache.end_watches(None)  # what they showed may be invalid now; clients list and watch again
             old.release()
 
     def _store(self, resource: GroupResource, rows: Rows) -> ResourceStore:

@@ -319,3 +319,16 @@ def test_owners_of_fields_go_when_the_type_of_a_value_has_changed(api: MemoryAPI
     replace_schema(api, {"v": TEXT})
     answer = api.ask("PATCH", f"{FOOS}/a", {"metadata": {"labels": {"a": "b"}}, "spec": {"v": value}}, type=MERGE)
     assert (answer.code, "managedFields" in answer.json["metadata"]) == (200, False)
+
+
+def test_a_definition_that_changes_ends_the_watches_of_its_objects(api: MemoryAPI) -> None:
+    install(api, definition())
+    create(api, "a", {"size": 1})
+    watch = api.ask("GET", f"{FOOS}?watch=1&timeoutSeconds=600")
+    path = f"{DEFINITIONS}/foos.example.com"
+    assert api.ask("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, type=MERGE).code == 200
+    api.turn()
+    assert not watch.finished
+    replace_schema(api, {"size": {"type": "integer", "maximum": 5}})
+    assert watch.finished
+    assert [item["type"] for item in watch.events] == ["ADDED"]
