@@ -98,9 +98,8 @@ def _install_custom_resources(config: CompletedConfig, storage: Storage, policy:
     client = registry.client.named("kube-apiserver")
     if not client.has("apiextensions.k8s.io", "customresourcedefinitions"):
         return
-    built_in = frozenset(
-        row.group_resource for server in (chain.core, chain.aggregator) for row in server.table.resources()
-    )
+    servers = (chain.core, chain.aggregator, extensions)
+    built_in = [row for server in servers for row in server.table.resources()]
     custom = CustomResources(registry, extensions.table, client, config.reactor, built_in, policy.conversion.post)
     extensions.add_post_start_hook(
         "start-apiextensions-controllers", custom.start, ("start-apiextensions-informers", "crd-informer-synced")

@@ -11,7 +11,6 @@ from twisted.trial.unittest import TestCase
 from kapi.controllers.events import CoreEventRecorder
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
-from kapi.machinery.gvk import GroupResource
 from kapi.machinery.tree import Object
 from kapi.process.driver import Call
 from kapi.resources.catalogue import BUILT_IN
@@ -46,9 +45,8 @@ class Case(TestCase):
     async def begin(self, *, collects: bool = True) -> None:
         self.api = await MemoryAPI.started()
         self.calls: list[str] = []
-        built_in = frozenset(GroupResource(row.group, row.plural) for row in BUILT_IN)
         registry, table, clock = self.api.registry, self.api.table, self.api.clock
-        custom = CustomResources(registry, table, registry.client, clock, built_in)
+        custom = CustomResources(registry, table, registry.client, clock, BUILT_IN)
         await custom.start()
         self.addCleanup(custom.stop)
         for name in ("n1", "n2"):

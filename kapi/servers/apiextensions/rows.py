@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from msgspec import Raw
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from kapi.endpoints.discovery.groups import sort_versions
 from kapi.machinery import tree
 from kapi.machinery.each import costly, elements, entries
 from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object, Tree
 from kapi.resources.definition import SCALE, Resource, ScaleMapping, Subresource
 from kapi.schema.structural.convert import type_of
@@ -66,8 +67,12 @@ class Rows:
         post: Post | None = None,
         begin: Begin = Deferred.fromCoroutine,
         convert: Callable[[Object, str], Object] | None = None,
+        taken: Container[GroupVersion] = (),
     ) -> None:
-        """``post`` calls conversion webhooks; ``convert`` takes their place: (object, apiVersion) -> the object in it."""
+        """``post`` calls conversion webhooks; ``convert`` takes their place: (object, apiVersion) -> the object in it.
+
+        Versions that are ``taken`` by built-in resources are not served.
+        """
         spec = crd["spec"]
         #: state of the definition for which the rows were made
         self.state = serving_state(crd)
@@ -104,7 +109,11 @@ class Rows:
         }
         newest = _newest(versions)
         self.all = {version["name"]: self._row(version, newest) for version in costly(versions)}
-        self.served = [self.all[version["name"]] for version in elements(versions) if version.get("served")]
+        self.served = [
+            self.all[version["name"]]
+            for version in elements(versions)
+            if version.get("served") and GroupVersion(self.group, version["name"]) not in taken
+        ]
 
     @property
     def stored(self) -> Resource:

@@ -11,6 +11,7 @@ Upstream: apiextensions ``controller/status``, ``establish``, ``finalizer``, ``n
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from kapi.registry.registry import Registry
 from kapi.registry.resource_store import ResourceStore
 from kapi.resources.apiextensions.customresourcedefinitions import FINALIZER
 from kapi.resources.apiextensions.internal import is_true
+from kapi.resources.definition import Resource
 from kapi.runtime.interface import Client
 from kapi.runtime.sliced import begin, call_of
 from kapi.runtime.workqueue import WorkQueue
@@ -64,17 +66,18 @@ class CustomResources:
         table: ResourceTable,
         client: Client,
         reactor: Reactor,
-        built_in: frozenset[GroupResource],
+        built_in: Collection[Resource],
         post: Post | None = None,
     ) -> None:
-        """``post`` calls conversion webhooks."""
+        """``post`` calls conversion webhooks.  ``built_in`` are the other resources, whose group versions have no custom ones."""
         self.registry = registry
         self.table = table
         self.crds = client.resource(GROUP, PLURAL)
         self._cache = registry.caches.cache(GroupResource(GROUP, PLURAL))
         self.client = client
         self.reactor = reactor
-        self.built_in = built_in
+        self._built_in = frozenset(row.group_resource for row in built_in)
+        self._built_in_versions = frozenset(row.group_version for row in built_in)
         self._post = post
         self.served: dict[str, Rows] = {}
         self._groups: dict[str, names.GroupNames] = {}
@@ -179,12 +182,12 @@ class CustomResources:
         from kapi.servers.apiextensions.rows import Rows
 
         try:
-            rows = Rows(crd, self._post, partial(begin, self.reactor))
+            rows = Rows(crd, self._post, partial(begin, self.reactor), taken=self._built_in_versions)
         except Exception:
             log.failure("The definition {name} cannot be served", name=name)
             return
         resource = GroupResource(rows.group, rows.plural)
-        if resource in self.built_in:
+        if resource in self._built_in:
             return
         old = self.served.get(name)
         store = self._store(resource, rows)

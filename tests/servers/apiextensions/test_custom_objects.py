@@ -332,3 +332,14 @@ def test_a_definition_that_changes_ends_the_watches_of_its_objects(api: MemoryAP
     replace_schema(api, {"size": {"type": "integer", "maximum": 5}})
     assert watch.finished
     assert [item["type"] for item in watch.events] == ["ADDED"]
+
+
+def test_a_definition_in_a_built_in_group_adds_other_versions_only(api: MemoryAPI) -> None:
+    crd = definition(version(), version("vfake", storage=False))
+    approval = {"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"}
+    crd["metadata"] = {"name": "foos.networking.k8s.io", "annotations": approval}
+    crd["spec"]["group"] = "networking.k8s.io"
+    install(api, crd)
+    assert api.ask("GET", "/apis/networking.k8s.io/v1/namespaces/n/foos").code == 404
+    assert api.ask("GET", "/apis/networking.k8s.io/v1/namespaces/n/ingresses").code == 200
+    assert api.ask("GET", "/apis/networking.k8s.io/vfake/namespaces/n/foos").json["kind"] == "FooList"

@@ -51,7 +51,7 @@ def webhook() -> Webhook:
 @pytest.fixture
 def api(webhook: Webhook) -> MemoryAPI:
     api: MemoryAPI = succeed(MemoryAPI.started())
-    custom = CustomResources(api.registry, api.table, api.registry.client, api.clock, frozenset(), webhook.post)
+    custom = CustomResources(api.registry, api.table, api.registry.client, api.clock, (), webhook.post)
     succeed(custom.start())
     text = {"type": "string"}
     v1 = version(spec={"hostPort": text})
