@@ -26,28 +26,28 @@ def test_flows_are_lists_of_files(flow: str, least: int) -> None:
     assert len(re.findall(r"^\d+\. ``kapi/[\w/]+\.py`` - ", section, re.M)) >= least
 
 
-ROOMS = sorted(path.parent for path in (ROOT / "kapi").glob("*/__init__.py"))
+PACKAGES = sorted(path.parent for path in (ROOT / "kapi").glob("*/__init__.py"))
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.name)
-def test_rooms_say_what_they_are(room: Path) -> None:
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_packages_say_what_they_are(package: Path) -> None:
     """Upstream's counterpart, what belongs elsewhere, and two files to start with, which exist."""
-    text = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
     assert "(upstream: " in text.split("\n\n")[0].replace("\n", " ")
     assert "Here belong" in text
     assert re.search(r"Not\s+here", text)
     first = re.findall(r"``([\w/]+\.(?:py|js))``", text.partition("Start reading with ")[2])
     assert len(first) == 2
-    assert [name for name in first if not (room / name).exists()] == []
+    assert [name for name in first if not (package / name).exists()] == []
 
 
-def test_rooms_are_listed() -> None:
+def test_packages_are_listed() -> None:
     text = (ROOT / "docs" / "architecture.rst").read_text()
     listed = re.findall(r"^   \* - ``kapi\.(\w+)``$", text, re.M)
-    assert sorted(listed) == [room.name for room in ROOMS]
+    assert sorted(listed) == [package.name for package in PACKAGES]
 
 
-def test_the_page_about_scheduling_names_each_part_of_the_room() -> None:
+def test_the_page_about_scheduling_names_each_part_of_the_package() -> None:
     text = (ROOT / "docs" / "explanation" / "time.rst").read_text()
     parts = [path.name for path in (ROOT / "kapi" / "scheduling").glob("*.py") if path.name != "__init__.py"]
     assert [name for name in parts if f"``kapi/process/{name}``" not in text] == []

@@ -38,11 +38,11 @@ def test_a_diagram_is_that_of_its_text(source: Path) -> None:
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_files_of_a_diagram_exist_and_its_page_shows_it(source: Path) -> None:
     named = [name for _, files in draw.parse(source.read_text()).actors.values() for name in files.split(", ") if name]
-    room = ROOT / "kapi"
+    package = ROOT / "kapi"
     for name in named:
-        path = ROOT / "kapi" / name if "/" in name else room / name
+        path = ROOT / "kapi" / name if "/" in name else package / name
         assert path.exists(), name
-        room = path.parent
+        package = path.parent
     pages = "".join(path.read_text() for path in (ROOT / "docs").rglob("*.rst"))
     assert f"diagrams/{source.stem}.svg" in pages
 

@@ -30,6 +30,19 @@ options.parseOptions(shlex.split(os.environ["FLAGS"]))
 application = Application("added")
 makeService(options, additions("garden")).setServiceParent(application)
 """
+PLUGIN = """
+from twisted.application.service import ServiceMaker
+
+added = ServiceMaker("added", "added_service", "A server with a group of its own", "added")
+"""
+SERVICE = """
+from kapi import tap
+from kapi.tap import Options
+from tests.integration.added_server import additions
+
+def makeService(options):
+    return tap.makeService(options, additions("garden"))
+"""
 BEDS = "/apis/garden.example.com/v1/namespaces/default/beds"
 
 
@@ -132,17 +145,20 @@ def test_filters_routes_and_a_hook_at_the_stop() -> None:
         assert "stopping beside kube-system\n" in site.process.stdout.read()
 
 
-def test_under_twistd(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["tac", "plugin"])
+def test_under_twistd(tmp_path: Path, way: str) -> None:
     (tmp_path / "added.tac").write_text(TAC)
+    (tmp_path / "added_service.py").write_text(SERVICE)
+    plugins = tmp_path / "twisted" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "added_plugin.py").write_text(PLUGIN)
     root = Path(__file__).parents[2]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root),
-        "FLAGS": shlex.join([f"--data-dir={tmp_path / 'data'}", *FLAGS]),
-    }
+    flags = [f"--data-dir={tmp_path / 'data'}", *FLAGS]
+    what = ["--python", str(tmp_path / "added.tac")] if way == "tac" else ["added", *flags]
+    environment = {**os.environ, "PYTHONPATH": f"{root}:{tmp_path}", "FLAGS": shlex.join(flags)}
     command = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()", "-n", "--pidfile="]
     process = subprocess.Popen(
-        [*command, "--python", str(tmp_path / "added.tac")], env=environment, cwd=tmp_path, text=True,
+        [*command, *what], env=environment, cwd=tmp_path, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
