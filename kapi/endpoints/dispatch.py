@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-from kapi.endpoints.create import create_object
-from kapi.endpoints.delete import delete_collection, delete_object
-from kapi.endpoints.get import get_object
 from kapi.endpoints.listing import list_objects
+from kapi.endpoints.objects import create_object, delete_collection, delete_object, get_object, update_object
 from kapi.endpoints.options import boolean
 from kapi.endpoints.patch import patch_object
 from kapi.endpoints.scope import RequestScope
-from kapi.endpoints.update import update_object
 from kapi.endpoints.watch import watch_objects
 from kapi.machinery import status
 from kapi.machinery.checkpoint import engage

@@ -10,9 +10,9 @@ from kapi.codecs.negotiation import check_patch_route, output_media_type
 from kapi.codecs.reading import DecodingError, as_object, read_apply_body, read_patch
 from kapi.endpoints.authorization import create_check
 from kapi.endpoints.body import check_names, raw_body
+from kapi.endpoints.objects import stored_response
 from kapi.endpoints.options import APPLY, WriteOptions, write_options
 from kapi.endpoints.scope import RequestScope, request_name
-from kapi.endpoints.writing import stored_response
 from kapi.machinery import golang, status, tree
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.freeing import free_in_steps

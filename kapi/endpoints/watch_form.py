@@ -1,24 +1,106 @@
-"""Encodes the events of a watch in the requested form, framed for HTTP/1.1 (chunks) or a WebSocket (messages)."""
+"""Encodes the events of a watch in the requested form, framed for HTTP/1.1 (chunks) or a WebSocket (messages).
+
+Hundreds of watches with the same form may get the same large object.  If all of them decoded and encoded it at once, in slices,
+each would have a tree of its own meanwhile.  In a queue the second one finds what the first one has made.
+
+The object of a bookmark is of the watched kind, and empty except for its revision (upstream: ``newFunc`` of a Cacher).  Go writes
+some fields even of an empty object: structs that are held by value, and lists without ``omitempty``.  A few numbers are pointers
+in the served types but values in upstream's internal types, so they are written as zero.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections import deque
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 
 import orjson
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from kapi.codecs.negotiation import MediaType
 from kapi.endpoints import transform
-from kapi.endpoints.bookmark import bookmark, bookmark_metadata
 from kapi.endpoints.encoding import message_of_entry
-from kapi.endpoints.encoding_queue import EncodingQueue
 from kapi.endpoints.errors import to_status
 from kapi.endpoints.scope import RequestScope
-from kapi.machinery import status
+from kapi.machinery import status, tree
 from kapi.machinery.checkpoint import LARGE
+from kapi.machinery.gvk import GroupKind, GroupVersionKind
 from kapi.machinery.tree import Object
+from kapi.resources.definition import Resource
 from kapi.schema import protobuf_writing
+from kapi.schema.builtin import type_of
+from kapi.schema.zero import always_emitted
 from kapi.watchcache.cache import Batch, WatchEvent
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_GENERATION = "deprecated.daemonset.template.generation"
+_DAEMON_SET = GroupKind("apps", "DaemonSet")
+#: kinds whose replicas are a plain number internally
+_COUNTED = frozenset(GroupKind("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet"))
+Encoding = Callable[[], "Deferred[bytes | None]"]
+
+
+def bookmark_metadata(event: WatchEvent) -> Object:
+    metadata: Object = {"resourceVersion": str(event.revision)}
+    if event.initial_end:
+        metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+    return metadata
+
+
+def bookmark(resource: Resource, event: WatchEvent) -> Object:
+    """The bookmark's object in the watched version."""
+    kind = GroupVersionKind(resource.group, resource.version, resource.kind)
+    metadata = bookmark_metadata(event)
+    obj: Object = {"kind": kind.kind, "apiVersion": str(kind.group_version), "metadata": metadata}
+    if resource.typed_items:
+        return obj
+    for name, value in always_emitted(type_of(kind)):
+        obj.setdefault(name, tree.copy(value))
+    if kind.group_kind in _COUNTED:
+        obj["spec"] = {"replicas": 0, **obj["spec"]}
+    elif kind.group_kind == _DAEMON_SET:
+        metadata["annotations"] = {_GENERATION: "0", **metadata.get("annotations", {})}
+    return obj
+
+
+class EncodingQueue:
+    """The encodings of one form."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Deferred[bytes | None], Encoding]] = deque()
+        self._busy = False  # one of them runs
+        self._beginning = False
+
+    def run(self, encoding: Encoding) -> Deferred[bytes | None]:
+        """The result of ``encoding``, which begins when those before it have ended; it may be cancelled."""
+        running: list[Deferred[bytes | None]] = []
+
+        def begin() -> Deferred[bytes | None]:
+            running.append(encoding())
+            return running[0]
+
+        done: Deferred[bytes | None] = Deferred(lambda _: running[0].cancel() if running else None)
+        self._waiting.append((done, begin))
+        self._begin()
+        return done
+
+    def _begin(self) -> None:
+        if self._beginning:
+            return  # an encoding that ended at once: the loop goes on
+        self._beginning = True
+        while self._waiting and not self._busy:
+            done, begin = self._waiting.popleft()
+            if not done.called:
+                self._busy = True
+                begin().addBoth(self._ended, done)
+        self._beginning = False
+
+    def _ended(self, result: bytes | Failure | None, done: Deferred[bytes | None]) -> None:
+        self._busy = False
+        if not done.called:
+            done.callback(result)  # a Failure is an error
+        self._begin()
 
 
 class Form:

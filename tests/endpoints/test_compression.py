@@ -12,9 +12,8 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.endpoints import compression
-from kapi.endpoints.compression import compressed, compressed_document
-from kapi.endpoints.writer import MIN_GZIP_BYTES
+from kapi.endpoints import writer
+from kapi.endpoints.writer import MIN_GZIP_BYTES, compressed, compressed_document
 from kapi.filters.chain import FilterChain
 from kapi.request.packed import packed
 from kapi.request.response import Document, DocumentResponse, Response
@@ -51,7 +50,7 @@ class Compressions(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock: Any = Clock()
         self.threads = Threads(self.clock)
-        self.patch(compression, "_threads", DeferredSemaphore(2))
+        self.patch(writer, "_threads", DeferredSemaphore(2))
 
     def several(self, number: int) -> list[Deferred[bytes]]:
         return [Deferred.fromCoroutine(compressed(self.clock, [b"%d" % i])) for i in range(number)]
@@ -88,7 +87,7 @@ class Compressions(SynchronousTestCase):
 
     def test_a_document_is_compressed_once_for_all_who_ask(self) -> None:
         document = Document(b"x" * 300_000)
-        with patch.object(compression, "compress", wraps=compression.compress) as compress:
+        with patch.object(writer, "compress", wraps=writer.compress) as compress:
             waiting = [self.of(document) for _ in range(200)]
             self.threads.work()
             found = [self.successResultOf(one) for one in waiting]
@@ -107,7 +106,7 @@ class Compressions(SynchronousTestCase):
 
     def test_one_that_failed_is_made_again(self) -> None:
         document = Document(b"abc")
-        with patch.object(compression, "compress", side_effect=MemoryError):
+        with patch.object(writer, "compress", side_effect=MemoryError):
             waiting = [self.of(document) for _ in range(2)]
             self.threads.work()
         for one in waiting:
@@ -131,7 +130,7 @@ class Compressions(SynchronousTestCase):
         document = Document(body)
         runner = RequestRunner(FilterChain([], lambda _: DocumentResponse(document)), self.clock)
         requests = [MemoryRequest("GET", "/apis", {"accept-encoding": "gzip"}) for _ in range(5)]
-        with patch.object(compression, "compress", wraps=compression.compress) as compress:
+        with patch.object(writer, "compress", wraps=writer.compress) as compress:
             for request in requests:
                 runner.serve(request)
             self.threads.work()

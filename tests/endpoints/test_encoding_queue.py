@@ -6,7 +6,7 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from kapi.endpoints.encoding_queue import EncodingQueue
+from kapi.endpoints.watch_form import EncodingQueue
 
 
 class Encodings(SynchronousTestCase):

@@ -88,7 +88,7 @@ class Sliced(SynchronousTestCase):
         self.turns = 0
         expected = self.answers(False)
         self.assertEqual(self.turns, 0)
-        with patch("kapi.endpoints.body.LARGE", 0), patch("kapi.endpoints.get.LARGE", 0):
+        with patch("kapi.endpoints.body.LARGE", 0), patch("kapi.endpoints.objects.LARGE", 0):
             self.assertEqual(self.answers(True), expected)
         self.assertGreater(self.turns, 10, "they were suspended")
         self.assertEqual({code for code, _ in expected}, {200, 201, 400, 409, 422})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import tracemalloc
 import zlib
 
-from kapi.endpoints.compression import compress
-from kapi.endpoints.writer import WholeBody
+from kapi.endpoints.writer import WholeBody, compress
 from kapi.request.response import SLICE
 
 

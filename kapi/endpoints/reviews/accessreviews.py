@@ -1,27 +1,227 @@
 """SubjectAccessReview, SelfSubjectAccessReview and LocalSubjectAccessReview: whether a user may do something.
 
-Upstream: ``pkg/registry/authorization/*accessreview``.  They use the authorizer of the server's own requests.
+Upstream: ``pkg/registry/authorization/*accessreview``, ``pkg/registry/authorization/util``,
+``pkg/apis/authorization/validation``.  They use the authorizer of the server's own requests.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable
 
-from kapi.authorization.interface import Decision
-from kapi.endpoints.reviews.access_attributes import attributes_from, evaluation_error
-from kapi.endpoints.reviews.access_validation import validate_local, validate_metadata, validate_spec
+from kapi.authorization.interface import Attributes, Decision
 from kapi.endpoints.reviews.posted_review import PostedReview, ReviewServices, read_review
 from kapi.endpoints.scope import RequestScope
 from kapi.machinery import status
-from kapi.machinery.field import FieldError
+from kapi.machinery.field import FieldError, Path, forbidden, invalid, required
+from kapi.machinery.golang import aggregate
 from kapi.machinery.gvk import GroupKind
+from kapi.machinery.names import label_value, qualified_name
+from kapi.machinery.selectors import SelectorError, label_requirement, parse_fields, parse_labels
 from kapi.machinery.tree import Object
 from kapi.request.context import RequestContext
 from kapi.request.response import Response
 from kapi.request.user import UserInfo
 
+_LABEL_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+_SPEC = Path("spec")
+_RESOURCE = Path("spec.resourceAttributes")
+#: how upstream's messages order the fields of metadata
+_OWNER_ORDER = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
 #: upstream takes the kind from the decoded internal object, where it is empty
 _KIND = GroupKind("authorization.k8s.io", "")
+
+
+def attributes_from(spec: Object, user: UserInfo) -> Attributes:
+    """The attributes for a SubjectAccessReview's spec and ``user``."""
+    resource = spec.get("resourceAttributes")
+    if resource is None:
+        paths = spec.get("nonResourceAttributes") or {}
+        return Attributes(user, paths.get("verb", ""), is_resource=False, path=paths.get("path", ""))
+    attributes = Attributes(
+        user=user,
+        verb=resource.get("verb", ""),
+        group=resource.get("group", ""),
+        version=resource.get("version") or "*",
+        resource=resource.get("resource", ""),
+        subresource=resource.get("subresource", ""),
+        namespace=resource.get("namespace", ""),
+        name=resource.get("name", ""),
+    )
+    _read_labels(resource.get("labelSelector") or {}, attributes)
+    _read_fields(resource.get("fieldSelector") or {}, attributes)
+    return attributes
+
+
+def _read_labels(selector: Object, attributes: Attributes) -> None:
+    terms: list[tuple[str, str, tuple[str, ...]]] = []
+    errors: list[str] = []
+    raw = selector.get("rawSelector")
+    if raw:
+        try:
+            terms = [(t.key, t.operator, tuple(sorted(t.values))) for t in parse_labels(raw).requirements]
+        except SelectorError as error:
+            errors.append(str(error))
+    for term in selector.get("requirements") or ():
+        operator = _LABEL_OPERATORS.get(term.get("operator", ""))
+        if operator is None:
+            errors.append(f'"{term.get("operator", "")}" is not a valid label selector operator')
+            continue
+        try:
+            values = frozenset(term.get("values") or ())
+            requirement = label_requirement(term.get("key", ""), operator, values)
+        except SelectorError as error:
+            errors.append(str(error))
+            continue
+        terms.append((requirement.key, operator, tuple(sorted(values))))
+    attributes.label_requirements = tuple(terms)
+    attributes.label_selector_error = aggregate(errors)
+
+
+def _read_fields(selector: Object, attributes: Attributes) -> None:
+    terms: list[tuple[str, str, str]] = []
+    errors: list[str] = []
+    raw = selector.get("rawSelector")
+    if raw:
+        try:
+            terms = [(term.key, term.operator, term.value) for term in parse_fields(raw).requirements]
+        except SelectorError as error:
+            errors.append(str(error))
+    for term in selector.get("requirements") or ():
+        operator, values = term.get("operator", ""), term.get("values") or []
+        if len(values) > 1:
+            errors.append("fieldSelectors do not yet support multiple values")
+        elif operator in ("In", "NotIn"):
+            if len(values) != 1:
+                errors.append(f"fieldSelectors {'in' if operator == 'In' else 'not in'} must have one value")
+            else:
+                terms.append((term.get("key", ""), "=" if operator == "In" else "!=", values[0]))
+        elif operator in ("Exists", "DoesNotExist"):
+            errors.append(f"fieldSelectors do not yet support {operator}")
+        else:
+            errors.append(f'"{operator}" is not a valid field selector operator')
+    attributes.field_requirements = tuple(terms)
+    attributes.field_selector_error = aggregate(errors)
+
+
+def evaluation_error(error: str, attributes: Attributes) -> str:
+    """The evaluationError of a review's status: the authorizer's error, and which selectors were ignored."""
+    texts = [error] if error else []
+    for name, problem, kept in (
+        ("fieldSelector", attributes.field_selector_error, attributes.field_requirements),
+        ("labelSelector", attributes.label_selector_error, attributes.label_requirements),
+    ):
+        if problem:
+            partly = "partially ignored" if kept else "ignored"
+            texts.append(f"spec.resourceAttributes.{name} {partly} due to parse error")
+    return "; ".join(texts)
+
+
+def validate_spec(spec: Object, *, own: bool) -> list[FieldError]:
+    """The errors of a review's spec; ``own``: of a SelfSubjectAccessReview, which names no user."""
+    errors: list[FieldError] = []
+    resource, paths = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and paths is not None:
+        value = {"Path": paths.get("path", ""), "Verb": paths.get("verb", "")}
+        text = "cannot be specified in combination with resourceAttributes"
+        errors.append(invalid(_SPEC.child("nonResourceAttributes"), value, text))
+    if resource is None and paths is None:
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        errors.append(invalid(_SPEC.child("resourceAttributes"), None, text))
+    if not own and not spec.get("user") and not spec.get("groups"):
+        errors.append(invalid(_SPEC.child("user"), "", "at least one of user or group must be specified"))
+    if resource is not None:
+        for name, check in (("fieldSelector", _field_term), ("labelSelector", _label_term)):
+            selector = resource.get(name)
+            if selector is not None:
+                errors += _validate_selector(selector, _RESOURCE.child(name), check)
+    return errors
+
+
+def _validate_selector(
+    selector: Object, path: Path, check: Callable[[Object, Path], list[FieldError]]
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    raw, terms = selector.get("rawSelector", ""), selector.get("requirements") or []
+    if raw and terms:
+        errors.append(invalid(path.child("rawSelector"), raw, "may not specified at the same time as requirements"))
+    if not raw and not terms:
+        text = f"when {path} is specified, requirements or rawSelector is required"
+        errors.append(required(path.child("requirements"), text))
+    for position, term in enumerate(terms):
+        errors += check(term, path.child("requirements").index(position))
+    return errors
+
+
+def _values(term: Object, path: Path) -> list[FieldError]:
+    operator, values = term.get("operator", ""), term.get("values") or []
+    if operator in ("In", "NotIn") and not values:
+        return [required(path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'")]
+    if operator in ("Exists", "DoesNotExist") and values:
+        return [forbidden(path.child("values"), "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")]
+    return []
+
+
+def _field_term(term: Object, path: Path) -> list[FieldError]:
+    errors = []
+    if not term.get("key"):
+        errors.append(required(path.child("key"), "must be specified"))
+    return errors + _values(term, path)
+
+
+def _label_term(term: Object, path: Path) -> list[FieldError]:
+    key = term.get("key", "")
+    errors = _values(term, path) + [invalid(path.child("key"), key, text) for text in qualified_name(key)]
+    for position, value in enumerate(term.get("values") or ()):
+        errors += [invalid(path.child("values").index(position), value, text) for text in label_value(value)]
+    return errors
+
+
+def _ordered(obj: Object, order: Iterable[str]) -> Object:
+    """The fields in the order in which Go prints a struct; clients may send any order."""
+    return {key: obj[key] for key in (*order, *obj) if key in obj}
+
+
+def validate_metadata(metadata: Object, *, local: bool) -> list[FieldError]:
+    """The errors of a review's metadata, which must be empty; ``local``: except for the namespace."""
+    ignored = {"managedFields", "namespace"} if local else {"managedFields"}
+    if all(key in ignored or value in (None, "", {}, []) for key, value in metadata.items()):
+        return []
+    text = "must be empty except for namespace" if local else "must be empty"
+    ordered = _ordered(metadata, _ORDER)
+    owners = ordered.get("ownerReferences")
+    if owners:
+        ordered["ownerReferences"] = [_ordered(owner, _OWNER_ORDER) for owner in owners]
+    return [invalid(Path("metadata"), ordered, text)]
+
+
+def validate_local(obj: Object) -> list[FieldError]:
+    """The further errors of a LocalSubjectAccessReview."""
+    errors: list[FieldError] = []
+    spec, namespace = obj.get("spec") or {}, obj["metadata"].get("namespace", "")
+    resource = spec.get("resourceAttributes")
+    if resource is not None and resource.get("namespace", "") != namespace:
+        path = "spec.resourceAttributes.namespace"
+        errors.append(invalid(path, resource.get("namespace", ""), "must match metadata.namespace"))
+    paths = spec.get("nonResourceAttributes")
+    if paths is not None:
+        value = {"Path": paths.get("path", ""), "Verb": paths.get("verb", "")}
+        errors.append(invalid("spec.nonResourceAttributes", value, "disallowed on this kind of request"))
+    return errors
 
 
 async def subject_access_review(ctx: RequestContext, scope: RequestScope, services: ReviewServices) -> Response:

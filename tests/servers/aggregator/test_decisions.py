@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kapi.endpoints.discovery import documents
+from kapi.endpoints.discovery import handler
 from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.apiregistration import AUTOMANAGED
@@ -134,7 +134,7 @@ def test_groups_of_other_servers_stand_where_their_priority_puts_them() -> None:
     names = [group.name for group in groups]
     assert names[:4] == ["apiregistration.k8s.io", "", "metrics.k8s.io", "apps"]
     (version,) = groups[2].versions
-    assert documents.aggregated_version(version) == {
+    assert handler.aggregated_version(version) == {
         "version": "v1beta1", "resources": resources, "freshness": "Current",
     }  # fmt: skip
 
@@ -142,7 +142,7 @@ def test_groups_of_other_servers_stand_where_their_priority_puts_them() -> None:
 def test_a_server_that_was_never_reached_is_stale() -> None:
     services = [service_object("v1.a.example.com", "a.example.com", "v1", 100, 1, True)]
     groups = index([], services).all()
-    assert documents.aggregated(groups)["items"][0]["versions"] == [{"version": "v1", "freshness": "Stale"}]
+    assert handler.aggregated(groups)["items"][0]["versions"] == [{"version": "v1", "freshness": "Stale"}]
 
 
 def test_versions_of_equal_priority_are_sorted_by_what_they_promise() -> None:
