@@ -12,12 +12,12 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import Plugin
 from kapi.machinery.tree import Tree
 
-#: name -> (module under kapi.admission, on by default)
+#: name, which is also that of the class -> (module under kapi.admission, on by default)
 PLUGINS: dict[str, tuple[str, bool]] = {
-    "AlwaysAdmit": ("plugins.always_admit", False),
-    "NamespaceAutoProvision": ("plugins.namespace_auto_provision", False),
-    "NamespaceLifecycle": ("plugins.namespace_lifecycle", True),
-    "NamespaceExists": ("plugins.namespace_exists", False),
+    "AlwaysAdmit": ("plugins.always", False),
+    "NamespaceAutoProvision": ("plugins.namespaces", False),
+    "NamespaceLifecycle": ("plugins.namespaces", True),
+    "NamespaceExists": ("plugins.namespaces", False),
     "LimitPodHardAntiAffinityTopology": ("plugins.limit_pod_hard_anti_affinity_topology", False),
     "LimitRanger": ("plugins.limit_ranger", True),
     "ServiceAccount": ("plugins.service_account", True),
@@ -28,21 +28,21 @@ PLUGINS: dict[str, tuple[str, bool]] = {
     "PodSecurity": ("podsecurity.plugin", True),
     "PodNodeSelector": ("plugins.pod_node_selector", False),
     "Priority": ("plugins.priority", True),
-    "DefaultTolerationSeconds": ("plugins.default_toleration_seconds", True),
-    "PodTolerationRestriction": ("plugins.pod_toleration_restriction", False),
+    "DefaultTolerationSeconds": ("plugins.tolerations", True),
+    "PodTolerationRestriction": ("plugins.tolerations", False),
     "EventRateLimit": ("plugins.event_rate_limit", False),
-    "ExtendedResourceToleration": ("plugins.extended_resource_toleration", False),
-    "DefaultStorageClass": ("plugins.default_storage_class", True),
-    "StorageObjectInUseProtection": ("plugins.storage_object_in_use_protection", True),
+    "ExtendedResourceToleration": ("plugins.tolerations", False),
+    "DefaultStorageClass": ("plugins.default_class", True),
+    "StorageObjectInUseProtection": ("plugins.storage", True),
     "OwnerReferencesPermissionEnforcement": ("plugins.owner_references_permission_enforcement", False),
-    "PersistentVolumeClaimResize": ("plugins.persistent_volume_claim_resize", True),
+    "PersistentVolumeClaimResize": ("plugins.storage", True),
     "RuntimeClass": ("plugins.runtime_class", True),
-    "CertificateApproval": ("plugins.certificate_approval", True),
-    "CertificateSigning": ("plugins.certificate_signing", True),
+    "CertificateApproval": ("plugins.certificates", True),
+    "CertificateSigning": ("plugins.certificates", True),
     "PodGroupWorkloadExists": ("plugins.pod_group_workload_exists", True),
-    "ClusterTrustBundleAttest": ("plugins.cluster_trust_bundle_attest", True),
-    "CertificateSubjectRestriction": ("plugins.certificate_subject_restriction", True),
-    "DefaultIngressClass": ("plugins.default_ingress_class", True),
+    "ClusterTrustBundleAttest": ("plugins.certificates", True),
+    "CertificateSubjectRestriction": ("plugins.certificates", True),
+    "DefaultIngressClass": ("plugins.default_class", True),
     "DenyServiceExternalIPs": ("plugins.deny_service_external_ips", False),
     "PodTopologyLabels": ("plugins.pod_topology_labels", True),
     "MutatingAdmissionPolicy": ("policy.mutating", True),
@@ -50,7 +50,7 @@ PLUGINS: dict[str, tuple[str, bool]] = {
     "ValidatingAdmissionPolicy": ("policy.validating", True),
     "ValidatingAdmissionWebhook": ("webhook.validating", True),
     "ResourceQuota": ("quota.plugin", True),
-    "AlwaysDeny": ("plugins.always_deny", False),
+    "AlwaysDeny": ("plugins.always", False),
 }
 
 #: Names that upstream knows, whose feature is off here: enabling them is no error and does nothing.
@@ -79,8 +79,10 @@ def make_plugins(names: Iterable[str], initializer: Initializer, configurations:
     """Makes each named plugin with its configuration (a parsed document or None)."""
     plugins = []
     for name in names:
-        module = importlib.import_module("kapi.admission." + PLUGINS[name][0])
-        plugin: Plugin = module.make(initializer, configurations.get(name))
+        made: type[Plugin] = getattr(importlib.import_module("kapi.admission." + PLUGINS[name][0]), name)
+        if made.gate and not initializer.feature(made.gate):
+            made = Plugin
+        plugin = made(initializer, configurations.get(name)) if made.configured else made(initializer)
         plugin.name = name
         plugins.append(plugin)
     return plugins

@@ -116,9 +116,14 @@ class Plugin:
     """An admission plugin.  A plugin defines ``admit``, ``validate`` or both; each may return an awaitable."""
 
     name = ""
+    configured = False  # whether it is made with its configuration (a parsed document or None) too
+    gate = ""  # the feature without which it does nothing
     operations: frozenset[str] = frozenset({CREATE, UPDATE, DELETE, CONNECT})
     #: plurals of the resources that it looks at, of whatever group: for others it is not called.  None: all
     resources: frozenset[str] | None = None
+
+    def __init__(self, *_: object) -> None:
+        """Made with the initializer, and the configuration of a plugin that is ``configured``."""
 
     def handles(self, operation: str) -> bool:
         return operation in self.operations

@@ -50,7 +50,7 @@ def test_defaults_and_exemptions_of_pod_security(tmp_path: Path) -> None:
     configuration: Any = load_configurations(str(tmp_path / "admission.yaml"))["PodSecurity"]
     client = FakeClient()
     client.put("", "namespaces", {"metadata": {"name": "n"}}, {"metadata": {"name": "free"}})
-    plugin = podsecurity.make(initializer(client), configuration)
+    plugin = podsecurity.PodSecurity(initializer(client), configuration)
     with pytest.raises(Forbidden) as caught:
         finish(plugin.validate(attributes(pod())))
     assert 'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false' in caught.value.message

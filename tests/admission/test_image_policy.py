@@ -81,7 +81,7 @@ class ImagePolicyCase(TestCase):
         with open(kubeconfig, "w") as file:
             yaml.safe_dump(document, file)
         given = {"kubeConfigFile": kubeconfig, "retryBackoff": 1, **settings}
-        made = image_policy_webhook.make(
+        made = image_policy_webhook.ImagePolicyWebhook(
             initializer(reactor=reactor, monotonic=self.clock.seconds), {"imagePolicy": given}
         )
         self.plugin = made
@@ -177,4 +177,4 @@ class ImagePolicyCase(TestCase):
             with self.assertRaises(ValueError):
                 self.make(**wrong)
         with self.assertRaises(ValueError):
-            image_policy_webhook.make(initializer(reactor=reactor), None)
+            image_policy_webhook.ImagePolicyWebhook(initializer(reactor=reactor), None)

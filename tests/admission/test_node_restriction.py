@@ -27,7 +27,7 @@ class Node:
         self.pod = pod("p", nodeName="n1", serviceAccountName="sa")
         self.pod["metadata"]["uid"] = "pod-uid"
         self.client.put("", "pods", self.pod)
-        self.plugin: Plugin = node_restriction.make(initializer(self.client, features=features), None)
+        self.plugin: Plugin = node_restriction.NodeRestriction(initializer(self.client, features=features))
 
     def ask(self, request: Attributes) -> None:
         finish(self.plugin.admit(request))

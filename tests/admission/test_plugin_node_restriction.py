@@ -23,7 +23,7 @@ class TestNodeRestriction:
         client = cluster()
         client.put("", "nodes", {"metadata": {"name": "n1", "uid": "u1"}})
         client.put("", "pods", {**pod("mine", nodeName="n1")}, {**pod("other", nodeName="n2")})
-        return node_restriction.make(initializer(client, **more), None)
+        return node_restriction.NodeRestriction(initializer(client, **more))
 
     def node(self, labels: dict[str, str], name: str = "n1", **spec: Any) -> Object:
         return {"metadata": {"name": name, "labels": labels}, "spec": spec}

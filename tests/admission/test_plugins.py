@@ -11,17 +11,16 @@ from kapi.admission.chain import build_chain
 from kapi.admission.interface import DELETE, UPDATE, Attributes, Plugin
 from kapi.admission.plugins import (
     always_pull_images,
-    certificate_subject_restriction,
+    certificates,
     event_rate_limit,
-    extended_resource_toleration,
     limit_ranger,
-    namespace_lifecycle,
+    namespaces,
     node_restriction,
     owner_references_permission_enforcement,
     pod_node_selector,
-    pod_toleration_restriction,
     priority,
     service_account,
+    tolerations,
 )
 from kapi.machinery import tree
 from kapi.machinery.status import StatusError
@@ -66,7 +65,7 @@ def test_an_unknown_plugin_is_refused() -> None:
 
 class TestNamespaceLifecycle:
     def test_nothing_is_made_in_a_missing_namespace(self) -> None:
-        plugin = namespace_lifecycle.make(initializer(), None)
+        plugin = namespaces.NamespaceLifecycle(initializer())
         assert refusal(plugin, attributes(pod())) == 'namespaces "n" not found'
 
     def test_nothing_is_made_in_a_namespace_that_ends(self) -> None:
@@ -74,7 +73,7 @@ class TestNamespaceLifecycle:
             "metadata": {"name": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"},
             "status": {"phase": "Terminating"},
         }
-        plugin = namespace_lifecycle.make(initializer(cluster(ending)), None)
+        plugin = namespaces.NamespaceLifecycle(initializer(cluster(ending)))
         text = refusal(plugin, attributes(pod()))
         assert (
             text == 'pods "p" is forbidden: unable to create new content in namespace n because it is being terminated'
@@ -82,7 +81,7 @@ class TestNamespaceLifecycle:
 
     @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
     def test_namespaces_of_the_system_stay(self, name: str) -> None:
-        plugin = namespace_lifecycle.make(initializer(cluster(namespace(name))), None)
+        plugin = namespaces.NamespaceLifecycle(initializer(cluster(namespace(name))))
         request = attributes(
             None, namespace(name), operation=DELETE, resource="namespaces", kind="Namespace", namespace=name
         )
@@ -93,7 +92,7 @@ class TestServiceAccount:
     def test_a_pod_gets_the_default_account_and_its_token(self) -> None:
         client = cluster()
         client.put("", "serviceaccounts", {"metadata": {"name": "default", "namespace": "n"}})
-        request = admit(service_account.make(initializer(client), None), attributes(pod()))
+        request = admit(service_account.ServiceAccount(initializer(client)), attributes(pod()))
         assert request.obj is not None
         spec = request.obj["spec"]
         assert spec["serviceAccountName"] == "default"
@@ -107,7 +106,7 @@ class TestServiceAccount:
         client = cluster()
         account = {"metadata": {"name": "default", "namespace": "n"}, "automountServiceAccountToken": False}
         client.put("", "serviceaccounts", account)
-        request = admit(service_account.make(initializer(client), None), attributes(pod()))
+        request = admit(service_account.ServiceAccount(initializer(client)), attributes(pod()))
         assert request.obj is not None and "volumes" not in request.obj["spec"]
 
 
@@ -131,7 +130,7 @@ class TestLimitRanger:
     def plugin(self) -> Plugin:
         client = cluster()
         client.put("", "limitranges", self.limits)
-        return limit_ranger.make(initializer(client), None)
+        return limit_ranger.LimitRanger(initializer(client))
 
     def test_defaults(self) -> None:
         request = admit(self.plugin(), attributes(pod()))
@@ -153,7 +152,7 @@ class TestPriority:
     def test_the_class_sets_the_number(self) -> None:
         client = cluster()
         client.put("scheduling.k8s.io", "priorityclasses", {"metadata": {"name": "high"}, "value": 1000})
-        plugin = priority.make(initializer(client), None)
+        plugin = priority.Priority(initializer(client))
         request = admit(plugin, attributes(pod(priorityClassName="high")))
         assert request.obj is not None and request.obj["spec"]["priority"] == 1000
         assert "no PriorityClass with name none was found" in refusal(plugin, attributes(pod(priorityClassName="none")))
@@ -166,7 +165,7 @@ class TestPodNodeSelector:
         annotations = {"scheduler.alpha.kubernetes.io/node-selector": "env=prod,zone=a"}
         client = cluster(namespace(annotations=annotations))
         configuration = {"podNodeSelectorPluginConfig": {"n": "env=prod,zone=a,disk=ssd"}}
-        plugin = pod_node_selector.make(initializer(client), configuration)
+        plugin = pod_node_selector.PodNodeSelector(initializer(client), configuration)
         request = admit(plugin, attributes(pod(nodeSelector={"disk": "ssd"})))
         assert request.obj is not None
         assert request.obj["spec"]["nodeSelector"] == {"env": "prod", "zone": "a", "disk": "ssd"}
@@ -176,7 +175,7 @@ class TestPodNodeSelector:
 
     def test_default_of_the_cluster(self) -> None:
         configuration = {"podNodeSelectorPluginConfig": {"clusterDefaultNodeSelector": "a=b"}}
-        request = admit(pod_node_selector.make(initializer(cluster()), configuration), attributes(pod()))
+        request = admit(pod_node_selector.PodNodeSelector(initializer(cluster()), configuration), attributes(pod()))
         assert request.obj is not None and request.obj["spec"]["nodeSelector"] == {"a": "b"}
 
     @pytest.mark.parametrize(
@@ -191,7 +190,7 @@ class TestPodNodeSelector:
     def test_a_selector_nobody_understands_fails_what_needs_it(self, selector: str, said: str) -> None:
         client = cluster(namespace(annotations={"scheduler.alpha.kubernetes.io/node-selector": selector}))
         with pytest.raises(StatusError) as caught:
-            admit(pod_node_selector.make(initializer(client), None), attributes(pod()))
+            admit(pod_node_selector.PodNodeSelector(initializer(client), None), attributes(pod()))
         assert (caught.value.code, caught.value.message[: len(said)]) == (500, said)
 
 
@@ -200,12 +199,12 @@ class TestAlwaysPullImages:
         volumes = [{"name": "v", "image": {"reference": "r", "pullPolicy": "Never"}}]
         never = {"name": "c", "image": "i", "imagePullPolicy": "Never"}
         request = attributes(pod(containers=[never], initContainers=[{"name": "d", "image": "j"}], volumes=volumes))
-        spec = (admit(always_pull_images.make(initializer(), None), request).obj or {})["spec"]
+        spec = (admit(always_pull_images.AlwaysPullImages(initializer()), request).obj or {})["spec"]
         assert [c["imagePullPolicy"] for c in (*spec["containers"], *spec["initContainers"])] == ["Always"] * 2
         assert spec["volumes"][0]["image"]["pullPolicy"] == "Always"
 
     def test_who_changes_that_later_is_refused_with_all_that_is_wrong(self) -> None:
-        plugin = always_pull_images.make(initializer(), None)
+        plugin = always_pull_images.AlwaysPullImages(initializer())
         one = {"name": "c", "image": "i", "imagePullPolicy": "Never"}
         wrong = 'imagePullPolicy: Unsupported value: "Never": supported values: "Always"'
         text = 'pods "p" is forbidden: spec.containers[{}].' + wrong
@@ -216,7 +215,7 @@ class TestAlwaysPullImages:
 
     def test_an_update_without_new_images_stays_as_it_is(self) -> None:
         old = pod(containers=[{"name": "c", "image": "i", "imagePullPolicy": "Never"}])
-        admit(always_pull_images.make(initializer(), None), attributes(old, old, operation=UPDATE))
+        admit(always_pull_images.AlwaysPullImages(initializer()), attributes(old, old, operation=UPDATE))
         assert old["spec"]["containers"][0]["imagePullPolicy"] == "Never"
 
 
@@ -225,7 +224,7 @@ class TestExtendedResourceToleration:
         names = ("example.com/gpu", "cpu", "kubernetes.io/x", "a.kubernetes.io/x", "requests.example.com/x")
         resources = {"requests": dict.fromkeys(names, "1")}
         request = attributes(pod(containers=[{"name": "c", "image": "i", "resources": resources}]))
-        spec = (admit(extended_resource_toleration.make(initializer(), None), request).obj or {})["spec"]
+        spec = (admit(tolerations.ExtendedResourceToleration(initializer()), request).obj or {})["spec"]
         assert spec["tolerations"] == [{"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
 
 
@@ -235,7 +234,7 @@ class TestPodTolerationRestriction:
             "scheduler.alpha.kubernetes.io/defaultTolerations": '[{"key":"a","operator":"Exists"}]',
             "scheduler.alpha.kubernetes.io/tolerationsWhitelist": '[{"key":"a","operator":"Exists"}]',
         }
-        plugin = pod_toleration_restriction.make(initializer(cluster(namespace(annotations=annotations))), None)
+        plugin = tolerations.PodTolerationRestriction(initializer(cluster(namespace(annotations=annotations))), None)
         request = admit(plugin, attributes(pod()))
         assert request.obj is not None and request.obj["spec"]["tolerations"] == [{"key": "a", "operator": "Exists"}]
         text = refusal(plugin, attributes(pod(tolerations=[{"key": "b", "operator": "Exists"}])))
@@ -246,7 +245,7 @@ class TestEventRateLimit:
     def test_a_bucket_for_each_namespace(self) -> None:
         now = [0.0]
         limits = {"limits": [{"type": "Namespace", "qps": 1, "burst": 2}]}
-        plugin = event_rate_limit.make(initializer(monotonic=lambda: now[0]), limits)
+        plugin = event_rate_limit.EventRateLimit(initializer(monotonic=lambda: now[0]), limits)
 
         def event(where: str) -> Attributes:
             obj = {"metadata": {"name": "e", "namespace": where}}
@@ -261,9 +260,9 @@ class TestEventRateLimit:
 
     def test_configuration_is_checked(self) -> None:
         with pytest.raises(ValueError, match="limits"):
-            event_rate_limit.make(initializer(), None)
+            event_rate_limit.EventRateLimit(initializer(), None)
         with pytest.raises(ValueError, match="unknown event rate limit type"):
-            event_rate_limit.make(initializer(), {"limits": [{"type": "X", "qps": 1, "burst": 1}]})
+            event_rate_limit.EventRateLimit(initializer(), {"limits": [{"type": "X", "qps": 1, "burst": 1}]})
 
 
 class TestOwnerReferences:
@@ -275,7 +274,9 @@ class TestOwnerReferences:
         return attributes(new, pod(), operation=UPDATE)
 
     def make(self, *allowed: tuple[str, str]) -> Plugin:
-        return owner_references_permission_enforcement.make(initializer(authorizer=Rules(*allowed)), None)
+        return owner_references_permission_enforcement.OwnerReferencesPermissionEnforcement(
+            initializer(authorizer=Rules(*allowed))
+        )
 
     def test_rights_needed(self) -> None:
         assert refusal(self.make(), self.changed()).endswith("you can't delete: , <nil>")
@@ -292,5 +293,6 @@ def test_a_signing_request_with_an_unreadable_subject_is_refused(signer: str) ->
         group="certificates.k8s.io", resource="certificatesigningrequests", kind="CertificateSigningRequest",
         user=UserInfo("system:node:n1", groups=("system:nodes",)),
     )  # fmt: skip
-    module = certificate_subject_restriction if signer.endswith("-client") else node_restriction
-    assert "parse" in refusal(module.make(initializer(), None), request)
+    client = signer.endswith("-client")
+    made = certificates.CertificateSubjectRestriction if client else node_restriction.NodeRestriction
+    assert "parse" in refusal(made(initializer()), request)

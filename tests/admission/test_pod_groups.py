@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kapi.admission.plugins.pod_group_workload_exists import PodGroupWorkloadExists, make
+from kapi.admission.catalogue import make_plugins
 from kapi.machinery.status import Forbidden
 from tests.admission.fakes import FakeClient, attributes, finish, initializer
 
@@ -19,9 +19,9 @@ def judged(features: dict[str, bool], workload: str = "w", template: str = "t") 
     client.put(GROUP, "workloads", stored)
     reference = {"workload": {"workloadName": workload, "podGroupTemplateName": template}}
     group: dict[str, Any] = {"metadata": {"name": "g"}, "spec": {"podGroupTemplateRef": reference}}
-    plugin = make(initializer(client, features=features), None)
+    [plugin] = make_plugins(["PodGroupWorkloadExists"], initializer(client, features=features), {})
     asked = attributes(group, resource="podgroups", group=GROUP, version="v1alpha2", kind="PodGroup")
-    finish(plugin.validate(asked) if isinstance(plugin, PodGroupWorkloadExists) else None)
+    finish(plugin.validate(asked))
 
 
 def test_a_template_that_is_there() -> None:

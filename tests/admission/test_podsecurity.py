@@ -24,7 +24,7 @@ class Cluster:
         self.namespace = {"metadata": {"name": "n", "labels": named}}
         self.client.put("", "namespaces", self.namespace)
         self.meter = Meter(CollectorRegistry())
-        self.plugin: Plugin = podsecurity.make(initializer(self.client, meter=self.meter), configuration)
+        self.plugin: Plugin = podsecurity.PodSecurity(initializer(self.client, meter=self.meter), configuration)
 
     def ask(self, request: Attributes) -> Attributes:
         finish(self.plugin.validate(request))

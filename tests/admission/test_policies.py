@@ -47,7 +47,7 @@ class TestValidating:
     ) -> Any:
         client = client or cluster("validating", spec, {"validationActions": ["Deny"], **(binding or {})})
         asked = request(obj)
-        finish(validating.make(initializer(client), None).validate(asked))
+        finish(validating.ValidatingAdmissionPolicy(initializer(client)).validate(asked))
         return asked
 
     def refusal(self, spec: Object, obj: Object, **more: Any) -> StatusError:
@@ -141,7 +141,7 @@ class TestValidating:
         everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
         spec = {"matchConstraints": {"resourceRules": [everything]}, "validations": [{"expression": "false"}]}
         client = cluster("validating", spec, {"validationActions": ["Deny"]})
-        plugin = validating.make(initializer(client), None)
+        plugin = validating.ValidatingAdmissionPolicy(initializer(client))
         obj = {"apiVersion": f"{group}/v1", "kind": "Question", "metadata": {}}
         finish(plugin.validate(attributes(obj, group=group, resource=plural, kind="Question")))
         with pytest.raises(StatusError):
@@ -163,7 +163,7 @@ class TestValidating:
 
         made = initializer(client)
         made.authorizer = Counting()
-        finish(validating.make(made, None).validate(request(config_map())))
+        finish(validating.ValidatingAdmissionPolicy(made).validate(request(config_map())))
         assert asked == ["list"]
 
     def test_params(self) -> None:
@@ -189,7 +189,7 @@ class TestMutating:
     def mutate(self, spec: Object, obj: Object) -> Object:
         client = cluster("mutating", {"reinvocationPolicy": "Never", **spec})
         asked = request(obj)
-        finish(mutating.make(initializer(client), None).admit(asked))
+        finish(mutating.MutatingAdmissionPolicy(initializer(client)).admit(asked))
         assert asked.obj is not None
         return asked.obj
 
@@ -239,7 +239,7 @@ class TestMutating:
         count = "string(has(object.data) ? object.data.size() : 0)" if changes else "'0'"
         spec = self.apply("Object{data: {'n' + " + count + ": 'x'}}")
         client = cluster("mutating", {"reinvocationPolicy": "IfNeeded", **spec})
-        plugin = mutating.make(initializer(client), None)
+        plugin = mutating.MutatingAdmissionPolicy(initializer(client))
         asked = request(config_map(n0="x"))
         reinvocation = asked.reinvocation = Reinvocation()
         finish(plugin.admit(asked))
@@ -270,7 +270,7 @@ class TestMutating:
             asked = attributes(obj, group="x.io", resource="things", kind="Thing")
             asked.custom_resource = row
             try:
-                finish(mutating.make(initializer(client), None).admit(asked))
+                finish(mutating.MutatingAdmissionPolicy(initializer(client)).admit(asked))
             except StatusError as error:
                 told[name] = error.message
             else:

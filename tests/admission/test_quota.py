@@ -23,7 +23,7 @@ def resource_quota(hard: dict[str, str], used: dict[str, str] | None = None, **s
 
 
 def make(client: FakeClient) -> Plugin:
-    return quota.make(initializer(client, reactor=Clock()), None)
+    return quota.ResourceQuota(initializer(client, reactor=Clock()), None)
 
 
 def used(client: FakeClient) -> dict[str, str]:
@@ -119,7 +119,7 @@ def test_concurrent_requests_never_exceed(servers: int) -> None:
     clock = Clock()
     client = cluster(resource_quota({"pods": "7"}))
     client.made[("", "resourcequotas")] = _Slow(client.resource("", "resourcequotas"), clock)
-    plugins = [quota.make(initializer(client, reactor=clock), None) for _ in range(servers)]
+    plugins = [quota.ResourceQuota(initializer(client, reactor=clock), None) for _ in range(servers)]
 
     async def create(i: int) -> bool:
         try:

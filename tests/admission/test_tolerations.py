@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kapi.admission.tolerations import Toleration, TolerationIndex, merged
+from kapi.admission.plugins.tolerations import Toleration, TolerationIndex, merged
 from tests.growth.counting import effort, texts
 
 TOLERATIONS = st.fixed_dictionaries(

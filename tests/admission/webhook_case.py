@@ -131,9 +131,9 @@ class WebhookTestCase(TestCase):
             self.client.put(
                 group, "validatingwebhookconfigurations", {"metadata": {"name": "v"}, "webhooks": list(check)}
             )
-        for name, module in (("MutatingAdmissionWebhook", mutating), ("ValidatingAdmissionWebhook", validating)):
-            plugin = module.make(self.initializer, None)
-            plugin.name = name
+        for made in (mutating.MutatingAdmissionWebhook, validating.ValidatingAdmissionWebhook):
+            plugin = made(self.initializer, None)
+            plugin.name = made.__name__
             self.plugins.append(plugin)
         return Chain(self.plugins)
 

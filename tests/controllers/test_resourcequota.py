@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.admission.initializer import Initializer
-from kapi.admission.quota.plugin import make as make_plugin
+from kapi.admission.quota.plugin import ResourceQuota
 from kapi.controllers.resourcequota import ResourceQuotaController, corrected, resources_of, usage
 from kapi.machinery.gvk import GroupResource
 from kapi.machinery.status import Conflict, Forbidden
@@ -91,7 +91,7 @@ class Recount(TestCase):
         self.api = api = await MemoryAPI.started()
         client = api.registry.client
         given = Initializer(client, clock=api.clock.seconds, reactor=api.clock)
-        api.registry.admission.__init__([make_plugin(given, None)])  # type: ignore[misc]
+        api.registry.admission.__init__([ResourceQuota(given, None)])  # type: ignore[misc]
         self.quotas, self.maps = client.resource("", "resourcequotas"), client.resource("", "configmaps")
         self.controller = ResourceQuotaController(client, api.clock, api.clock.seconds)
         await self.controller.start()

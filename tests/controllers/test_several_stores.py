@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from kapi.admission.initializer import Initializer
-from kapi.admission.quota.plugin import make as make_plugin
+from kapi.admission.quota.plugin import ResourceQuota
 from kapi.controllers.events import CoreEventRecorder
 from kapi.controllers.garbagecollector.controller import GarbageCollector
 from kapi.controllers.garbagecollector.places import Places
@@ -90,7 +90,7 @@ class Quotas(Split):
         """As upstream, what is charged in one store and written to another can be counted away; not for long."""
         await self.begin(SECRETS)
         given = Initializer(self.client, clock=self.made.clock.seconds, reactor=self.made.clock)
-        self.made.registry.admission.__init__([make_plugin(given, None)])  # type: ignore[misc]
+        self.made.registry.admission.__init__([ResourceQuota(given, None)])  # type: ignore[misc]
         quotas, secrets = self.client.resource("", "resourcequotas"), self.client.resource(*SECRETS)
         await self.run_controller(ResourceQuotaController(self.client, self.made.clock, self.made.clock.seconds))
 

@@ -131,7 +131,7 @@ def patched_by_policies(mutation: Object) -> Callable[[int], Work]:
             client.put(GROUP, "mutatingadmissionpolicies", {"metadata": {"name": name}, "spec": spec})
             bound = {"metadata": {"name": name}, "spec": {"policyName": name}}
             client.put(GROUP, "mutatingadmissionpolicybindings", bound)
-        plugin = policies.make(initializer(client), None)
+        plugin = policies.MutatingAdmissionPolicy(initializer(client))
         obj = role(count)
 
         def work() -> None:
@@ -180,7 +180,7 @@ def judged_with_params(count: int) -> Work:
         "validations": [{"expression": "params.a"}],
     }
     client.put(GROUP, "validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": policy})
-    return asked(judging.make(initializer(client), None), role(1))
+    return asked(judging.ValidatingAdmissionPolicy(initializer(client)), role(1))
 
 
 def test_bindings_and_definitions_are_not_multiplied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ def test_the_parameters_of_a_binding_are_judged_in_steps() -> None:
         "validations": [{"expression": "params.metadata.name != object.metadata.name"}],
     }
     client.put(GROUP, "validatingadmissionpolicies", {"metadata": {"name": "p"}, "spec": policy})
-    work = asked(judging.make(initializer(client), None), role(1))
+    work = asked(judging.ValidatingAdmissionPolicy(initializer(client)), role(1))
     work()  # what is imported and compiled with the first use is no work of this request
     found = stretches(work)
     assert found.longest < 2 * LINES, f"{found.longest} lines, {found.where}"

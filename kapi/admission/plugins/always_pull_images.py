@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.admission.pods import containers, is_pod
 from kapi.machinery.each import each, elements
@@ -54,7 +53,3 @@ def _ignored(attributes: Attributes) -> bool:
         return False
     known = {container.get("image") for _, _, container in containers(attributes.old.get("spec") or {})}
     return all(container.get("image") in known for _, _, container in containers(attributes.obj.get("spec") or {}))
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return AlwaysPullImages()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
 from kapi.machinery import tree
 
@@ -17,7 +16,3 @@ class DenyServiceExternalIPs(Plugin):
         requested = set(tree.dig(attributes.obj, "spec", "externalIPs") or ())
         if not requested <= set(tree.dig(attributes.old, "spec", "externalIPs") or ()):
             raise denied(attributes, "Use of external IPs is denied by admission control")
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return DenyServiceExternalIPs()

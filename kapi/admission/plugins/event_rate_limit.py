@@ -53,9 +53,21 @@ class _Limit:
 
 class EventRateLimit(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    configured = True
 
-    def __init__(self, limits: list[_Limit]) -> None:
-        self._limits = limits
+    def __init__(self, initializer: Initializer, configuration: Tree) -> None:
+        self._limits = []
+        for i, given in enumerate((configuration or {}).get("limits") or ()):
+            kind = given.get("type")
+            if kind not in _KEYS:
+                raise ValueError(f"EventRateLimit: limits[{i}].type: unknown event rate limit type: {kind}")
+            rate, burst = float(given.get("qps") or 0), int(given.get("burst") or 0)
+            if rate <= 0 or burst <= 0:
+                raise ValueError(f"EventRateLimit: limits[{i}]: qps and burst must be positive")
+            size = int(given.get("cacheSize") or _DEFAULT_CACHE_SIZE)
+            self._limits.append(_Limit(kind, rate, burst, size, initializer.monotonic))
+        if not self._limits:
+            raise ValueError("EventRateLimit: a configuration with limits is needed")
 
     def validate(self, attributes: Attributes) -> None:
         kind = attributes.kind
@@ -65,20 +77,3 @@ class EventRateLimit(Plugin):
         if problems:
             text = aggregate(problems)
             raise TooManyRequests(f"Too many requests: {text}")
-
-
-def make(initializer: Initializer, configuration: Tree) -> Plugin:
-    limits = []
-    for i, given in enumerate((configuration or {}).get("limits") or ()):
-        kind = given.get("type")
-        if kind not in _KEYS:
-            raise ValueError(f"EventRateLimit: limits[{i}].type: unknown event rate limit type: {kind}")
-        rate, burst = float(given.get("qps") or 0), int(given.get("burst") or 0)
-        if rate <= 0 or burst <= 0:
-            raise ValueError(f"EventRateLimit: limits[{i}]: qps and burst must be positive")
-        limits.append(
-            _Limit(kind, rate, burst, int(given.get("cacheSize") or _DEFAULT_CACHE_SIZE), initializer.monotonic)
-        )
-    if not limits:
-        raise ValueError("EventRateLimit: a configuration with limits is needed")
-    return EventRateLimit(limits)

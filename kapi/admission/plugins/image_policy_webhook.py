@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
 
 import orjson
 from twisted.internet.defer import CancelledError
-from twisted.internet.interfaces import IReactorTime
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
@@ -18,9 +16,6 @@ from kapi.client.retry import Unavailable, with_backoff
 from kapi.client.typed import WrongType, boolean, string, string_map, struct
 from kapi.machinery.each import elements, entries
 from kapi.machinery.tree import Object, Tree
-
-if TYPE_CHECKING:
-    from kapi.client.https import HTTPSClient
 
 _PREFIX = "imagepolicywebhook.image-policy.k8s.io/"
 _OF_INTEREST = ".image-policy.k8s.io/"
@@ -34,21 +29,22 @@ _STATUS = struct("v1alpha1.ImageReviewStatus", allowed=boolean, reason=string, a
 
 class ImagePolicyWebhook(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    configured = True
 
-    def __init__(
-        self,
-        reactor: IReactorTime,
-        client: HTTPSClient,
-        clock: Callable[[], float],
-        *,
-        allow_ttl: float,
-        deny_ttl: float,
-        backoff: float,
-        default_allow: bool,
-    ) -> None:
-        self._reactor, self._client, self._clock = reactor, client, clock
-        self._allow_ttl, self._deny_ttl, self._backoff = allow_ttl, deny_ttl, backoff
-        self._default_allow = default_allow
+    def __init__(self, initializer: Initializer, configuration: Tree) -> None:
+        from kapi.client.https import HTTPSClient  # imported only when it is used
+
+        given = (configuration or {}).get("imagePolicy")
+        if not isinstance(given, dict):
+            raise ValueError("ImagePolicyWebhook: a configuration with imagePolicy is needed")
+        endpoint = load_kubeconfig(given.get("kubeConfigFile") or "")
+        assert initializer.reactor is not None
+        self._reactor, self._clock = initializer.reactor, initializer.monotonic
+        self._client = HTTPSClient(initializer.reactor, endpoint, _TIMEOUT_SECONDS)
+        self._allow_ttl = _seconds(given, "allowTTL", 300.0, _MAX_TTL_SECONDS)
+        self._deny_ttl = _seconds(given, "denyTTL", 30.0, _MAX_TTL_SECONDS)
+        self._backoff = _seconds(given, "retryBackoff", 500.0, 300_000.0) / 1000
+        self._default_allow = bool(given.get("defaultAllow", False))
         self._known: OrderedDict[bytes, tuple[float, Object]] = OrderedDict()
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
@@ -125,22 +121,3 @@ def _seconds(given: Object, name: str, default: float, most: float) -> float:
     if not isinstance(value, (int, float)) or not 0 < value <= most:
         raise ValueError(f"ImagePolicyWebhook: valid value is between 1 and {int(most)}, got {name}={value}")
     return float(value)
-
-
-def make(initializer: Initializer, configuration: Tree) -> Plugin:
-    from kapi.client.https import HTTPSClient  # imported only when it is used
-
-    given = (configuration or {}).get("imagePolicy")
-    if not isinstance(given, dict):
-        raise ValueError("ImagePolicyWebhook: a configuration with imagePolicy is needed")
-    endpoint = load_kubeconfig(given.get("kubeConfigFile") or "")
-    assert initializer.reactor is not None
-    return ImagePolicyWebhook(
-        initializer.reactor,
-        HTTPSClient(initializer.reactor, endpoint, _TIMEOUT_SECONDS),
-        initializer.monotonic,
-        allow_ttl=_seconds(given, "allowTTL", 300.0, _MAX_TTL_SECONDS),
-        deny_ttl=_seconds(given, "denyTTL", 30.0, _MAX_TTL_SECONDS),
-        backoff=_seconds(given, "retryBackoff", 500.0, 300_000.0) / 1000,
-        default_allow=bool(given.get("defaultAllow", False)),
-    )

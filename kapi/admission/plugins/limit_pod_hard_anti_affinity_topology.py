@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
 from kapi.admission.pods import PODS, is_pod
 from kapi.machinery import tree
@@ -28,7 +27,3 @@ class LimitPodHardAntiAffinityTopology(Plugin):
                     f"but only key {_HOSTNAME} is allowed"
                 )
                 raise forbidden(PODS, tree.dig(attributes.obj, "metadata", "name") or "", why)
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return LimitPodHardAntiAffinityTopology()

@@ -168,7 +168,3 @@ def _measure(amounts: list[str]) -> Callable[[str], int]:
 def _above(one: str, other: str, third: str | None = None) -> bool:
     measure = _measure([one, other] if third is None else [one, other, third])
     return measure(one) > measure(other)
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return LimitRanger(initializer)

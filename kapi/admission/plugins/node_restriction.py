@@ -460,7 +460,3 @@ def _referenced(pod: Object) -> str:
                 if source.get(field) is not None:
                     return text
     return ""
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return NodeRestriction(initializer)

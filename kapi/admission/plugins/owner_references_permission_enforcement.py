@@ -99,7 +99,3 @@ def _demand(verdict: Verdict, attributes: Attributes, what: str) -> None:
 
 def _owners(obj: Object | None) -> list[Object]:
     return ((obj or {}).get("metadata") or {}).get("ownerReferences") or []
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return OwnerReferencesPermissionEnforcement(initializer)

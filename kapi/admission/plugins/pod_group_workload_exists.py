@@ -7,12 +7,13 @@ from collections.abc import Awaitable
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin, denied
 from kapi.machinery.golang import quote
-from kapi.machinery.tree import Object, Tree
+from kapi.machinery.tree import Object
 
 _GROUP = "scheduling.k8s.io"
 
 
 class PodGroupWorkloadExists(Plugin):
+    gate = "GenericWorkload"
     operations = frozenset({CREATE})
     resources = frozenset({"podgroups"})
 
@@ -51,7 +52,3 @@ def _check(attributes: Attributes, reference: Object, workload: Object) -> None:
         raise denied(
             attributes, f"PodGroup rejected: PodGroupTemplate {quote(template_name)} not found in Workload {name}"
         )
-
-
-def make(initializer: Initializer, configuration: Tree) -> Plugin:
-    return PodGroupWorkloadExists(initializer) if initializer.feature("GenericWorkload") else Plugin()

@@ -18,10 +18,11 @@ _DEFAULT = "clusterDefaultNodeSelector"
 
 class PodNodeSelector(Plugin):
     operations = frozenset({CREATE})
+    configured = True
 
-    def __init__(self, initializer: Initializer, selectors: dict[str, str]) -> None:
+    def __init__(self, initializer: Initializer, configuration: Tree) -> None:
         self.initializer = initializer
-        self.selectors = selectors
+        self.selectors: dict[str, str] = (configuration or {}).get("podNodeSelectorPluginConfig") or {}
 
     def admit(self, attributes: Attributes) -> Awaitable[None] | None:
         return self._check(attributes, change=True) if is_pod(attributes) else None
@@ -68,7 +69,3 @@ def _labels(text: str) -> dict[str, str]:
             raise generic(f"[{key}]: Invalid value: {quote(value)}: {'; '.join(wrong)}")
         found[key] = value
     return found
-
-
-def make(initializer: Initializer, configuration: Tree) -> Plugin:
-    return PodNodeSelector(initializer, (configuration or {}).get("podNodeSelectorPluginConfig") or {})

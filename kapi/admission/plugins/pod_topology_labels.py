@@ -9,6 +9,7 @@ _LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class PodTopologyLabels(Plugin):
+    gate = "PodTopologyLabelsAdmission"
     operations = frozenset({CREATE})
     resources = frozenset({"pods"})
 
@@ -31,7 +32,3 @@ class PodTopologyLabels(Plugin):
         if copied:
             metadata = attributes.obj.setdefault("metadata", {})
             metadata["labels"] = {**(metadata.get("labels") or {}), **copied}
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return PodTopologyLabels(initializer) if initializer.feature("PodTopologyLabelsAdmission") else Plugin()

@@ -93,7 +93,3 @@ class Priority(Plugin):
         name = default["metadata"]["name"]
         if attributes.operation == CREATE or name != attributes.obj["metadata"].get("name"):
             raise denied(attributes, f"PriorityClass {name} is already marked as default. Only one default can exist")
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return Priority(initializer)

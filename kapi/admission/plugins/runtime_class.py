@@ -6,8 +6,8 @@ from collections.abc import Awaitable
 
 from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin, denied
+from kapi.admission.plugins.tolerations import merged
 from kapi.admission.pods import is_pod
-from kapi.admission.tolerations import merged
 from kapi.machinery import tree
 from kapi.machinery.tree import Object
 from kapi.resources.shared import quantities
@@ -91,7 +91,3 @@ def _class_name(attributes: Attributes) -> str:
 def _same(one: Object | None, other: Object | None) -> bool:
     one, other = one or {}, other or {}
     return one.keys() == other.keys() and all(quantities.compare(one[name], other[name]) == 0 for name in one)
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return RuntimeClass(initializer)

@@ -212,7 +212,3 @@ def _unlisted_in(containers: list[Object] | None, called: str, account: Object) 
             if reference is not None and reference.get("name") not in listed:
                 return f'{start} envFrom referencing secret.secretName="{reference.get("name", "")}" {end}'
     return ""
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return ServiceAccount(initializer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, Attributes, Plugin
 
 _TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -21,7 +20,3 @@ class TaintNodesByCondition(Plugin):
         taints = spec.get("taints") or []
         if not any(taint.get("key") == _TAINT["key"] and taint.get("effect") == _TAINT["effect"] for taint in taints):
             spec["taints"] = [*taints, dict(_TAINT)]
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return TaintNodesByCondition()

@@ -127,10 +127,11 @@ class Configuration:
 class PodSecurity(Plugin):
     operations = frozenset({CREATE, UPDATE})
     resources = frozenset({"pods", "namespaces", *(plural for _, plural in _TEMPLATES)})
+    configured = True
 
-    def __init__(self, initializer: Initializer, configuration: Configuration) -> None:
+    def __init__(self, initializer: Initializer, configuration: Tree) -> None:
         self.initializer = initializer
-        self.configuration = configuration
+        self.configuration = Configuration.read(configuration)
 
     def validate(self, attributes: Attributes) -> Awaitable[None] | None:
         group, resource = attributes.resource.group, attributes.resource.resource
@@ -356,7 +357,3 @@ def _significant(pod: Object, old: Object) -> bool:
         container.get("name") not in images or images[container.get("name")] != container.get("image")
         for container in elements(new_spec, "ephemeralContainers")
     )
-
-
-def make(initializer: Initializer, configuration: Tree) -> Plugin:
-    return PodSecurity(initializer, Configuration.read(configuration))

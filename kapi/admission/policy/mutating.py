@@ -97,6 +97,8 @@ class _Outcome:
 
 
 class MutatingAdmissionPolicy(Plugin):
+    gate = "MutatingAdmissionPolicy"
+
     def __init__(self, initializer: Initializer) -> None:
         self.initializer = initializer
         self._kinds = ParamKinds(initializer)
@@ -239,7 +241,3 @@ def _refusal(attributes: Attributes, failures: list[_Failure]) -> StatusError:
         error.reason = first.reason
     error.details = {**(error.details or {}), "causes": [{"message": failure.text} for failure in failures]}
     return error
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return MutatingAdmissionPolicy(initializer) if initializer.feature("MutatingAdmissionPolicy") else Plugin()

@@ -252,7 +252,3 @@ def _refusal(attributes: Attributes, denial: _Denial) -> StatusError:
     error.reason, error.code = reason, _CODES.get(reason, 422)
     error.details = {**(error.details or {}), "causes": [{"message": message}]}
     return error
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return ValidatingAdmissionPolicy(initializer)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from kapi.admission.interface import CREATE, UPDATE, Attributes
-from kapi.admission.plugins.default_storage_class import claim_class
-from kapi.admission.plugins.extended_resource_toleration import is_extended
+from kapi.admission.plugins.default_class import claim_class
+from kapi.admission.plugins.tolerations import is_extended
 from kapi.admission.pods import pod_resources
 from kapi.admission.quota import lists
 from kapi.admission.quota.lists import Amounts

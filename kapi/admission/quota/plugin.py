@@ -201,10 +201,11 @@ class _Waiter:
 
 class ResourceQuota(Plugin):
     operations = frozenset({CREATE, UPDATE})
+    configured = True
 
-    def __init__(self, initializer: Initializer, limited: list[Object]) -> None:
+    def __init__(self, initializer: Initializer, configuration: Tree) -> None:
         self.initializer = initializer
-        self.limited = limited
+        self.limited: list[Object] = list((configuration or {}).get("limitedResources") or [])
         self._queues: dict[str, deque[_Waiter]] = {}  # namespaces in which a request is being checked
         self._newest: dict[tuple[str, str], Object] = {}  # our own writes, which the cache may not have yet
 
@@ -343,8 +344,3 @@ class ResourceQuota(Plugin):
 
 def _timed_out(result: object, timeout: float) -> NoReturn:
     raise internal("resource quota evaluation timed out")
-
-
-def make(initializer: Initializer, configuration: Tree) -> Plugin:
-    limited = (configuration or {}).get("limitedResources") or []
-    return ResourceQuota(initializer, list(limited))

@@ -109,10 +109,11 @@ class WebhookPlugin(Plugin):
 
     kind = ""
     plural = ""
+    configured = True
 
-    def __init__(self, initializer: Initializer, client: WebhookClient) -> None:
+    def __init__(self, initializer: Initializer, configuration: Tree) -> None:
         self.initializer = initializer
-        self.client = client
+        self.client = shared_client(initializer, configuration)
         self.meter = initializer.meter
         self.source: Source[tuple[Hook, ...]] = Source(
             initializer, (self.plural,), lambda: read_hooks(initializer.lister(GROUP, self.plural))

@@ -8,10 +8,9 @@ from typing import cast
 
 import orjson
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import Attributes, Plugin
+from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version, row_of, to_storage
-from kapi.admission.webhook.calls import CallFailed, WebhookPlugin, shared_client
+from kapi.admission.webhook.calls import CallFailed, WebhookPlugin
 from kapi.admission.webhook.matching import Invocation, selected
 from kapi.admission.webhook.review import Answer
 from kapi.codecs import json_pieces, json_reading
@@ -178,7 +177,3 @@ def _default(obj: Object, kind: GroupVersionKind) -> None:
     row = row_of(kind)
     if row is not None:
         row.strategy.default(obj)
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return MutatingAdmissionWebhook(initializer, shared_client(initializer, configuration))

@@ -7,10 +7,9 @@ from collections.abc import Awaitable
 from twisted.internet.defer import DeferredList
 from twisted.python.failure import Failure
 
-from kapi.admission.initializer import Initializer
-from kapi.admission.interface import Attributes, Plugin
+from kapi.admission.interface import Attributes
 from kapi.admission.versions import in_version
-from kapi.admission.webhook.calls import WebhookPlugin, shared_client
+from kapi.admission.webhook.calls import WebhookPlugin
 from kapi.admission.webhook.matching import Invocation, selected
 from kapi.machinery.tree import Object
 
@@ -53,7 +52,3 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
             raise
         if failures:
             failures[0].raiseException()
-
-
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return ValidatingAdmissionWebhook(initializer, shared_client(initializer, configuration))

@@ -1,15 +1,23 @@
-"""PersistentVolumeClaimResize: only bound claims of classes that allow it may grow."""
+"""Plugins of volumes and claims: the growth of claims, and the finalizer that keeps volumes and claims while they are used."""
 
 from __future__ import annotations
 
 from kapi.admission.initializer import Initializer
-from kapi.admission.interface import UPDATE, Attributes, Plugin, denied
-from kapi.admission.plugins.default_storage_class import claim_class
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.admission.plugins.default_class import claim_class
 from kapi.machinery import tree
 from kapi.resources.shared import quantities
 
+_FINALIZERS = {
+    ("", "persistentvolumes"): "kubernetes.io/pv-protection",
+    ("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
+    ("storage.k8s.io", "volumeattributesclasses"): "kubernetes.io/vac-protection",
+}
+
 
 class PersistentVolumeClaimResize(Plugin):
+    """Only bound claims of classes that allow it may grow."""
+
     operations = frozenset({UPDATE})
     resources = frozenset({"persistentvolumeclaims"})
 
@@ -37,5 +45,17 @@ class PersistentVolumeClaimResize(Plugin):
             )
 
 
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return PersistentVolumeClaimResize(initializer)
+class StorageObjectInUseProtection(Plugin):
+    """Volumes and claims get the finalizer that keeps them while they are used."""
+
+    operations = frozenset({CREATE})
+    resources = frozenset(plural for _, plural in _FINALIZERS)
+
+    def admit(self, attributes: Attributes) -> None:
+        finalizer = _FINALIZERS.get((attributes.resource.group, attributes.resource.resource))
+        if finalizer is None or attributes.subresource or attributes.obj is None:
+            return
+        metadata = attributes.obj["metadata"]
+        present = metadata.get("finalizers") or []
+        if finalizer not in present:
+            metadata["finalizers"] = [*present, finalizer]

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: nothing new in namespaces that are missing or going; the system's namespaces stay."""
+"""Plugins of namespaces: nothing new in namespaces that are missing or going; the system's namespaces stay."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kapi.admission.initializer import Initializer
 from kapi.admission.interface import CREATE, DELETE, UPDATE, Attributes, Plugin, denied
 from kapi.machinery import tree
 from kapi.machinery.gvk import GroupResource
-from kapi.machinery.status import StatusError, forbidden, not_found
+from kapi.machinery.status import AlreadyExists, StatusError, forbidden, not_found
 from kapi.machinery.tree import Object
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
@@ -18,6 +18,8 @@ _RECENT_SECONDS = 30.0  # for which a deleted namespace is looked up in the stor
 
 
 class NamespaceLifecycle(Plugin):
+    """Nothing new in namespaces that are missing or going; the system's namespaces stay."""
+
     operations = frozenset({CREATE, UPDATE, DELETE})
 
     def __init__(self, initializer: Initializer) -> None:
@@ -85,5 +87,45 @@ class NamespaceLifecycle(Plugin):
         raise error
 
 
-def make(initializer: Initializer, configuration: object) -> Plugin:
-    return NamespaceLifecycle(initializer)
+class NamespaceAutoProvision(Plugin):
+    """Creates the namespace of a new object."""
+
+    operations = frozenset({CREATE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
+        if attributes.dry_run or not attributes.namespace or attributes.kind[::2] == ("", "Namespace"):
+            return None
+        if self.initializer.lister("", "namespaces").get("", attributes.namespace) is not None:
+            return None
+        return self._create(attributes)
+
+    async def _create(self, attributes: Attributes) -> None:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": attributes.namespace}}
+        try:
+            await self.initializer.resource("", "namespaces").create(namespace)
+        except AlreadyExists:
+            return
+        except StatusError as error:
+            raise denied(attributes, error.message) from None
+
+
+class NamespaceExists(Plugin):
+    """Refuses objects in a namespace that does not exist."""
+
+    operations = frozenset({CREATE, UPDATE, DELETE})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        if not attributes.namespace or attributes.kind[::2] == ("", "Namespace"):
+            return None
+        if self.initializer.lister("", "namespaces").get("", attributes.namespace) is not None:
+            return None
+        return self._look(attributes.namespace)
+
+    async def _look(self, name: str) -> None:
+        await self.initializer.resource("", "namespaces").get(name)  # raises NotFound

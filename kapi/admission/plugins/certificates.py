@@ -1,0 +1,132 @@
+"""Plugins of certificates: who may approve, sign or attest for a signer (upstream: ``pkg/apis/certificates/authorization``)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin, denied
+from kapi.authorization.interface import Attributes as Question
+from kapi.machinery.tree import Object
+from kapi.request.user import UserInfo
+
+_SIGNER = "kubernetes.io/kube-apiserver-client"
+
+
+async def may(initializer: Initializer, user: UserInfo, verb: str, signer: str) -> bool:
+    """Asks for the signer itself and then for its whole domain (``example.com/*``)."""
+    domain = signer.partition("/")[0] + "/*"
+    for name in (signer, domain):
+        question = Question(user, verb, group="certificates.k8s.io", version="*", resource="signers", name=name)
+        if await initializer.is_allowed(question):
+            return True
+    return False
+
+
+class CertificateApproval(Plugin):
+    """Approving a request needs the permission to ``approve`` for its signer."""
+
+    operations = frozenset({UPDATE})
+    resources = frozenset({"certificatesigningrequests"})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        if attributes.subresource != "approval" or attributes.resource.resource != "certificatesigningrequests":
+            return None
+        return self._check(attributes)
+
+    async def _check(self, attributes: Attributes) -> None:
+        signer = ((attributes.old or {}).get("spec") or {}).get("signerName", "")
+        if not await may(self.initializer, attributes.user, "approve", signer):
+            raise denied(attributes, f'user not permitted to approve requests with signerName "{signer}"')
+
+
+class CertificateSigning(Plugin):
+    """Writing a request's status needs the permission to ``sign`` for its signer."""
+
+    operations = frozenset({UPDATE})
+    resources = frozenset({"certificatesigningrequests"})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        if attributes.subresource != "status" or attributes.resource.resource != "certificatesigningrequests":
+            return None
+        before = (attributes.old or {}).get("status") or {}
+        after = (attributes.obj or {}).get("status") or {}
+        if before.get("certificate") == after.get("certificate") and (before.get("conditions") or []) == (
+            after.get("conditions") or []
+        ):
+            return None
+        return self._check(attributes)
+
+    async def _check(self, attributes: Attributes) -> None:
+        signer = ((attributes.old or {}).get("spec") or {}).get("signerName", "")
+        if not await may(self.initializer, attributes.user, "sign", signer):
+            raise denied(attributes, f'user not permitted to sign requests with signerName "{signer}"')
+
+
+class CertificateSubjectRestriction(Plugin):
+    """No client certificate of ``system:masters`` is signed."""
+
+    operations = frozenset({CREATE})
+    resources = frozenset({"certificatesigningrequests"})
+
+    def validate(self, attributes: Attributes) -> None:
+        if attributes.resource.resource != "certificatesigningrequests" or attributes.subresource:
+            return
+        spec = (attributes.obj or {}).get("spec") or {}
+        if spec.get("signerName") != _SIGNER:
+            return
+        try:
+            pem = base64.b64decode(spec.get("request") or "", validate=True)
+            if b"-----BEGIN" not in pem:
+                raise ValueError("PEM block type must be CERTIFICATE REQUEST")
+            subject = x509.load_pem_x509_csr(pem).subject
+        except (ValueError, binascii.Error) as error:
+            raise denied(attributes, f"failed to parse CSR: {error}") from None
+        if any(part.value == "system:masters" for part in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)):
+            raise denied(attributes, f"use of {_SIGNER} signer with system:masters group is not allowed")
+
+
+class ClusterTrustBundleAttest(Plugin):
+    """Writing a signer's bundle needs the permission to ``attest`` for it (beta, off by default)."""
+
+    gate = "ClusterTrustBundle"
+    operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"clustertrustbundles"})
+
+    def __init__(self, initializer: Initializer) -> None:
+        self.initializer = initializer
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        if attributes.resource.resource != "clustertrustbundles" or attributes.resource.group != "certificates.k8s.io":
+            return None
+        signer = ((attributes.obj or {}).get("spec") or {}).get("signerName", "")
+        if not signer or attributes.operation == UPDATE and _only_collection_fields(attributes):
+            return None
+        return self._check(attributes, signer)
+
+    async def _check(self, attributes: Attributes, signer: str) -> None:
+        if not await may(self.initializer, attributes.user, "attest", signer):
+            raise denied(attributes, f'user not permitted to attest for signerName "{signer}"')
+
+
+def _only_collection_fields(attributes: Attributes) -> bool:
+    """Whether nothing but what the garbage collector edits has changed."""
+    own = ("ownerReferences", "finalizers", "managedFields")
+
+    def rest(obj: Object | None) -> object:
+        obj = obj or {}
+        metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in own}
+        return {**obj, "metadata": metadata}
+
+    return bool(rest(attributes.obj) == rest(attributes.old))

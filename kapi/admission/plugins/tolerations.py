@@ -1,0 +1,225 @@
+"""Plugins that add tolerations to pods, or allow them; of two tolerations that cover each other only the wider stays.
+
+Upstream: ``pkg/util/tolerations``, ``podtolerationrestriction``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from math import inf
+
+import orjson
+
+from kapi.admission.initializer import Initializer
+from kapi.admission.interface import CREATE, UPDATE, Attributes, Plugin
+from kapi.admission.pods import is_pod
+from kapi.machinery.each import elements
+from kapi.machinery.gvk import GroupResource
+from kapi.machinery.status import generic, not_found
+from kapi.machinery.tree import Object, Tree
+from kapi.resources.shared.compute import qos_class
+
+Toleration = Object
+_Key = tuple[str, str, str | None]
+_NOT_READY = "node.kubernetes.io/not-ready"
+_UNREACHABLE = "node.kubernetes.io/unreachable"
+_DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
+_ALLOWED = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+_PRESSURE = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
+
+
+class TolerationIndex:
+    """Tolerations indexed by key, effect and value, to find one that covers another."""
+
+    def __init__(self, tolerations: Iterable[Toleration] = ()) -> None:
+        self._known: set[bytes] = set()
+        #: key, effect and value (None: any) -> the two that last longest: seconds and which it is
+        self._longest: dict[_Key, list[tuple[float, bytes]]] = {}
+        for toleration in elements(tolerations):
+            self.add(toleration)
+
+    def add(self, toleration: Toleration) -> None:
+        encoded = _encoded(toleration)
+        self._known.add(encoded)
+        operator = toleration.get("operator") or "Equal"
+        if operator not in ("Equal", "Exists"):
+            return
+        effect, seconds = toleration.get("effect") or "", toleration.get("tolerationSeconds")
+        value = None if operator == "Exists" else toleration.get("value", "")
+        lasting = inf if effect != "NoExecute" or seconds is None else seconds
+        longest = self._longest.setdefault((toleration.get("key") or "", effect, value), [])
+        if all(other != encoded for _, other in longest):
+            longest.append((lasting, encoded))
+            longest.sort(reverse=True)
+            del longest[2:]
+
+    def covers(self, narrow: Toleration, *, equal: bool = True) -> bool:
+        """Whether one of them tolerates all that this one does; ``equal``: the same one counts, too."""
+        encoded = _encoded(narrow)
+        if encoded in self._known and equal:
+            return True
+        key, effect, seconds = narrow.get("key") or "", narrow.get("effect") or "", narrow.get("tolerationSeconds")
+        values = [None, narrow.get("value", "")] if narrow.get("operator") == "Equal" else [None]
+        for value in values:
+            for wide_key in {key, ""} if value is None else {key}:
+                for wide_effect in {effect, ""}:
+                    for lasting, other in self._longest.get((wide_key, wide_effect, value), ()):
+                        if other != encoded and (lasting == inf or seconds is not None and seconds <= lasting):
+                            return True
+        return False
+
+
+def _encoded(toleration: Toleration) -> bytes:
+    return orjson.dumps(toleration, option=orjson.OPT_SORT_KEYS)
+
+
+def merged(first: list[Toleration], second: list[Toleration]) -> list[Toleration]:
+    """Both lists without tolerations that others cover; of equal ones the first stays."""
+    everything = [*first, *second]
+    later = TolerationIndex()
+    covered_later = [False] * len(everything)
+    for i in elements(range(len(everything) - 1, -1, -1)):
+        covered_later[i] = later.covers(everything[i], equal=False)
+        later.add(everything[i])
+    kept, known = [], TolerationIndex()
+    for i, toleration in enumerate(elements(everything)):
+        if not covered_later[i] and not known.covers(toleration):
+            kept.append(toleration)
+            known.add(toleration)
+    return kept
+
+
+class DefaultTolerationSeconds(Plugin):
+    """Pods stay five minutes on a node that is not ready or not reachable."""
+
+    operations = frozenset({CREATE, UPDATE})
+    resources = frozenset({"pods"})
+
+    def __init__(self, initializer: Initializer) -> None:
+        settings = initializer.settings
+        self.seconds = ((_NOT_READY, settings.not_ready_toleration), (_UNREACHABLE, settings.unreachable_toleration))
+
+    def admit(self, attributes: Attributes) -> None:
+        if not is_pod(attributes) or attributes.obj is None:
+            return
+        spec = attributes.obj.setdefault("spec", {})
+        tolerations = spec.get("tolerations") or []
+        added = [
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+            for key, seconds in self.seconds
+            if not any(
+                toleration.get("key", "") in (key, "") and toleration.get("effect", "") in ("NoExecute", "")
+                for toleration in tolerations
+            )
+        ]
+        if added:
+            spec["tolerations"] = [*tolerations, *added]
+
+
+class ExtendedResourceToleration(Plugin):
+    """Pods that ask for an extended resource tolerate nodes dedicated to it."""
+
+    operations = frozenset({CREATE, UPDATE})
+
+    def admit(self, attributes: Attributes) -> None:
+        if not is_pod(attributes) or attributes.obj is None:
+            return
+        spec = attributes.obj.get("spec") or {}
+        names = {
+            name
+            for field in ("containers", "initContainers")
+            for container in elements(spec, field)
+            for name in elements(container, "resources", "requests")
+            if is_extended(name)
+        }
+        if not names:
+            return
+        tolerations = spec.setdefault("tolerations", [])
+        places: dict[object, int] = {}
+        for i, toleration in enumerate(tolerations):
+            if [toleration.get(key) for key in ("operator", "effect", "value")] == ["Exists", "NoSchedule", None]:
+                places.setdefault(toleration.get("key"), i)
+        for name in sorted(names):
+            toleration = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
+            place = places.get(name)
+            if place is None:
+                tolerations.append(toleration)
+            else:
+                tolerations[place] = toleration
+
+
+def is_extended(name: str) -> bool:
+    """A resource with a domain that is not Kubernetes' own."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+class PodTolerationRestriction(Plugin):
+    """Tolerations that a namespace adds and allows."""
+
+    operations = frozenset({CREATE, UPDATE})
+    configured = True
+
+    def __init__(self, initializer: Initializer, configuration: Tree) -> None:
+        given = configuration or {}
+        self.initializer = initializer
+        self.defaults: list[Toleration] = given.get("default") or []
+        self.allowed: list[Toleration] = given.get("whitelist") or []
+
+    def admit(self, attributes: Attributes) -> Awaitable[None] | None:
+        return self._admit(attributes) if is_pod(attributes) else None
+
+    def validate(self, attributes: Attributes) -> Awaitable[None] | None:
+        return self._validate(attributes) if is_pod(attributes) else None
+
+    async def _admit(self, attributes: Attributes) -> None:
+        assert attributes.obj is not None
+        spec = attributes.obj.setdefault("spec", {})
+        extra: list[Toleration] = []
+        if attributes.operation == CREATE:
+            of_namespace = await self._annotated(attributes.namespace, _DEFAULTS)
+            extra = list(self.defaults if of_namespace is None else of_namespace)
+        if qos_class(spec) != "BestEffort":
+            extra.append(dict(_PRESSURE))
+        if extra:
+            spec["tolerations"] = merged(spec.get("tolerations") or [], extra)
+        await self._validate(attributes)
+
+    async def _validate(self, attributes: Attributes) -> None:
+        tolerations = ((attributes.obj or {}).get("spec") or {}).get("tolerations") or []
+        if not tolerations:
+            return
+        allowed, whose = await self._annotated(attributes.namespace, _ALLOWED), "namespace"
+        if allowed is None:
+            allowed, whose = self.allowed, "cluster"
+        if not allowed:
+            return
+        covering = TolerationIndex(allowed)
+        if not all(covering.covers(toleration) for toleration in elements(tolerations)):
+            raise generic(
+                f"pod tolerations (possibly merged with namespace default tolerations) conflict with its {whose} whitelist"
+            )
+
+    async def _annotated(self, name: str, annotation: str) -> list[Toleration] | None:
+        namespace = await self.initializer.live("", "namespaces", name)
+        if namespace is None:
+            raise not_found(GroupResource("", "namespaces"), name)
+        text = (namespace["metadata"].get("annotations") or {}).get(annotation)
+        if text is None:
+            return None
+        try:
+            found = orjson.loads(text) if text else []
+        except orjson.JSONDecodeError as error:
+            raise generic(str(error)) from None
+        if found is None:
+            return []
+        if not isinstance(found, list) or not all(map(_is_toleration, found)):
+            raise generic("json: cannot unmarshal into Go value of type []v1.Toleration")
+        return found
+
+
+def _is_toleration(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        type(item) is (int if name == "tolerationSeconds" else str)
+        for name, item in value.items()
+        if name in ("key", "operator", "value", "effect", "tolerationSeconds")
+    )
