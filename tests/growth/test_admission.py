@@ -12,7 +12,6 @@ import pytest
 from kapi.admission.policy import mutating as policies
 from kapi.admission.policy import validating as judging
 from kapi.admission.webhook import mutating, validating
-from kapi.admission.webhook.client import WebhookClient
 from kapi.machinery import warnings
 from kapi.machinery.tree import Object
 from tests.admission.fakes import FakeClient, FakeLister, attributes, finish, initializer
@@ -71,9 +70,9 @@ def hook(plugin: Any, plural: str, response: Object) -> Any:
     }  # fmt: skip
     client.put(GROUP, plural, {"metadata": {"name": "a", "uid": "u"}, "webhooks": [webhook]})
     client.put("", "namespaces", {"metadata": {"name": "n"}})
-    answering: Any = Answering(response)
-    made: WebhookClient = answering
-    return plugin(initializer(client), made)
+    made = plugin(initializer(client), None)
+    made.client = Answering(response)
+    return made
 
 
 def answered(**response: Any) -> Work:
