@@ -12,7 +12,6 @@ class GlobalOptions(FlagSet):
 
     help: bool
     version: str
-    testbed: bool
 
     def add(self) -> None:
         self.switch("help", False, "Show this text.", short="h")
