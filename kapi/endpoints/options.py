@@ -77,7 +77,8 @@ def list_options(ctx: RequestContext, *, watch: bool = False) -> ListOptions:
         continue_=ctx.first("continue"),
         send_initial_events=boolean(ctx, "sendInitialEvents"),
     )
-    errors = _check_list(options)
+    # of the old paths with /watch/ the query says nothing of watching, so upstream checks it as that of a list
+    errors = _check_watch(options) if boolean(ctx, "watch") else _check_list(options)
     if errors:
         check_selectors(options)  # invalid selectors are reported first
     _invalid("ListOptions", errors)
@@ -93,8 +94,6 @@ def check_selectors(options: ListOptions) -> tuple[LabelSelector, FieldSelector]
 
 
 def _check_list(options: ListOptions) -> list[FieldError]:
-    if options.watch:
-        return _check_watch(options)
     errors: list[FieldError] = []
     path, match = Path("resourceVersionMatch"), options.resource_version_match
     if match is not None:
@@ -120,8 +119,7 @@ def _match_not_supported(path: Path, value: str, *names: str) -> FieldError:
 def _check_watch(options: ListOptions) -> list[FieldError]:
     errors: list[FieldError] = []
     path, match = Path("resourceVersionMatch"), options.resource_version_match
-    if options.send_initial_events is None and match is None and options.resource_version in ("", "0"):
-        # upstream sets defaults before validation: such a watch begins with the present objects
+    if begins_with_objects(options):
         if options.continue_:
             errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
         return errors
@@ -137,6 +135,12 @@ def _check_watch(options: ListOptions) -> list[FieldError]:
     if match is not None and options.continue_:
         errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
     return errors
+
+
+def begins_with_objects(options: ListOptions) -> bool:
+    """Whether a watch has ``sendInitialEvents`` by default; upstream sets defaults before validation."""
+    given = options.send_initial_events is not None or options.resource_version_match is not None
+    return not given and options.resource_version in ("", "0")
 
 
 def check_initial_events(features: Mapping[str, bool]) -> None:

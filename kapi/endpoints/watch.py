@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from kapi.codecs.negotiation import output_media_type
 from kapi.endpoints.encoding import MIN_SHARED_BYTES
-from kapi.endpoints.options import ListOptions, check_initial_events, list_options
+from kapi.endpoints.options import ListOptions, begins_with_objects, boolean, check_initial_events, list_options
 from kapi.endpoints.scope import RequestScope, path_name
 from kapi.endpoints.selection import predicate_of
 from kapi.endpoints.tunnel import wants_websocket
@@ -33,6 +33,7 @@ from kapi.registry.read import parse_revision
 from kapi.request.context import RequestContext
 from kapi.request.http import HTTPRequest
 from kapi.request.response import Response, StreamResponse
+from kapi.resources.shared.features import enabled
 from kapi.runtime.sliced import call_of
 from kapi.store.errors import Compacted
 from kapi.watchcache.cache import Batch
@@ -61,7 +62,9 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
         raise refusal
     form = form_of(scope, media, ctx.first("includeObject", "Metadata") if media.as_kind == "Table" else "")
     cache = scope.store.cache
+    features = scope.store.environment.features
     initial = options.send_initial_events
+    by_default = bool(boolean(ctx, "watch")) and begins_with_objects(options) and enabled(features, "WatchList")
     if initial is None:
         initial = since == 0
     error: status.StatusError | None = None
@@ -81,7 +84,8 @@ async def watch_objects(ctx: RequestContext, scope: RequestScope) -> Response:
     if error is not None:
         stream.error = error
     else:
-        initial_end = stream.notes_listed = bool(options.send_initial_events and options.allow_watch_bookmarks)
+        listed = options.send_initial_events or by_default
+        initial_end = stream.notes_listed = bool(listed and options.allow_watch_bookmarks)
         stream.begin = partial(
             cache.watch,
             since=None if initial or since == 0 else since,

@@ -176,7 +176,8 @@ def not_supported(path: Path | str, value: object, supported: Iterable[str]) -> 
 
 
 def too_long(path: Path | str, max_length: int) -> FieldError:
-    detail = f"may not be more than {max_length} bytes" if max_length >= 0 else "value is too long"
+    word = "byte" if max_length == 1 else "bytes"
+    detail = f"may not be more than {max_length} {word}" if max_length >= 0 else "value is too long"
     return FieldError(ErrorType.TOO_LONG, path, "", detail)
 
 

@@ -88,7 +88,7 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
             return await _insert_once(store, op, obj, attributes)
         except Outdated as outdated:
             if attempt + 1 == _MAX_ATTEMPTS:
-                raise interpret(outdated, store.group_resource, metadata["name"]) from None
+                raise interpret(outdated, op.group_resource, metadata["name"]) from None
             drop_tracebacks(outdated)
             attributes.charges.clear()  # quota admission charges the next attempt again
         except KeyExists as taken:
@@ -96,9 +96,9 @@ async def insert(store: ResourceStore, op: Operation, obj: Object, attributes: A
             name = metadata["name"]
             if generated and attempt + 1 < _MAX_ATTEMPTS:
                 continue
-            error = status.already_exists(store.group_resource, name)
+            error = status.already_exists(op.group_resource, name)
             if generated:
-                error = status.generate_name_conflict(store.group_resource, name)
+                error = status.generate_name_conflict(op.group_resource, name)
             entry = _readable(store, op.namespace, name)
             if entry is not None and entry.object["metadata"].get("deletionTimestamp"):
                 error = status.AlreadyExists(f"object is being deleted: {error.message}", details=error.details)
@@ -148,10 +148,10 @@ async def _insert_once(store: ResourceStore, op: Operation, obj: Object, attribu
             committed = False
             raise
         except OutcomeUnknown as unknown:
-            raise interpret(unknown, store.group_resource, name) from unknown
+            raise interpret(unknown, op.group_resource, name) from unknown
         except StoreError as error:
             committed = False
-            raise interpret(error, store.group_resource, name) from error
+            raise interpret(error, op.group_resource, name) from error
         committed = not op.dry_run
         return outcome
     finally:

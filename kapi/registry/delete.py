@@ -86,7 +86,7 @@ async def delete_unreadable(store: ResourceStore, op: Operation, error: Unreadab
     except (RevisionConflict, KeyMissing):
         raise
     except StoreError as failed:
-        raise interpret(failed, store.group_resource, op.name) from failed
+        raise interpret(failed, op.group_resource, op.name) from failed
     log.warn(
         "deleted an object that could not be read: {resource} {key}",
         resource=str(store.group_resource),
@@ -141,7 +141,7 @@ async def delete(store: ResourceStore, op: Operation) -> Stored:
             try:
                 entry = store.cache.get(op.namespace, op.name)
                 if entry is None:
-                    raise missing(store.group_resource, op.namespace, op.name)
+                    raise missing(op.group_resource, op.namespace, op.name)
                 refuse_readable(store, op)
                 return await _delete_once(store, op, entry)
             except Unreadable as error:
@@ -207,7 +207,7 @@ async def _delete_once(store: ResourceStore, op: Operation, entry: Entry) -> Sto
     except (RevisionConflict, KeyMissing):
         raise
     except StoreError as error:
-        raise interpret(error, store.group_resource, op.name) from error
+        raise interpret(error, op.group_resource, op.name) from error
     if row.lifecycle is not None:
         await row.lifecycle.after_delete(obj, context)
     return store.written(op.user, obj, halves, revision, deleted=True)
@@ -240,7 +240,7 @@ async def _store_marked(store: ResourceStore, op: Operation, obj: Object, existi
     except (RevisionConflict, KeyMissing):
         raise
     except StoreError as error:
-        raise interpret(error, store.group_resource, op.name) from error
+        raise interpret(error, op.group_resource, op.name) from error
     return store.written(op.user, obj, halves, revision)
 
 

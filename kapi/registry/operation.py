@@ -8,7 +8,7 @@ import msgspec
 
 from kapi.machinery import warnings
 from kapi.machinery.field import FieldError
-from kapi.machinery.gvk import GroupVersionKind, GroupVersionResource
+from kapi.machinery.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from kapi.machinery.tree import Object, Tree
 from kapi.registry.deletions import PendingDeletion
 from kapi.request.context import RequestContext
@@ -43,6 +43,11 @@ class Operation(msgspec.Struct):
     stored_bytes: int = 0  # size of the object that an update replaces
     pending: PendingDeletion | None = None  # set while a collection is deleted: its place in a batch
     sent: Callable[[], Tree] | None = None  # the object as the client sent it, for messages that quote it
+
+    @property
+    def group_resource(self) -> GroupResource:
+        """The resource as errors name it: events of events.k8s.io are stored as those of the core group."""
+        return GroupResource(self.resource.group, self.resource.plural)
 
     @property
     def strategy(self) -> Strategy:

@@ -12,6 +12,7 @@ import orjson
 from kapi.machinery import status
 from kapi.machinery.field import Path, invalid
 from kapi.machinery.golang import NumberError, parse_uint
+from kapi.machinery.gvk import GroupResource
 from kapi.machinery.selectors import Predicate
 from kapi.registry.errors import missing
 from kapi.registry.resource_store import ResourceStore, check_name
@@ -46,15 +47,28 @@ def parse_revision(text: str, *, listing: bool = False) -> int:
     raise status.generic(str(cause))
 
 
-async def get(store: ResourceStore, namespace: str, name: str, resource_version: str = "") -> Entry:
-    """The object's entry, not older than ``resource_version``; "" means the latest.  Raises NotFound, Timeout."""
+#: resources without a watch cache upstream, where the store answers a GET
+_UNCACHED = frozenset((GroupResource("", "events"),))
+
+
+async def get(
+    store: ResourceStore, namespace: str, name: str, resource_version: str = "", resource: GroupResource | None = None
+) -> Entry:
+    """The object's entry, not older than ``resource_version``; "" means the latest.  Raises NotFound, Timeout.
+
+    ``resource``: as errors name it, when that is not its name in the store.
+    """
     check_name(name)
-    waiting = store.cache.wait_for(parse_revision(resource_version)) if resource_version else store.cache.wait_fresh()
+    if resource_version:
+        uncached = store.group_resource in _UNCACHED
+        waiting = store.cache.wait_for(parse_revision(resource_version, listing=uncached))
+    else:
+        waiting = store.cache.wait_fresh()
     if waiting is not None:
         await _timed(store.cache, waiting)
     entry = store.cache.get(namespace, name)
     if entry is None:
-        raise missing(store.group_resource, namespace, name)
+        raise missing(resource or store.group_resource, namespace, name)
     return entry
 
 

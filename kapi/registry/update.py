@@ -37,7 +37,7 @@ async def update(
     Retries when another writer was first, unless the new object has a resourceVersion: then a mismatch is a Conflict.
     A write that changes nothing stores nothing.  Raises StatusError.
     """
-    name, resource = op.name, store.group_resource
+    name, resource = op.name, op.group_resource
     check_name(name)
     creatable = allow_create or op.strategy.allow_create_on_update
     while True:
@@ -81,7 +81,7 @@ async def _create_instead(store: ResourceStore, op: Operation, obj: Object) -> S
     try:
         return await insert(store, op, obj, attributes)
     except KeyExists as error:
-        raise interpret(error, store.group_resource, op.name) from None
+        raise interpret(error, op.group_resource, op.name) from None
 
 
 def _check_version(metadata: Object, current: str, resource: GroupResource, op: Operation) -> None:
@@ -126,7 +126,7 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
     if store.row.guard is not None:
         await store.row.guard(obj, existing, context)
 
-    _check_version(metadata, old_meta["resourceVersion"], store.group_resource, op)
+    _check_version(metadata, old_meta["resourceVersion"], op.group_resource, op)
     context.stored = entry.data
     lifecycle = store.row.lifecycle
     finish = await lifecycle.begin_update(obj, existing, context) if lifecycle is not None else None
@@ -164,10 +164,10 @@ async def _update_once(store: ResourceStore, op: Operation, existing: Object, en
                 committed = False
                 raise  # the next attempt decides: a patch may still apply, a given resourceVersion does not match
             except OutcomeUnknown as unknown:
-                raise interpret(unknown, store.group_resource, op.name) from unknown
+                raise interpret(unknown, op.group_resource, op.name) from unknown
             except StoreError as error:
                 committed = False
-                raise interpret(error, store.group_resource, op.name) from error
+                raise interpret(error, op.group_resource, op.name) from error
             outcome = store.written(op.user, kept, halves, revision)
         committed = not op.dry_run
         return outcome
@@ -232,7 +232,7 @@ async def _delete_finalized(store: ResourceStore, op: Operation, obj: Object, en
     except (RevisionConflict, KeyMissing):
         raise
     except StoreError as error:
-        raise interpret(error, store.group_resource, op.name) from error
+        raise interpret(error, op.group_resource, op.name) from error
     outcome = store.written(op.user, obj, halves, revision, deleted=True)
     if store.row.lifecycle is not None:
         await store.row.lifecycle.after_delete(obj, store.context(op))

@@ -38,6 +38,12 @@ MAX_DEPTH = 240  # levels of nesting of an object; upstream allows 10,000
 _ENCODER_DEPTH = 254  # levels that orjson writes
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+#: of groups whose servers have schemes of their own
+_SCHEMES = {
+    "meta.k8s.io": _META_SCHEME,
+    "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
+    "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
+}
 
 
 def decode(
@@ -224,7 +230,7 @@ def _refuse(body: Object, given: GroupVersionKind, expected: GroupVersionKind) -
         raise cannot_handle(given, expected, text)
     if not known and not is_registered(given):
         version = str(given.group_version)
-        scheme = _META_SCHEME if expected.group == "meta.k8s.io" else _SCHEME
+        scheme = _SCHEMES.get(expected.group, _SCHEME)
         text = f'no kind {quote(given.kind)} is registered for version {quote(version)} in scheme "{scheme}"'
         raise cannot_handle(given, expected, text)
     if expected.group == "meta.k8s.io":

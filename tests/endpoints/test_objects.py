@@ -195,3 +195,25 @@ def test_a_body_that_is_no_protobuf_is_quoted(api: MemoryAPI) -> None:
     answer = api.ask("POST", "/api/v1/namespaces/n/configmaps", b"{}", type="application/vnd.kubernetes.protobuf")
     why = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] ({})"
     assert (answer.code, answer.json["message"].partition("): ")[2]) == (400, why)
+
+
+@pytest.mark.parametrize(("group", "name"), [("", "events"), ("events.k8s.io", "events.events.k8s.io")])
+def test_errors_of_events_name_the_group_that_was_asked(api: MemoryAPI, group: str, name: str) -> None:
+    path = f"/{f'apis/{group}/v1' if group else 'api/v1'}/namespaces/n/events"
+    for method in ("GET", "DELETE"):
+        answer = api.ask(method, f"{path}/none")
+        assert answer.code == 404 and answer.json["message"] == f'{name} "none" not found'
+        assert answer.json["details"].get("group", "") == group
+    bad = api.ask("GET", f"{path}/none?resourceVersion=x")
+    assert bad.code == 400 and bad.json["message"].startswith("invalid resource version: resourceVersion: ")
+
+
+def test_a_kind_that_a_server_does_not_know_is_told_with_its_scheme(api: MemoryAPI) -> None:
+    for group, scheme in (
+        ("apiregistration.k8s.io", "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"),
+        ("apps", "pkg/api/legacyscheme/scheme.go:30"),
+    ):
+        plural = "apiservices" if group.startswith("api") else "namespaces/n/deployments"
+        body = {"apiVersion": f"{group}/v1", "kind": "Nope", "metadata": {"name": "x"}}
+        answer = api.ask("POST", f"/apis/{group}/v1/{plural}", body)
+        assert answer.code == 400 and answer.json["message"].endswith(f'in scheme "{scheme}"')

@@ -91,6 +91,16 @@ def test_a_binding_that_names_no_pod(api: MemoryAPI) -> None:
     assert (answer.code, answer.json["message"]) == (400, "Name parameter required.")
 
 
+def test_the_uid_counts_in_the_binding_of_a_pod_alone(api: MemoryAPI) -> None:
+    body = {"metadata": {"name": "p", "uid": "other"}, "target": {"name": "node"}}
+    pod(api, "p")
+    answer = api.ask("POST", f"{PODS}/p/binding", body)
+    assert answer.code == 409 and "UID in precondition" in answer.json["message"]
+    table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    assert api.ask("POST", "/api/v1/namespaces/n/bindings", body, headers=table).code == 406
+    assert api.ask("POST", "/api/v1/namespaces/n/bindings", body).code == 201
+
+
 def test_a_placed_pod_goes_when_its_node_says_so(api: MemoryAPI) -> None:
     pod(api, "p", node="one")
     marked = api.ask("DELETE", f"{PODS}/p").json["metadata"]

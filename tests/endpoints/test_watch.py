@@ -191,3 +191,35 @@ def test_one_that_never_begins_is_freed_at_once(api: MemoryAPI, monkeypatch: pyt
         assert [ref() for ref in made] == [None]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("query", "ends"),
+    [
+        ("watch=1&allowWatchBookmarks=true", True),
+        ("watch=1&allowWatchBookmarks=x&resourceVersion=0", True),
+        ("watch=1&allowWatchBookmarks=false", False),
+        ("watch=1", False),
+        ("watch=1&allowWatchBookmarks=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", False),
+    ],
+)
+def test_a_watch_from_the_present_objects_says_where_they_end(api: MemoryAPI, query: str, ends: bool) -> None:
+    put(api, "a")
+    watch = api.ask("GET", f"{MAPS}?{query}&timeoutSeconds=60")
+    api.turn()
+    marks = [event["object"]["metadata"] for event in watch.events if event["type"] == "BOOKMARK"]
+    assert [mark["annotations"] for mark in marks] == ([{"k8s.io/initial-events-end": "true"}] if ends else [])
+
+
+def test_options_of_an_old_watch_path_are_checked_as_those_of_a_list(api: MemoryAPI) -> None:
+    old = "/api/v1/watch/namespaces/n/configmaps?timeoutSeconds=60"
+    answer = api.ask("GET", f"{old}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
+    causes = [cause["message"] for cause in answer.json["details"]["causes"]]
+    assert answer.code == 422 and causes == [
+        "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        "Forbidden: sendInitialEvents is forbidden for list",
+    ]
+    put(api, "a")
+    watch = api.ask("GET", f"{old}&allowWatchBookmarks=true")
+    api.turn()
+    assert seen(watch) == [("ADDED", "a")]

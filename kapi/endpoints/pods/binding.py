@@ -36,7 +36,7 @@ class Binding:
         assert info is not None and ctx.user is not None
         if ctx.method != "POST":
             raise status.method_not_allowed()
-        media = output_media_type(ctx, "create")
+        media = output_media_type(ctx, "create", scope.subresource is not None)
         data = raw_body(ctx)
         options = write_options(ctx, "CreateOptions")
         binding = decode_object(ctx, data, BINDING, type_of(BINDING), options.field_validation)
@@ -57,6 +57,8 @@ class Binding:
         await self._pods.admission.validate(attributes)
         if not name:
             raise status.bad_request("Name parameter required.")
+        if scope.subresource is None:  # upstream ignores the uid in the older resource
+            metadata = {key: value for key, value in metadata.items() if key != "uid"}
         await self._assign(ctx.user, info.namespace, name, metadata, target["name"], options.dry_run)
         return respond_tree(201, SUCCESS, media)
 
