@@ -20,10 +20,12 @@ from kapi.machinery import checkpoint as checkpoints
 from kapi.machinery.checkpoint import checkpoint
 from kapi.machinery.each import elements
 from kapi.machinery.freeing import free_in_steps
+from kapi.machinery.golang import quote
 from kapi.machinery.tree import Object, Tree
 
 _MAX_INTEGER_LENGTH = 20  # characters of a 64-bit number
 _PAIRS_PER_CHECKPOINT = 10_000
+_MAX_GO_DEPTH = 10_000  # levels of nesting
 _WORDS = {"t": "true", "f": "false", "n": "null"}
 _SPACES = (b" ", b"\n", b"\t", b"\r")
 #: a string, possibly without its end: matched so that the search skips it
@@ -181,7 +183,7 @@ def _parse(data: bytes, mapping: Callable[[list[tuple[str, Tree]]], Tree], **hoo
     except (json.JSONDecodeError, _ConstantError) as error:
         raise JSONError(_explain(text, error)) from None
     except RecursionError:
-        raise JSONError("exceeded max depth") from None
+        raise JSONError(f"invalid character '{_deepest(text)}' exceeded max depth") from None
 
 
 def text_of(data: bytes) -> str:
@@ -239,18 +241,24 @@ _ENDED = "unexpected end of JSON input"
 
 
 def _shown(char: str) -> str:
+    """A character as Go shows it, which sees only its first byte."""
     if char == "'":
         return r"'\''"
     if char == '"':
         return "'\"'"
-    inner = json.dumps(char, ensure_ascii=False)[1:-1]
-    return f"'{inner}'"
+    first = chr(char.encode("utf-8", "surrogatepass")[0])
+    return f"'{quote(first)[1:-1]}'"
 
 
 def _invalid(text: str, position: int, where: str) -> str:
     if position >= len(text):
         return _ENDED
     return f"invalid character {_shown(text[position])} {where}"
+
+
+def _cut(text: str, position: int, where: str) -> str:
+    """The error in a part that may not end here: Go reads a blank after the end of the text."""
+    return _invalid(text + " ", min(position, len(text)), where)
 
 
 def _explain(text: str, error: ValueError) -> str:
@@ -260,7 +268,7 @@ def _explain(text: str, error: ValueError) -> str:
         found = elements(_STRING_OR_CONSTANT.finditer(text))
         position = next(one.start() for one in found if one[0] == name)
         if name == "-Infinity":
-            return _invalid(text, position + 1, "in numeric literal")
+            return _cut(text, position + 1, "in numeric literal")
         return _invalid(text, position, "looking for beginning of value")
     assert isinstance(error, json.JSONDecodeError)
     position = error.pos
@@ -290,9 +298,11 @@ def _explain(text: str, error: ValueError) -> str:
         for at in range(start, min(start + 4, len(text))):
             if text[at] not in "0123456789abcdefABCDEF":
                 return _invalid(text, at, "in \\u hexadecimal character escape")
-        return _ENDED
+        return _cut(text, len(text), "in \\u hexadecimal character escape")
     if message.startswith("Invalid \\escape"):
-        return _invalid(text, error.pos + 1, "in string escape code")
+        return _cut(text, error.pos + 1, "in string escape code")
+    if message.startswith("Unexpected UTF-8 BOM"):
+        return _invalid(text, 0, "looking for beginning of value")
     return _ENDED
 
 
@@ -315,12 +325,12 @@ def _number_before(text: str, position: int) -> str:
         return ""
     partial = _PARTIAL_NUMBER.match(text, start)
     end = partial.end() if partial else start
-    if end >= len(text) or _NUMBER.fullmatch(text, start, end):
+    if _NUMBER.fullmatch(text, start, end):
         return ""
     if text[end - 1] == ".":
-        return _invalid(text, end, "after decimal point in numeric literal")
+        return _cut(text, end, "after decimal point in numeric literal")
     if text[end - 1] in "eE+-" and end - start > 1:
-        return _invalid(text, end, "in exponent of numeric literal")
+        return _cut(text, end, "in exponent of numeric literal")
     return ""
 
 
@@ -330,12 +340,10 @@ def _explain_value(text: str, position: int) -> str:
     if word:
         for offset, expected in enumerate(word):
             at = position + offset
-            if at >= len(text):
-                return _ENDED
-            if text[at] != expected:
-                return _invalid(text, at, f"in literal {word} (expecting {_shown(expected)})")
+            if text[at : at + 1] != expected:
+                return _cut(text, at, f"in literal {word} (expecting {_shown(expected)})")
     if char == "-":
-        return _invalid(text, position + 1, "in numeric literal")
+        return _cut(text, position + 1, "in numeric literal")
     return _invalid(text, position, "looking for beginning of value")
 
 
@@ -349,6 +357,19 @@ def _container(prefix: str) -> str:
             case "]" | "}" if depth:
                 depth.pop()
     return depth[-1] if depth else ""
+
+
+def _deepest(text: str) -> str:
+    """The bracket with which a text exceeds Go's limit of depth; the one that opens the last level of a less deep text."""
+    depth, most, deepest = 0, 0, "["
+    for found in elements(_STRING_OR_BRACKET.finditer(text)):
+        bracket = found[0]
+        depth += (bracket in "[{") - (bracket in "]}") if len(bracket) == 1 else 0
+        if depth > most:
+            most, deepest = depth, bracket
+            if most > _MAX_GO_DEPTH:
+                break
+    return deepest
 
 
 def kind_of(value: object) -> str:

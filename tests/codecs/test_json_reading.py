@@ -37,7 +37,17 @@ _TREES = st.recursive(
         ('["NaN\\"",-Infinity', "invalid character 'I' in numeric literal"),
         ('["Infinity", Infinity, "\\', "invalid character 'I' looking for beginning of value"),
         ('[{"a]":[1,"{"]},}', "invalid character '}' looking for beginning of value"),
-        ("nul", "unexpected end of JSON input"),
+        ("nul", "invalid character ' ' in literal null (expecting 'l')"),  # Go reads a blank after the end
+        ("[tru", "invalid character ' ' in literal true (expecting 'e')"),
+        ("-", "invalid character ' ' in numeric literal"),
+        ("[1.", "invalid character ' ' after decimal point in numeric literal"),
+        ("1e", "invalid character ' ' in exponent of numeric literal"),
+        ('"abc', "unexpected end of JSON input"),
+        ("\ufeff{}", "invalid character 'ï' looking for beginning of value"),  # Go sees the first byte alone
+        ("é", "invalid character 'Ã' looking for beginning of value"),
+        ("\x00", "invalid character '\\x00' looking for beginning of value"),
+        ("[" * 10_001, "invalid character '[' exceeded max depth"),
+        ('{"a":' * 10_001, "invalid character '{' exceeded max depth"),
         ("nulx", "invalid character 'x' in literal null (expecting 'l')"),
         ("apiVersion: v1", "invalid character 'a' looking for beginning of value"),
         ('"\\x"', "invalid character 'x' in string escape code"),
