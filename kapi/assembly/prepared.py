@@ -26,7 +26,7 @@ from kapi.observability.slis import HealthIndicators
 from kapi.observability.zpages import install_flagz, install_statusz
 from kapi.request.context import RequestContext
 from kapi.runtime.persistent import Persistent
-from kapi.servers.aggregator.metrics import unavailable_services
+from kapi.servers.aggregator.availability import unavailable_services
 from kapi.servers.chain import ServerChain
 from kapi.serving.generic import GenericServer
 from kapi.serving.health import Check, HealthChecks

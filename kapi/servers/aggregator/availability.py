@@ -1,12 +1,18 @@
-"""Availability of the server behind an APIService: decisions without I/O (upstream: kube-aggregator ``status/remote``)."""
+"""Availability of the server behind an APIService: decisions without I/O, and its metric.
+
+Upstream: kube-aggregator ``status/remote``, ``status/metrics``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from prometheus_client.core import GaugeMetricFamily, Metric
+
 from kapi.machinery.tree import Object
-from kapi.resources.apiregistration import available_condition, condition, local_available
+from kapi.resources.apiregistration import available_condition, condition, is_available, local_available
+from kapi.resources.definition import Lister
 
 SERVICE_LABEL = "kubernetes.io/service-name"
 
@@ -108,3 +114,15 @@ def updated_status(obj: Object, verdict: Verdict, now: str) -> Object | None:
         new["lastTransitionTime"] = old.get("lastTransitionTime", now)
     rest = [item for item in (obj.get("status") or {}).get("conditions") or () if item.get("type") != "Available"]
     return {**obj, "status": {**(obj.get("status") or {}), "conditions": [*rest, new]}}
+
+
+def unavailable_services(lister: Lister) -> Iterator[Metric]:
+    """One series for each APIService of ``lister``."""
+    family = GaugeMetricFamily(
+        "aggregator_unavailable_apiservice",
+        "[ALPHA] Gauge of APIServices which are marked as unavailable broken down by APIService name.",
+        labels=["name"],
+    )
+    for service in lister.list():
+        family.add_metric([service["metadata"]["name"]], 0.0 if is_available(service) else 1.0)
+    yield family

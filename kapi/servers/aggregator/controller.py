@@ -16,13 +16,13 @@ from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.runtime.interface import Client
 from kapi.runtime.persistent import Persistent
-from kapi.servers.aggregator.autoregister import GROUP, AutoRegistration
 from kapi.servers.aggregator.availability import SERVICE_LABEL
 from kapi.servers.aggregator.backend import Backends
 from kapi.servers.aggregator.backend_client import BackendClient
 from kapi.servers.aggregator.discovery import RemoteDiscovery
 from kapi.servers.aggregator.openapi import OpenAPIDownload
 from kapi.servers.aggregator.probing import AvailabilityController
+from kapi.servers.aggregator.registration import GROUP, AutoRegistration
 
 
 class APIServiceController:

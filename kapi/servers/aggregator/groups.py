@@ -10,7 +10,7 @@ from kapi.machinery.gvk import GroupVersion
 from kapi.machinery.tree import Object
 from kapi.resources.apiregistration import is_available
 from kapi.resources.definition import Resource
-from kapi.servers.aggregator.priorities import group_priority, version_priority
+from kapi.servers.aggregator.registration import group_priority, version_priority
 
 
 class GroupIndex:
